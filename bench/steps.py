@@ -138,17 +138,50 @@ def vgg_16() -> tuple[Feeds, Any, Any]:
     return vgg(VGG_16, 512)
 
 
-WORDS, EMBED, HIDDEN = 1306, 32, 128
+WORDS, EMBED, HIDDEN, WIDE = 1306, 32, 128, 100_000
+#: What is known of a user and of an item: name -> how many values there are.
+USER, ITEM = {"user_id": 1797, "label": 10}, {"item_id": 64, "row": 8, "column": 8}
 
 
-def word2vec() -> tuple[Feeds, Any, Any]:
+def word2vec(is_sparse: bool = False, size: int = WORDS) -> tuple[Feeds, Any, Any]:
     names = ["first", "second", "third", "fourth", "next"]
     feeds = {name: rng.integers(0, WORDS, (100, 1)) for name in names}
     words = [layers.data(name, [1], dtype="int64") for name in names]
-    vectors = [layers.embedding(word, [WORDS, EMBED], param_attr="shared") for word in words[:-1]]
+    vectors = [
+        layers.embedding(word, [size, EMBED], is_sparse=is_sparse, param_attr="shared") for word in words[:-1]
+    ]
     hidden = layers.fc(layers.concat(vectors, axis=1), HIDDEN, act="sigmoid")
     predicted = layers.fc(hidden, WORDS, act="softmax")
     return feeds, layers.mean(layers.cross_entropy(predicted, words[-1])), fluid.optimizer.SGD(0.001)
+
+
+def word2vec_sparse() -> tuple[Feeds, Any, Any]:
+    return word2vec(is_sparse=True)
+
+
+def word2vec_wide() -> tuple[Feeds, Any, Any]:
+    """With a table of many more rows than are looked up."""
+    return word2vec(True, WIDE)
+
+
+def recommender(is_sparse: bool = False) -> tuple[Feeds, Any, Any]:
+    feeds: Feeds = {name: rng.integers(0, size, (256, 1)) for name, size in {**USER, **ITEM}.items()}
+    feeds["score"] = rng.random((256, 1), np.float32) * 16
+
+    def combined(features: dict[str, int]) -> Any:
+        parts = []
+        for name, size in features.items():
+            number = layers.data(name, [1], dtype="int64")
+            parts.append(layers.fc(layers.embedding(number, [size, EMBED], is_sparse=is_sparse), EMBED))
+        return layers.fc(layers.concat(parts, axis=1), 200, act="tanh")
+
+    similar = layers.scale(layers.cos_sim(combined(USER), combined(ITEM)), scale=16.0)
+    cost = layers.mean(layers.square_error_cost(similar, layers.data("score", [1])))
+    return feeds, cost, fluid.optimizer.SGD(0.2)
+
+
+def recommender_sparse() -> tuple[Feeds, Any, Any]:
+    return recommender(is_sparse=True)
 
 
 def ours(model: Callable[[], tuple[Feeds, Any, Any]]) -> tuple[Feeds, Step]:
@@ -196,12 +229,14 @@ def torch_model(name: str) -> tuple[Any, Callable[..., Any], Callable[[Any], Any
             parts += [nn.Conv2d(ins, outs, size, padding=padding), nn.ReLU(), nn.MaxPool2d(2)]
         module = sequence(*parts, nn.Flatten(), nn.Linear(50 * left * left, 10))
         return module, entropy(module), adam
-    if name == "word2vec":
+    is_sparse = not name.endswith(("word2vec", "recommender"))
+    if name.startswith("word2vec"):
 
         class Words(nn.Module):
             def __init__(self) -> None:
                 super().__init__()
-                self.table = nn.Embedding(WORDS, EMBED)
+                size = WIDE if name == "word2vec_wide" else WORDS
+                self.table = nn.Embedding(size, EMBED, sparse=is_sparse)
                 self.hidden, self.out = nn.Linear(4 * EMBED, HIDDEN), nn.Linear(HIDDEN, WORDS)
 
             def forward(self, *words: Any) -> Any:
@@ -211,7 +246,26 @@ def torch_model(name: str) -> tuple[Any, Callable[..., Any], Callable[[Any], Any
         return (
             module,
             lambda *f: F.cross_entropy(module(*f[:-1]), f[-1][:, 0]),
-            lambda p: optim.SGD(p, 0.001, fused=True),
+            lambda p: optim.SGD(p, 0.001, fused=not is_sparse),
+        )
+    if name.startswith("recommender"):
+
+        class Side(nn.Module):
+            def __init__(self, sizes: Sequence[int]) -> None:
+                super().__init__()
+                self.tables = nn.ModuleList([nn.Embedding(n, EMBED, sparse=is_sparse) for n in sizes])
+                self.layers = nn.ModuleList([nn.Linear(EMBED, EMBED) for _ in sizes])
+                self.out = nn.Linear(EMBED * len(sizes), 200)
+
+            def forward(self, *ids: Any) -> Any:
+                parts = [f(t(i[:, 0])) for f, t, i in zip(self.layers, self.tables, ids, strict=True)]
+                return self.out(cat(parts, 1)).tanh()
+
+        user, item = Side([*USER.values()]), Side([*ITEM.values()])
+        return (
+            nn.ModuleList([user, item]),
+            lambda *f: F.mse_loss(16 * F.cosine_similarity(user(*f[:2]), item(*f[2:-1])), f[-1][:, 0]),
+            lambda p: optim.SGD(p, 0.2, fused=not is_sparse),
         )
     if name in ("small_vgg", "vgg_16"):
         groups, hidden = (SMALL_VGG, 64) if name == "small_vgg" else (VGG_16, 512)
@@ -300,7 +354,8 @@ def first_steps(name: str) -> tuple[float, float]:
 MODELS = {
     model.__name__: model
     for model in (
-        fit_a_line, digits_mlp, digits_conv, conv_28, small_resnet, small_vgg, word2vec, resnet_32, vgg_16,
+        fit_a_line, digits_mlp, digits_conv, conv_28, small_resnet, small_vgg, word2vec, word2vec_sparse, word2vec_wide,
+        recommender, recommender_sparse, resnet_32, vgg_16,
     )
 }  # fmt: skip
 

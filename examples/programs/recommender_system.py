@@ -36,24 +36,29 @@ def data() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     return {n: c[order[:cut]] for n, c in flat.items()}, {n: c[order[cut:]] for n, c in flat.items()}
 
 
-def combined(features: dict[str, int]) -> fluid.Variable:
+def combined(features: dict[str, int], is_sparse: bool) -> fluid.Variable:
     """The features of a user or an item as one vector."""
     parts = []
     for name, size in features.items():
         number = fluid.layers.data(name, [1], dtype="int64")
-        vector = fluid.layers.embedding(number, [size, 32], param_attr=f"{name}_table")
+        vector = fluid.layers.embedding(number, [size, 32], is_sparse, param_attr=f"{name}_table")
         parts.append(fluid.layers.fc(vector, 32))
     return fluid.layers.fc(fluid.layers.concat(parts, axis=1), 200, act="tanh")
 
 
-def main(passes: int = 3, place: fluid.Place | None = None, save_to: str | None = None) -> float:
+def main(
+    passes: int = 3,
+    is_sparse: bool = False,
+    place: fluid.Place | None = None,
+    save_to: str | None = None,
+) -> float:
     """Trains for some passes over the ratings; gives the mean squared error on those to test on. What predicts is saved to a
     folder."""
     train, test = data()
     main_program, startup = fluid.Program(), fluid.Program()
     startup.random_seed = 1
     with fluid.program_guard(main_program, startup), fluid.unique_name.guard():
-        similar = fluid.layers.cos_sim(combined(USER), combined(ITEM))
+        similar = fluid.layers.cos_sim(combined(USER, is_sparse), combined(ITEM, is_sparse))
         inference = fluid.layers.scale(similar, scale=16.0)
         score = fluid.layers.data("score", [1])
         avg_cost = fluid.layers.mean(fluid.layers.square_error_cost(inference, score))

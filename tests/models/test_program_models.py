@@ -120,5 +120,11 @@ def test_word2vec(exported: str) -> None:
     assert run("word2vec", passes=1, save_to=exported) < 5.3  # the frequencies of words 5.93, of pairs 5.28
 
 
+@pytest.mark.parametrize("name, bar", [("word2vec", 5.3), ("recommender_system", 18.8)])
+def test_models_with_sparse_rows(name: str, bar: float, exported: str) -> None:
+    passes = 1 if name == "word2vec" else 2
+    assert run(name, passes=passes, is_sparse=True, save_to=exported) < bar
+
+
 def test_recommender_system(exported: str) -> None:
     assert run("recommender_system", passes=2, save_to=exported) < 18.8  # the mean of each item 18.86

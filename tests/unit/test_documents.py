@@ -22,7 +22,7 @@ import pytest
         ("docs/networks.md", 5),
         ("docs/operators-of-your-own.md", 12),
         ("docs/numpy.md", 30),
-        ("docs/programs.md", 15),
+        ("docs/programs.md", 17),
         ("docs/simple.md", 25),
         ("docs/sizes.md", 8),
     ],

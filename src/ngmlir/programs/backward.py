@@ -323,6 +323,7 @@ class Backward:
             assert first.operator is not None
             first.name = self._next(gradient)
             first.operator.rename("outputs", gradient, first.name)
+            infer_types(first.operator)
         return self._next(gradient)
 
     def _next(self, gradient: str) -> str:

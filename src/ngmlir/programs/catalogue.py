@@ -16,9 +16,11 @@ from .operators import (  # noqa: F401  (each registers what is in it)
     losses,
     metrics,
     normalization,
+    on_rows,
     products,
     reductions,
     shaping,
+    tables,
     updates,
 )
 from .registry import REGISTRY

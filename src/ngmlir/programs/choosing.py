@@ -21,6 +21,7 @@ from .descriptions import Operator
 from .infer import types_of
 from .kernel_values import native_layout
 from .kernels import ANY, HOSTS, KERNELS, PLAIN, Kernel, listing
+from .sparse_rows import whole_type
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,9 @@ class Situation:
 
     @staticmethod
     def of(operator: Operator, place: str) -> Situation:
-        types = [t for _, each in types_of(operator) for t in each if t is not None]
+        types = [whole_type(t) for _, each in types_of(operator) for t in each]
         outputs = [operator.block.visible(n, operator.location).type for n in operator.writes]
-        known: Sequence[TensorType] = types or outputs
+        known: Sequence[TensorType] = [t for t in types if t is not None] or outputs
         layout = native_layout(values_of(REGISTRY.get(operator.type).entry, operator.dictionary))
         return Situation(
             place,

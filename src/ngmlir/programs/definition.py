@@ -25,6 +25,7 @@ from ..op_graph.writes import ReadOp
 from ..support.diagnostics import UserError
 from .descriptions import Operator
 from .names import GRADIENT
+from .sparse_rows import all_dense, dense, has_rows
 
 #: Of each slot its values; an optional one may be left out.
 Values: TypeAlias = Mapping[str, Sequence[Any]]
@@ -61,6 +62,8 @@ class Definition:
     maker: GradientMaker | None = None
     #: Whether `build` only says the types of what the operator gives: kernels compute it.
     is_shape_only: bool = False
+    #: What builds it where some of its inputs are sparse rows.
+    on_rows: Callable[..., Any] | None = None
 
     @property
     def type(self) -> str:
@@ -100,13 +103,19 @@ class Definition:
             raise UserError(
                 f"operator {self.type} has no value of its own: what runs a program carries it out"
             )
-        given = [_argument(slot, inputs.get(slot.name, ())) for slot in self.entry.inputs]
-        made = self.build(*given, **self.named(context, attributes))
+        made: Any = NotImplemented
+        if self.on_rows is not None and has_rows(inputs):
+            made = self.on_rows(*self._given(inputs), **self.named(context, attributes))
+        if made is NotImplemented:
+            made = self.build(*self._given(all_dense(inputs)), **self.named(context, attributes))
         results: Sequence[Any] = cast("Sequence[Any]", made) if isinstance(made, tuple) else [made]
         return {
             slot.name: list(result) if slot.many else [result]
             for slot, result in zip(self.entry.outputs, results, strict=True)
         }
+
+    def _given(self, inputs: Values) -> list[Any]:
+        return [_argument(slot, inputs.get(slot.name, ())) for slot in self.entry.inputs]
 
 
 @dataclass
@@ -132,6 +141,7 @@ class GradientDefinition(Definition):
     def values(self, context: Context, inputs: Values, attributes: Mapping[str, Any]) -> dict[str, list[Any]]:
         forward = self.forward
         assert forward is not None
+        inputs = all_dense(inputs)
         taken = {s.name: list(inputs.get(s.name, ())) for s in forward.entry.inputs}
         errors = {s.name: list(inputs.get(s.name + GRADIENT, ())) for s in forward.entry.outputs}
         if self.build is not None:
@@ -158,8 +168,8 @@ def _derivative(
     dependents: list[tuple[Tensor, Tensor]] = []
     for slot, values in errors.items():
         for output, error in zip(outputs[slot], values, strict=False):
-            if error is not None and isinstance(output.element, FloatType):
-                dependents.append((output, cast_elements(error, output.element)))
+            if error is not None and isinstance(dense(output).element, FloatType):
+                dependents.append((dense(output), cast_elements(error, dense(output).element)))
     stops = {read for each in reads.values() for read in each if read is not None}
     sums = Adjoints(dependents, stops).sums
     return {

@@ -23,6 +23,7 @@ from .catalogue import REGISTRY
 from .definition import Context, Values
 from .infer import output_types
 from .kernels import ANY, Kernel
+from .sparse_rows import whole_type
 
 #: The layout of what has four dimensions, where an operator does not say another.
 NATIVE = "NCHW"
@@ -106,7 +107,7 @@ def _wanted(
         ]
     )
     found = output_types(kernel.type, types, dictionary)
-    return {slot: [turned(slot, t, own, layout) for t in each] for slot, each in found.items()}
+    return {slot: [turned(slot, whole_type(t), own, layout) for t in each] for slot, each in found.items()}
 
 
 def _by_slot(kernel: Kernel, entry: OperatorEntry, made: Any) -> dict[str, list[Any]]:

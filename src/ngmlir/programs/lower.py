@@ -36,6 +36,7 @@ from .kernel_values import kernel_values
 from .kernels import KERNELS
 from .names import EMPTY, RANDOM
 from .places import at
+from .sparse_rows import SparseRows, all_dense, dense
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,13 @@ class _Lowering:
     """The context that operators are built in."""
 
     program: Program
-    values: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    values: dict[str, Tensor | SparseRows] = field(default_factory=dict[str, Tensor | SparseRows])
     feeds: dict[str, AssignableTensorOp] = field(default_factory=dict[str, AssignableTensorOp])
     states: dict[str, AssignableTensorOp] = field(default_factory=dict[str, AssignableTensorOp])
     fetches: dict[int, tuple[str, Tensor]] = field(default_factory=dict[int, tuple[str, Tensor]])
-    written: list[tuple[Operator, str, Tensor]] = field(default_factory=list[tuple[Operator, str, Tensor]])
+    written: list[tuple[Operator, str, Tensor | SparseRows]] = field(
+        default_factory=list[tuple[Operator, str, Tensor | SparseRows]]
+    )
     drawn: int = 0
 
     def run(self, block: BlockView) -> None:
@@ -98,7 +101,10 @@ class _Lowering:
                         self.feed(operator)
                     case "fetch":
                         (name,) = operator.inputs["X"]
-                        self.fetches[operator.attribute("col")] = (name, ReadOp(self.read(operator, name)))
+                        self.fetches[operator.attribute("col")] = (
+                            name,
+                            ReadOp(dense(self.read(operator, name))),
+                        )
                     case "delete_var":
                         pass  # memory is planned when the program is compiled
                     case _:
@@ -113,7 +119,7 @@ class _Lowering:
         attributes = values_of(definition.entry, operator.dictionary)
         if label := attributes.get("kernel"):
             kernel = KERNELS.get(operator.type, label, operator.location)
-            made = kernel_values(kernel, self, inputs, attributes, operator.dictionary)
+            made = kernel_values(kernel, self, all_dense(inputs), attributes, operator.dictionary)
         elif definition.needs_kernel:
             hint = "the pass program-kernels chooses one; ngmlir.programs.custom.kernel registers one"
             message = f"operator {operator.type} has no function of its own, and no kernel was chosen for it"
@@ -137,7 +143,7 @@ class _Lowering:
             )
         self.feeds[name] = self.values[name] = _storage(name, variable.type, Role.PLACEHOLDER)
 
-    def read(self, operator: Operator, name: str) -> Tensor:
+    def read(self, operator: Operator, name: str) -> Tensor | SparseRows:
         """The value that a variable has now."""
         found = self.values.get(name)
         if found is not None:
@@ -152,12 +158,13 @@ class _Lowering:
         message = f"operator {operator.type} reads '{name}', which has no value yet"
         raise UserError(Diagnostic(message, operator.location, hint=hint))
 
-    def write(self, operator: Operator, name: str, value: Tensor) -> None:
+    def write(self, operator: Operator, name: str, value: Tensor | SparseRows) -> None:
         variable = operator.block.visible(name, operator.location)
         if variable.persistable:
-            held = self.state(name, variable.type, value)
-            if held.type.shape != value.type.shape or held.element is not value.element:
-                message = f"'{name}' keeps {held.type} from run to run, and cannot become {value.type}"
+            value = new = dense(value)
+            held = self.state(name, variable.type, new)
+            if held.type.shape != new.type.shape or held.element is not new.element:
+                message = f"'{name}' keeps {held.type} from run to run, and cannot become {new.type}"
                 raise UserError(Diagnostic(message, operator.location))
         self.values[name] = value
         self.written.append((operator, name, value))
@@ -195,10 +202,10 @@ class _Lowering:
             # The next run draws other numbers.
             self.values[RANDOM] = self.moved(self.states[RANDOM], 1, 0)
         changed = [name for name, storage in self.states.items() if self.values[name] is not storage]
-        new = [ReadOp(self.values[name]) for name in changed]
+        new = [ReadOp(dense(self.values[name])) for name in changed]
         writes = [AssignOp(self.states[name], value) for name, value in zip(changed, new, strict=True)]
         fetched = [self.fetches[column] for column in sorted(self.fetches)]
-        shown = self.written if every else []
+        shown = [(operator, name, dense(value)) for operator, name, value in self.written] if every else []
         returns: list[Op] = [*[value for _, value in fetched], *[value for _, _, value in shown]]
         group = [doall(writes)] if writes else []
         parameters: Sequence[Any] = [*self.feeds.values(), *self.states.values()]

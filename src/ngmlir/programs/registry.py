@@ -116,6 +116,17 @@ def operators(*types: str) -> Callable[[F], F]:
     return register
 
 
+def on_rows(type: str) -> Callable[[F], F]:
+    """Registers the function that builds an operator where some of its inputs are sparse rows (`sparse_rows.SparseRows`), which it
+    takes as they are. It may give NotImplemented: then the operator is built of whole matrices, as every other is."""
+
+    def register(function: F) -> F:
+        REGISTRY.get(type).on_rows = function
+        return function
+
+    return register
+
+
 def gradient_of(type: str) -> Callable[[F], F]:
     """Registers the function that builds `<type>_grad` where the derivative of the forward function is not it; see
     `GradientDefinition`."""

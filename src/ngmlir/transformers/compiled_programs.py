@@ -3,22 +3,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..programs.catalogue import REGISTRY
 from ..programs.descriptions import Program
 from ..programs.interface import Interface
+from ..programs.lookups import lookups, program_of_ids
 from ..programs.lower import Lowered, lower
 from ..programs.select_kernels import with_kernels
 from ..programs.text import program_text
+from ..runtime.executable import Prepare
 from .backends import backend_for, in_memory
-from .host_steps import Bind, Run
+from .host_steps import Bind, Run, Storage
 from .kept import KeptPrograms
 
 
 def compiled(program: Program, target: str) -> tuple[Interface, Bind]:
-    """A program with its `feed` and `fetch` operators, for a target: what it takes and gives, and its functions."""
+    """A program with its `feed` and `fetch` operators, for a target: what it takes and gives, and its functions. These raise UserError
+    for numbers of rows that a table does not have, before anything has changed."""
+    interface, bind = _compiled(program, target)
+    return interface, with_checked_ids(program, interface, bind, target)
+
+
+def with_checked_ids(program: Program, interface: Interface, bind: Bind, target: str) -> Bind:
+    """The functions of a program, which look at the numbers of rows of tables first."""
+    fed, computed = lookups(program)
+    if not fed and not computed:
+        return bind
+    places = [(interface.feeds.index(each.ids), each) for each in fed if each.ids in interface.feeds]
+    names = [*dict.fromkeys(each.ids for each in computed)]
+    guard = _compiled(program_of_ids(program, names), target) if names else None
+
+    def bound(
+        entry: str, state: Mapping[int, Storage], tied: Sequence[tuple[int, int]], prepare: Prepare
+    ) -> Run:
+        run = bind(entry, state, tied, prepare)
+        first = None if guard is None or guard[0].tied else _bound_by_name(guard, interface, state)
+
+        def call(*values: Any) -> Sequence[Any]:
+            for at, each in places:
+                each.check(values[at])
+            if first is not None:
+                found = dict(zip(names, first(*values), strict=True))
+                for each in computed:
+                    each.check(found[each.ids])
+            return run(*values)
+
+        return call
+
+    return bound
+
+
+def _bound_by_name(guard: tuple[Interface, Bind], whole: Interface, state: Mapping[int, Storage]) -> Run:
+    """A function of what another program is fed, on its states."""
+    interface, bind = guard
+    at = {each.name: i for i, each in enumerate(whole.states, len(whole.feeds))}
+    held = {i: state[at[each.name]] for i, each in enumerate(interface.states, len(interface.feeds))}
+    run, order = bind("main", held, (), tuple), [whole.feeds.index(name) for name in interface.feeds]
+    return lambda *values: run(*[values[i] for i in order])
+
+
+def _compiled(program: Program, target: str) -> tuple[Interface, Bind]:
     program = with_kernels(program, target)
     kept: KeptPrograms | None = None
     if target == "cpu" and _is_builtin(program):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...programs.attributes import OpRole
+from ...programs.vartypes import VarType
 from . import unique_name
 from .framework import Variable
 from .said import recorded
@@ -70,10 +71,19 @@ def append_regularization_ops(
             continue
         block = grad.block
         with block.program.role(OpRole.Backward, [param.name, grad.name]):
-            decay = regularizer(param, grad, block)
+            decay = regularizer(_rows_of(param, grad, block), grad, block)
             total = _new(grad, block)
             block.append_op(type="sum", inputs={"X": [grad, decay]}, outputs={"Out": [total]})
         made.append((param, total))
+    return made
+
+
+def _rows_of(param: Variable, grad: Variable, block: Any) -> Variable:
+    """A parameter; where its gradient is sparse rows, the rows of the parameter that it has."""
+    if grad.type != VarType.SELECTED_ROWS:
+        return param
+    made = _new(param, block)
+    block.append_op(type="select_rows", inputs={"X": [param], "Like": [grad]}, outputs={"Out": [made]})
     return made
 
 

@@ -22,6 +22,7 @@ from ...programs.names import EMPTY
 from ...programs.select_kernels import with_kernels
 from ...runtime.executable import Prepare
 from ...support.diagnostics import Diagnostic, Location, UserError
+from ...transformers.compiled_programs import with_checked_ids
 from ...transformers.host_steps import Bind, Run, Storage
 from ...transformers.nonfinite import nonfinite_place, summary
 from ...transformers.single_steps import OneByOne, Walk
@@ -78,7 +79,7 @@ def by_steps(program: Program, compute: OneByOne, watch: Watch) -> tuple[Interfa
 
         return run
 
-    return lowered.interface, bind
+    return lowered.interface, with_checked_ids(program, lowered.interface, bind, compute.target)
 
 
 def _walked(

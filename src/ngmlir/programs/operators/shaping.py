@@ -189,20 +189,6 @@ def one_hot(x: Tensor, *, depth: int, dtype: int) -> Tensor:
     return np.astype(np.equal(x, np.arange(depth)), dtype_of(element_of(dtype)))
 
 
-@operator
-def lookup_table(
-    w: Tensor, ids: Tensor, *, is_sparse: bool, is_distributed: bool, padding_idx: int
-) -> Tensor:
-    if not ids.type.shape or ids.type.shape[-1] != 1:
-        raise UserError(f"Ids has a last dimension of 1, not the shape {list(ids.type.shape)}")
-    ids = np.reshape(ids, ids.type.shape[:-1])
-    rows = np.take(w, ids, axis=0)
-    if padding_idx == -1:
-        return rows
-    padding = padding_idx + w.type.shape[0] if padding_idx < 0 else padding_idx
-    return np.where(np.expand_dims(np.equal(ids, padding), -1), np.zeros_like(rows), rows)
-
-
 # ---- gradients that are other operators
 
 

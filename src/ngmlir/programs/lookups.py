@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers of rows that are no rows of their table: looked for before a program runs, so that nothing has changed.
+
+What is fed, also in another shape, is looked at on the host. Numbers that the program computes are computed by a program of its
+own first, unless that would change a variable; those of a sub-block are not looked at: what is read for them is the nearest row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ir.attributes import DictAttr, IntegerAttr
+from ..ir.types import i32
+from ..support.diagnostics import Diagnostic, Location, UserError
+from .descriptions import Operator, Program
+from .prune import pruned
+
+#: Operators that change at most the shape of X.
+_SAME = frozenset({"assign", "copy", "reshape", "squeeze", "unsqueeze", "flatten"})
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """An operator that looks up rows of a table by numbers, and the variable that has these: fed, or computed."""
+
+    ids: str
+    table: str
+    height: int
+    location: Location
+
+    def check(self, ids: Any) -> None:
+        """UserError, at the operator's line, where one of the numbers is no row."""
+        array = np.asarray(ids)
+        # A negative number is a large one without its sign.
+        unsigned = array.view(np.uint64) if array.dtype == np.int64 else array
+        if not array.size or (unsigned.max() < self.height and array.dtype == np.int64):
+            return
+        wrong = np.argwhere((array < 0) | (array >= self.height))
+        if len(wrong):
+            at = tuple(wrong[0].tolist())
+            message = f"there is no row {array[at]} in '{self.table}', which has {self.height} rows"
+            hint = f"it is the number at {list(at)} of '{self.ids}'; they go from 0 to {self.height - 1}"
+            raise UserError(Diagnostic(message, self.location, hint=hint))
+
+
+def lookups(program: Program) -> tuple[list[Lookup], list[Lookup]]:
+    """Those whose numbers are fed, and those of the global block whose numbers are computed; each table and variable once."""
+    fed: dict[tuple[str, str], Lookup] = {}
+    computed: dict[tuple[str, str], Lookup] = {}
+    #: Variable -> what it holds the numbers of, at this operator.
+    sources: dict[str, str] = {}
+    for operator in program.top.operators:
+        if operator.type == "feed":
+            sources[operator.writes[0]] = operator.writes[0]
+            continue
+        if operator.type == "lookup_table":
+            (ids,) = operator.inputs["Ids"]
+            found = _lookup(operator, sources.get(ids, ids))
+            (fed if ids in sources else computed).setdefault((found.ids, found.table), found)
+        source = sources.get(operator.inputs["X"][0]) if operator.type in _SAME else None
+        for name in operator.writes:
+            sources.pop(name, None)
+            if source is not None and name in operator.outputs.get("Out", ()):
+                sources[name] = source
+    return [*fed.values()], [*computed.values()]
+
+
+def _lookup(operator: Operator, ids: str) -> Lookup:
+    (table,) = operator.inputs["W"]
+    height = operator.block.visible(table, operator.location).type.shape[0]
+    return Lookup(ids, table, height, operator.location)
+
+
+def program_of_ids(program: Program, names: Sequence[str]) -> Program:
+    """The program that gives these variables alone."""
+    made = pruned(program, names)
+    top = made.top
+    top.keep_operators({i for i, o in enumerate(top.operators) if o.type != "fetch"})
+    if "fetch" not in top.variables:
+        top.declare("fetch", holds="fetch_list", flags=["persistable"])
+    for at, name in enumerate(names):
+        column = DictAttr((("col", IntegerAttr(at, i32)),))
+        top.insert(len(top.operators), "fetch", {"X": [name]}, {"Out": ["fetch"]}, column)
+    return made

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of which rows are looked up; their gradients are sparse rows where the operator says `is_sparse`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+from ... import numpy as np
+from ...op_graph.tensor import Tensor
+from ...support.diagnostics import UserError
+from ..registry import gradient_of, operator
+from ..sparse_rows import SparseRows
+
+
+@operator
+def lookup_table(
+    w: Tensor, ids: Tensor, *, is_sparse: bool, is_distributed: bool, padding_idx: int
+) -> Tensor:
+    if not ids.type.shape or ids.type.shape[-1] != 1:
+        raise UserError(f"Ids has a last dimension of 1, not the shape {list(ids.type.shape)}")
+    ids = np.reshape(ids, ids.type.shape[:-1])
+    rows = np.take(w, ids, axis=0)
+    if padding_idx == -1:
+        return rows
+    return np.where(np.expand_dims(np.equal(ids, _padding(w, padding_idx)), -1), np.zeros_like(rows), rows)
+
+
+@gradient_of("lookup_table")
+def _table_gradient(
+    inputs: Mapping[str, Sequence[Any]],
+    outputs: Mapping[str, Sequence[Any]],
+    errors: Mapping[str, Sequence[Any]],
+    *,
+    is_sparse: bool,
+    is_distributed: bool,
+    padding_idx: int,
+) -> dict[str, list[Any]]:
+    (w,), (ids,), (error,) = inputs["W"], inputs["Ids"], errors["Out"]
+    height, count = w.type.shape[0], prod(ids.type.shape)
+    ids = np.reshape(ids, (count,))
+    rows = np.reshape(error, (count, *w.type.shape[1:]))
+    if padding_idx != -1:
+        padded = np.equal(ids, _padding(w, padding_idx))
+        ids = np.where(padded, height, ids)
+        rows = np.where(
+            np.reshape(padded, (count, *(1,) * (len(w.type.shape) - 1))), np.zeros_like(rows), rows
+        )
+    made = SparseRows(ids, rows, height)
+    return {"W": [made if is_sparse else made.dense()]}
+
+
+def _padding(w: Tensor, padding_idx: int) -> int:
+    """The row that reads as zeros."""
+    return padding_idx + w.type.shape[0] if padding_idx < 0 else padding_idx
+
+
+@operator
+def select_rows(x: Tensor, like: Tensor) -> Tensor:
+    return x
