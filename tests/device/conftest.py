@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 from fake_cuda import Machine, fake, missing
 
-from ngmlir import compiler
-from ngmlir.runtime import ptxas
+from ngmlir.runtime import ptxas, targets
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
 
     original = ptxas.assemble
     monkeypatch.setattr(ptxas, "assemble", assemble)
-    monkeypatch.setattr(compiler, "_devices", {})
+    monkeypatch.setattr(targets, "_opened", {})
     with fake().using(made):
         yield made
     assert made.violations == []

@@ -16,7 +16,7 @@ import pytest
 from ngmlir import compiler
 from ngmlir.llvm.machine import assembly
 from ngmlir.ops.words import from_text
-from ngmlir.runtime import cuda
+from ngmlir.runtime import cuda, targets
 from ngmlir.runtime.cuda_sim import CudaSimDevice
 from ngmlir.runtime.gpu import DeviceBuffer, load, to_device
 from ngmlir.simulator.fault import SimulationFault
@@ -264,7 +264,7 @@ def test_threads_that_come_first_get_one_device(monkeypatch):
         time.sleep(0.05)
         return CudaSimDevice()
 
-    monkeypatch.setattr(compiler, "_devices", {})
+    monkeypatch.setattr(targets, "_opened", {})
     monkeypatch.setattr("ngmlir.runtime.cuda_sim.CudaSimDevice", slow)
     module = from_text(
         "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  return %x : tensor<4xf32>\n}"

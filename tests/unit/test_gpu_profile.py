@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ngmlir as ng
-from ngmlir.compiler import profile_for
+from ngmlir.runtime.targets import profile_for
 from ngmlir.tools.umbrella import main
 from ngmlir.transformers import make_transformer
 

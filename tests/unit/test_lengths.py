@@ -201,7 +201,7 @@ def test_programs_are_kept_up_to_a_limit() -> None:
         warnings.simplefilter("always")
         for length in range(2 * PROGRAMS_KEPT):
             assert run(np.zeros(length)).tolist() == [1] * length
-    assert len(run.programs.kept) == PROGRAMS_KEPT
+    assert len(run.programs) == PROGRAMS_KEPT
     (warning,) = caught
     assert "lengths of N" in str(warning.message) and warning.filename == __file__
 

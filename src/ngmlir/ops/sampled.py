@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ng.open` of an argument: the dimension whose length in the argument's type is one of many."""
+"""Functions with lengths that are for the arrays of a call to say: types leave them open (`?`), or `ng.open` of an argument names
+the dimension whose length in the argument's type is one of many."""
 
 from __future__ import annotations
 
 from ..ir.attributes import ArrayAttr, DictAttr
-from ..ir.core import Op
+from ..ir.core import Module, Op
+from ..ir.types import TensorType
 
 OPEN = "ng.open"
 
@@ -14,6 +16,16 @@ def is_sampled(function: Op) -> bool:
     labels = function.attributes.get("arg_attrs")
     items = labels.items if isinstance(labels, ArrayAttr) else ()
     return any(name == OPEN for each in items if isinstance(each, DictAttr) for name, _ in each.items)
+
+
+def open_entry(module: Module, entry: str | None) -> Op | None:
+    """The function called `entry` (@main, or the only one), if lengths of its arguments are for the arrays of a call to say."""
+    functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
+    found = module.lookup(entry or "main") if entry or len(functions) != 1 else functions[0]
+    if found is None or found not in functions:
+        return None
+    open_ = any(isinstance(a.type, TensorType) and not a.type.static for a in found.block.args)
+    return found if open_ or is_sampled(found) else None
 
 
 def of_its_lengths(function: Op) -> Op:

@@ -96,6 +96,28 @@ def decision(main: Op, length: Length, target: Target) -> Decision:
     return _decided(main, length, lambda: blocks(main, _rows_of(main, length), target))
 
 
+def blocks_for_any(module: Module, main: Op, target: Target) -> Blocks | None:
+    """The blocks of a function with one open length; None where there are none, but it can be compiled for the lengths that
+    its types say. Limit where they say none."""
+    whole = inlined(module).lookup(main.symbol)
+    assert whole is not None
+    found = decisions(whole, target)
+    for each in found:
+        each.tell()
+        if each.blocks is not None and len(found) == 1:
+            return each.blocks
+    if not open_lengths(whole):
+        return None
+    which = next((each for each in found if each.blocks is None), found[-1])
+    raise Limit(
+        Diagnostic(
+            f"@{main.symbol} needs along {which.length.name} {which.why.message}",
+            which.why.location,
+            hint="ng.compile(ng.load(path)) and ngmlir run compile a program for each length",
+        )
+    )
+
+
 def _decided(main: Op, length: Length, make: Callable[[], Blocks]) -> Decision:
     try:
         found = make()

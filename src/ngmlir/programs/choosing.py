@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..ir.types import FloatType, TensorType, Type
+from ..runtime.targets import DEVICES, device_named
 from ..support.diagnostics import Diagnostic, UserError
 from .attributes import values_of
 from .catalogue import REGISTRY
 from .descriptions import Operator
 from .infer import types_of
 from .kernel_values import native_layout
-from .kernels import ANY, HOSTS, KERNELS, PLAIN, Kernel, listing
+from .kernels import ANY, GPU, HOSTS, KERNELS, PLAIN, Kernel, listing
 from .sparse_rows import whole_type
 
 
@@ -119,7 +120,7 @@ def _best(kernels: Sequence[Kernel], situation: Situation, preferred: Sequence[s
 def _rank(kernel: Kernel | None, situation: Situation, preferred: Sequence[str]) -> tuple[int, ...]:
     """Lower for what is asked for, and more exact."""
     assert kernel is not None
-    place = 0 if kernel.place == situation.place.partition(":")[0] else 2 if kernel.place == ANY else 1
+    place = 0 if kernel.place == device_named(situation.place).kind else 2 if kernel.place == ANY else 1
     return (kernel.library not in preferred, place, kernel.element is None, kernel.layout == ANY)
 
 
@@ -137,8 +138,8 @@ def _how_exact(kernel: Kernel, situation: Situation) -> str:
 
 
 def _at(kernel: Kernel, place: str) -> bool:
-    kind = place.partition(":")[0]
-    return kernel.place in (ANY, kind) or (kernel.place == "gpu" and kind in ("cuda", "cuda-sim"))
+    device = device_named(place)
+    return kernel.place in (ANY, device.kind) or (kernel.place == GPU and device.has_memory)
 
 
 def _misfit(kernel: Kernel, situation: Situation) -> str:
@@ -158,7 +159,7 @@ def _reached(kernel: Kernel, situation: Situation) -> Choice | None:
     """A kernel with what has to change for it; None where that cannot be."""
     place, layout, element = "", "", None
     if not _at(kernel, situation.place):
-        if kernel.place not in HOSTS or not (kernel.is_numpy or kernel.place == "numpy"):
+        if kernel.place not in HOSTS or (DEVICES[kernel.place].compiles and not kernel.is_numpy):
             return None
         place = kernel.place
     if kernel.element not in (None, situation.element):

@@ -20,6 +20,7 @@ from ..op_graph.host_ops import HostDefinition
 from ..op_graph.source import user_location
 from ..op_graph.user_ops import Definition as OpDefinition
 from ..op_graph.values import element_of
+from ..runtime.targets import DEVICES
 from ..support.diagnostics import Diagnostic, Location, UserError
 from ..support.registrations import Origin, Registrations
 from ..support.spelling import did_you_mean
@@ -32,10 +33,12 @@ F = TypeVar("F")
 ANY = "any"
 #: The library of kernels that nobody has to ask for.
 PLAIN = "plain"
-#: Places that kernels are for. `gpu` is both of the two below it.
-PLACES = (ANY, "numpy", "cpu", "gpu", "cuda", "cuda-sim")
+#: Any device with memory of its own.
+GPU = "gpu"
 #: Places whose kernels are called with arrays of the host.
-HOSTS = ("numpy", "cpu")
+HOSTS = tuple([name for name, device in DEVICES.items() if not device.has_memory])
+#: Places that kernels are for.
+PLACES = (ANY, *HOSTS, GPU, *[name for name, device in DEVICES.items() if device.has_memory])
 
 
 @dataclass(eq=False)

@@ -9,17 +9,17 @@ from ..ir.core import Module
 from ..rewrite.contracts import contract
 from ..rewrite.pipeline import Pass, name_of
 from ..rewrite.remarks import remark
+from ..runtime.targets import DEVICES, find_device
 from ..support.diagnostics import UserError
 from ..support.spelling import did_you_mean
 from ..support.target import Target
 from .backward import append_backward
 from .fold_batch_norm import folded
 from .half_precision import HALVES, to_half
-from .kernels import PLACES
 from .liveness import liveness
 from .lower import lower
 from .prune import inference_form, pruned, test_form
-from .select_kernels import kind_of_place, select_kernels
+from .select_kernels import select_kernels
 from .text import program_of
 
 
@@ -307,10 +307,9 @@ def program_kernels(module: Module, target: Target, *, place: str = "cpu", libra
           program.op fetch {X = [@z]} -> {Out = [@fetch]} with {col = 0 : i32}
         }
     """
-    if not kind_of_place(place):
+    if find_device(place) is None:
         raise UserError(
-            f"there is no place '{place}'",
-            hint=did_you_mean(place, PLACES[1:], f"one of {', '.join(PLACES[1:])}"),
+            f"there is no place '{place}'", hint=did_you_mean(place, DEVICES, f"one of {', '.join(DEVICES)}")
         )
     return select_kernels(program_of(module), place, library).module
 

@@ -9,7 +9,7 @@ from .catalogue import REGISTRY
 from .changes import CHANGES, Changes
 from .choosing import choose
 from .descriptions import Program
-from .kernels import KERNELS, PLACES
+from .kernels import KERNELS
 
 #: What the remarks are about: the pass.
 TOPIC = "program-kernels"
@@ -56,9 +56,3 @@ def select_kernels(program: Program, place: str, library: str = "") -> Program:
                 changes.surround(operator, choice)
         changes.cancel()
     return made
-
-
-def kind_of_place(place: str) -> str:
-    """The place without the number of a device; '' for one that there is not."""
-    kind = place.partition(":")[0]
-    return kind if kind in PLACES and kind not in ("any", "gpu") else ""

@@ -58,7 +58,7 @@ class Target:
         # The record is complete from here on, though it is frozen.
         object.__setattr__(self, "vector_bytes", self.vector_bytes or most_bytes)
         object.__setattr__(self, "vector_registers", self.vector_registers or there[0].registers)
-        usual = self.gpu.multiprocessors if self.code == "nvptx" else 0
+        usual = self.gpu.multiprocessors if self.is_gpu else 0
         object.__setattr__(self, "multiprocessors", self.multiprocessors or usual)
         if self.vector_bytes > most_bytes:
             wider = [v.features - self.enabled for v in architecture.vectors if v.bytes == self.vector_bytes]
@@ -98,6 +98,11 @@ class Target:
         "nvptx", where a block of `threads` threads does, in warps of 32 with shared memory."""
         return self.architecture.code
 
+    @property
+    def is_gpu(self) -> bool:
+        """Whether its code is PTX; else it is object code of a CPU."""
+        return self.code == "nvptx"
+
     @cached_property
     def gpu(self) -> Gpu:
         """What all GPUs like it have in common. UserError for a GPU that LLVM does not know."""
@@ -113,7 +118,7 @@ class Target:
     def call_buffers(self) -> int:
         """How many buffers a call of a kernel may be given: more are too many parameters of a launch, or, on a CPU, too
         much of a stack, and a kernel that takes long to compile."""
-        return (PARAMETER_BYTES if self.code == "nvptx" else STACK_BYTES) // POINTER_BYTES
+        return (PARAMETER_BYTES if self.is_gpu else STACK_BYTES) // POINTER_BYTES
 
     @cached_property
     def spare_registers(self) -> int:

@@ -21,7 +21,7 @@ _BLOCKS = 32
 
 def tell(module: Module, target: Target) -> None:
     """Counts on the simulator what a program does for a GPU, where somebody listens and the target is one."""
-    if not wanted(GPU) or target.code != "nvptx":
+    if not wanted(GPU) or not target.is_gpu:
         return
     with listening((), lambda _: None):  # passes have told already
         lowered = lower(module, target)

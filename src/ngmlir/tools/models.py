@@ -21,6 +21,7 @@ from ..ops.interpreter import run as interpret
 from ..ops.words import from_text
 from ..programs.models import is_model
 from ..runtime.cpu import CpuExecutable
+from ..runtime.targets import device_named
 from ..support.diagnostics import UserError
 from ..support.spelling import did_you_mean
 from ..transformers.kept import KeptPrograms
@@ -126,9 +127,10 @@ class Function:
         if open_ := open_functions(self.module):
             run = open_[entry].compiled(target)
             return lambda arrays: run(*arrays)
-        if target == "numpy":
+        device = device_named(target)
+        if not device.compiles:
             return lambda arrays: interpret(self.module, *arrays, entry=entry)
-        run = self._kept() if target == "cpu" else compile_module(self.module, target, entry=entry)
+        run = self._kept() if device.runs_on_host else compile_module(self.module, target, entry=entry)
         return lambda arrays: run(*arrays)
 
     def first_wrong(self, target: str, arrays: Sequence[Array]) -> str:

@@ -49,6 +49,7 @@ _ADVICE = {
     "--load-dialect-plugin": "ngopt knows its own dialects only; --allow-unregistered-dialect keeps others",
     "--load-pass-plugin": "ngopt knows its own passes only: --list-passes",
 }
+_TARGET = "cpu"
 _STAGES = ("ir", "llvm", "ptx", "asm", "obj")
 
 
@@ -89,7 +90,7 @@ class Options:
 
     def command(self, pipeline: str) -> list[str]:
         """The flags that decide what becomes of one program: those a reproducer repeats, with these passes."""
-        words = [f"--target={self.target}"] if self.target != "cpu" else []
+        words = [f"--target={self.target}"] if self.target != _TARGET else []
         words += [f"--emit={self.emit}"] if self.emit != "ir" else []
         words += ["--checked"] if self.checked else []
         words += ["-g"] if self.debug else []
@@ -176,7 +177,9 @@ def _flags() -> Flags:
         metavar="TARGETS",
         help="keep the operators of a program that some variables (a,b) need: the pass program-extract",
     )
-    add("--target", default="cpu", help="cpu (this machine), x86-64-v3, aarch64, sm_90a, ... (default: cpu)")
+    add(
+        "--target", default=_TARGET, help="cpu (this machine), x86-64-v3, aarch64, sm_90a, ... (default: cpu)"
+    )
     add(
         "--emit",
         choices=_STAGES,

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..compiler import profile_for
+from ..runtime.targets import profile_for
 from ..runtime.threads import checked_threads
 from ..runtime.timing import listening
 from ..support.diagnostics import UserError

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How each transformer runs a module: one entry per name."""
+"""How each device runs a module."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ..ir.core import Module
 from ..runtime.executable import Prepare
+from ..runtime.targets import DEVICES, Device, device_named
 from .host_steps import Backend, Bind, Run, Storage, with_host_steps
 
 if TYPE_CHECKING:
@@ -46,12 +47,12 @@ def _interpreted(module: Module) -> Bind:
     return bind
 
 
-def _compiled_for_cpu(module: Module) -> Bind:
-    """Machine code."""
+def _compiled_in_memory(device: Device, module: Module) -> Bind:
+    """Machine code for the CPU."""
     from ..compiler import compile_module
     from ..runtime.cpu import CpuExecutable
 
-    first = compile_module(module, "cpu", entry=module.ops[0].symbol)
+    first = compile_module(module, device.name, entry=module.ops[0].symbol)
     assert isinstance(first, CpuExecutable)
     return in_memory(first)
 
@@ -71,13 +72,13 @@ def in_memory(first: CpuExecutable) -> Bind:
     return bind
 
 
-def _compiled_for_gpu(target: str, module: Module) -> Bind:
+def _compiled_on_device(device: Device, module: Module) -> Bind:
     """Kernels on a GPU, or on the simulator of one; state stays there."""
     from ..compiler import compile_module
     from ..runtime.gpu import GpuExecutable
     from ..runtime.gpu_call import GpuCall
 
-    first = compile_module(module, target, entry=module.ops[0].symbol)
+    first = compile_module(module, device.name, entry=module.ops[0].symbol)
     assert isinstance(first, GpuExecutable)
 
     def bind(
@@ -93,18 +94,16 @@ def _compiled_for_gpu(target: str, module: Module) -> Bind:
     return bind
 
 
-#: Target -> its backend.
-BACKENDS: dict[str, Backend] = {
-    "numpy": _interpreted,
-    "cpu": with_host_steps(_compiled_for_cpu),
-    "cuda": with_host_steps(partial(_compiled_for_gpu, "cuda")),
-    "cuda-sim": with_host_steps(partial(_compiled_for_gpu, "cuda-sim")),
-}
+def _backend(device: Device) -> Backend:
+    if not device.compiles:
+        return _interpreted
+    return with_host_steps(partial(_compiled_on_device if device.has_memory else _compiled_in_memory, device))
 
 
-def backend_for(target: str) -> Backend | None:
-    """The backend of a target: one of BACKENDS, or a GPU by its number (`cuda:1`); None where there is none such."""
-    number = target.removeprefix("cuda:")
-    if number != target and number.isdecimal():
-        return with_host_steps(partial(_compiled_for_gpu, target))
-    return BACKENDS.get(target)
+#: Name of a device -> its backend.
+BACKENDS: dict[str, Backend] = {name: _backend(device) for name, device in DEVICES.items()}
+
+
+def backend_for(target: str) -> Backend:
+    """The backend of a target: one of BACKENDS, or a GPU by its number (`cuda:1`). UserError where there is none of that name."""
+    return BACKENDS.get(target) or _backend(device_named(target))

@@ -14,6 +14,7 @@ from ..programs.lower import Lowered, lower
 from ..programs.select_kernels import with_kernels
 from ..programs.text import program_text
 from ..runtime.executable import Prepare
+from ..runtime.targets import device_named
 from .backends import backend_for, in_memory
 from .host_steps import Bind, Run, Storage
 from .kept import KeptPrograms
@@ -67,7 +68,7 @@ def _bound_by_name(guard: tuple[Interface, Bind], whole: Interface, state: Mappi
 def _compiled(program: Program, target: str) -> tuple[Interface, Bind]:
     program = with_kernels(program, target)
     kept: KeptPrograms | None = None
-    if target == "cpu" and _is_builtin(program):
+    if device_named(target).runs_on_host and _is_builtin(program):
         text = program_text(program).encode()
         kept = KeptPrograms(lambda: [text], "program")
         if (found := kept.find()) is not None:
@@ -77,9 +78,7 @@ def _compiled(program: Program, target: str) -> tuple[Interface, Bind]:
     interface = lowered.interface
     if kept is not None and not lowered.calls_python:
         return interface, in_memory(kept.compiled(lowered.module, interface.facts()))
-    backend = backend_for(target)
-    assert backend is not None
-    bind = backend(lowered.module)
+    bind = backend_for(target)(lowered.module)
     return interface, _holding(bind, lowered) if lowered.calls_python else bind
 
 

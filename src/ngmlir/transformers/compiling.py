@@ -64,7 +64,7 @@ def compile(
     if not isinstance(returns, Op) and hasattr(returns, "compiled"):
         said: dict[str, Any] = {"threads": threads}
         if profile:
-            from ..compiler import profile_for
+            from ..runtime.targets import profile_for
 
             said["profile"] = profile_for(target, threads)
         return returns.compiled(target, **{name: value for name, value in said.items() if value is not None})

@@ -23,9 +23,9 @@ from .backends import BACKENDS
 from .checkpoints import State, load, saved
 from .futures import Future
 from .host_steps import Backend, Run
-from .programs import PROGRAMS_KEPT, Lengths, OtherLengths, Program, Programs
+from .programs import PROGRAMS_KEPT, Lengths, OtherLengths, Program, bound_to
 from .programs import Owner as ProgramOwner
-from .sizes import Families, bound_to
+from .specialise import Specialised
 from .statistics import OutputStatistics
 
 if TYPE_CHECKING:
@@ -61,13 +61,15 @@ class DeviceComputation:
         self.transformer = transformer
         self.computation_op = op
         self._taken = len(op.parameters)
-        self.programs = Programs()
-        #: What its programs took, or ask for, of a transformer that profiles; else None.
-        self.profile: Profile | None = None
+        self.programs: Specialised[Program] = Specialised(transformer.target, PROGRAMS_KEPT)
         self._program: Program | None = None  # the one that was used last
         self._seen = -1  # the change of lengths that it was chosen after
         self._lengths: Lengths | None = None
-        self._families: Families | None = None
+
+    @property
+    def profile(self) -> Profile | None:
+        """What its programs took, or ask for, of a transformer that profiles; else None."""
+        return self.programs.profile
 
     @property
     def name(self) -> str:
@@ -158,9 +160,8 @@ class DeviceComputation:
 
     def listen(self, profile: Profile) -> None:
         """Has its programs made anew, for a profile that listens to them."""
-        self.profile = profile
-        self.programs, self._program, self._seen = Programs(), None, -1
-        self._families = None
+        self.programs = Specialised(self.transformer.target, PROGRAMS_KEPT, profile)
+        self._program, self._seen = None, -1
 
     def prepare(self) -> Program | None:
         """The program, with its state, to be compiled; None where it is, or where values are to say a length."""
@@ -207,14 +208,12 @@ class DeviceComputation:
 
     def _compile_for_any(self, program: Program, given: Mapping[int, int]) -> None:
         """Makes what runs a program: one for any number of rows, where the lengths that values say allow that."""
-        if self._families is None:
-            self._families = Families(self.transformer.target, PROGRAMS_KEPT)
         said = self.lengths.said(given, program.fed)
         # Elsewhere arrays stay on the device, and calls on streams.
-        if said and self.transformer.target == "cpu":
+        if said and self.programs.device.runs_on_host:
             module = self.transformer.transformed_module(program.lifted.module)
-            with listening(self.profile), using_threads(self.transformer.threads):
-                found = self._families.find(module, said)
+            with self.programs.making(), using_threads(self.transformer.threads):
+                found = self.programs.for_rows(module, said)
             if found is not None:
                 program.bind(bound_to(found), program.entry)
                 return
@@ -223,7 +222,16 @@ class DeviceComputation:
                 program.bind(BACKENDS["numpy"](module), program.entry)
                 return
         self._compile(program)
-        self.programs.note(program, self.lengths.roots, self._families.reasons())
+        self.programs.count(self._compiled_for)
+
+    def _compiled_for(self, made: int) -> str:
+        """Which lengths so many programs are for."""
+        keys = self.programs.keys()
+        names = [a.name for i, a in enumerate(self.lengths.roots) if len({key[i] for key in keys}) > 1]
+        where = self.computation_op.location
+        return (
+            f"the computation of {where} was compiled for {made} lengths of {', '.join(dict.fromkeys(names))}"
+        )
 
     def __call__(self, *values: Any, feed_dict: Mapping[Op, Any] | None = None, **unknown: Never) -> Any:
         """Runs once: new arrays, in the structure that was asked for.

@@ -8,6 +8,7 @@ from typing import Any
 from ..op_graph.answers import answer_all
 from ..op_graph.calls import takes_named
 from ..op_graph.errors import UnsupportedTransformerException, fail
+from ..runtime.targets import find_device
 from ..support.spelling import did_you_mean
 from .backends import BACKENDS
 from .computations import DeviceComputation
@@ -46,9 +47,10 @@ class TransformerFactory:
     """Makes transformers of one name."""
 
     def __init__(self, name: str, **arguments: Any):
-        kind, _, number = str(name).partition(":")
-        if kind == "cuda" and number.isdecimal():
-            name, arguments = kind, {"device": int(number), **arguments}
+        device = find_device(name)
+        if device is not None:
+            name = device.kind
+            arguments = {"device": device.number, **arguments} if device.number else arguments
         if name not in transformer_choices():
             fail(
                 UnsupportedTransformerException,

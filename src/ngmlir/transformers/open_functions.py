@@ -14,14 +14,13 @@ from ..ir.verifier import check
 from ..passes.inline import inlined
 from ..passes.sizing.known import open_lengths, sampled_lengths, with_lengths
 from ..passes.sizing.resized import Refused, with_rows
-from ..runtime.threads import checked_threads, using_threads
-from ..runtime.timing import Profile, listening
+from ..runtime.timing import Profile
 from ..support.diagnostics import Diagnostic, UserError
 from ..support.rows import Length
-from ..support.spelling import counted, did_you_mean
-from .backends import BACKENDS, backend_for
+from ..support.spelling import counted
+from .backends import backend_for
 from .host_steps import Run
-from .sizes import Families, Kept, warn_of_many
+from .specialise import Specialised
 
 if TYPE_CHECKING:
     from ..runtime.rows import CpuRows, GpuRows
@@ -60,17 +59,13 @@ class CompiledFunction:
         profile: Profile | None = None,
         threads: int | None = None,
     ):
-        backend = backend_for(target)
-        if backend is None:
-            choice = f"one of {', '.join(BACKENDS)}"
-            raise UserError(f"there is no target '{target}'", hint=did_you_mean(target, BACKENDS, choice))
-        self.of, self.target, self.profile, self.backend = of, target, profile, backend
-        self.threads = None if threads is None else checked_threads(threads)
-        self.families = Families(target, _KEPT)
-        self._programs: Kept[Run] = Kept(_KEPT)
+        self.of, self.target, self.profile = of, target, profile
+        self._programs: Specialised[Run] = Specialised(target, _KEPT, profile, threads)
+        self.threads = self._programs.threads
         self._any: CpuRows | GpuRows | None = None
-        if target != "numpy" and len(of.lengths) == 1:
-            self._any = self._for_any()
+        if len(of.lengths) == 1:
+            with self._programs.making():
+                self._any = self._programs.for_rows(module([of.main]))
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         if self._any is not None:
@@ -80,33 +75,22 @@ class CompiledFunction:
         run = self._programs.get(tuple(known.values()), lambda: self._made(known))
         return tuple(run(*arrays))
 
-    def _for_any(self) -> CpuRows | GpuRows | None:
-        """The program for any length, where there is one: no array has to be there."""
-        from ..compiler import compile_blocks, resolve  # the compiler is loaded with the first program
-        from ..passes.sizes import decisions
-
-        (found,) = decisions(self.of.main, resolve(self.target))
-        found.tell()
-        if found.blocks is None:
-            self.families.why[found.length.name] = found.why
-            return None
-        with listening(self.profile), using_threads(self.threads):
-            return compile_blocks(found.blocks, self.target)
-
     def _made(self, known: Mapping[tuple[int, int], int]) -> Run:
         """What runs the function for these lengths."""
         made = module([with_lengths(self._of_rows(known), known)])
         check(made)
-        with listening(self.profile), using_threads(self.threads):
-            found = self.families.find(made, self.of.lengths)
-            if found is not None:
-                return found
-            self._programs.made += 1
-            if self._programs.made == _KEPT + 1:
-                names = ", ".join(length.name for length in self.of.lengths)
-                what = f"@{self.of.main.symbol} was compiled for {self._programs.made} lengths of {names}"
-                warn_of_many(what, _KEPT, self.families.reasons())
-            return self.backend(made)(self.of.main.symbol, {}, (), tuple)
+        found = self._programs.for_rows(made, self.of.lengths)
+        if found is not None:
+            rows = [each is not None and each.dimension for each in found.how.arguments]
+            places = [at for at, (i, d) in enumerate(known) if rows[i] is not False and rows[i] == d]
+            if not self.of.sampled:
+                self._programs.add_open(tuple(known.values()), places, found, found)
+            return found
+        names = ", ".join(length.name for length in self.of.lengths)
+        self._programs.count(
+            lambda made: f"@{self.of.main.symbol} was compiled for {made} lengths of {names}"
+        )
+        return backend_for(self.target)(made)(self.of.main.symbol, {}, (), tuple)
 
     def _of_rows(self, known: Mapping[tuple[int, int], int]) -> Op:
         """The function with these numbers in the place of those that are one of many."""

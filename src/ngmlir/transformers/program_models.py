@@ -22,15 +22,13 @@ from ..programs.fitting import check_fed, has_shape
 from ..programs.interface import random_state
 from ..programs.models import StoredModel, read_model
 from ..programs.names import RANDOM
-from ..runtime.threads import checked_threads, using_threads
-from ..runtime.timing import Profile, listening
+from ..runtime.timing import Profile
 from ..support.diagnostics import UserError
 from ..support.spelling import counted, did_you_mean
-from .backends import BACKENDS, backend_for
 from .compiled_programs import compiled
 from .host_steps import Run
 from .outputs import Outputs
-from .sizes import Kept
+from .specialise import Specialised
 
 Array = np.ndarray[Any, Any]
 #: Programs of one model that are kept.
@@ -73,12 +71,9 @@ class CompiledProgram:
     def __init__(
         self, model: ProgramModel, target: str, profile: Profile | None = None, threads: int | None = None
     ):
-        if backend_for(target) is None:
-            choice = f"one of {', '.join(BACKENDS)}"
-            raise UserError(f"there is no target '{target}'", hint=did_you_mean(target, BACKENDS, choice))
         self.model, self.target, self.profile = model, target, profile
-        self.threads = None if threads is None else checked_threads(threads)
-        self._programs: Kept[Run] = Kept(_KEPT)
+        self._programs: Specialised[Run] = Specialised(target, _KEPT, profile, threads)
+        self.threads = self._programs.threads
         self._state: dict[str, _Value] = {}
         self._outputs = Outputs.of(model.output_names)
 
@@ -111,11 +106,12 @@ class CompiledProgram:
         program = self.model.stored.program.copy()
         for variable, shape in zip(self.model.inputs, shapes, strict=True):
             program.top.visible(variable.name).type = TensorType(shape, variable.element)
-        with listening(self.profile), using_threads(self.threads):
-            interface, bind = compiled(program, self.target)
-            first = len(interface.feeds)
-            state = {first + i: self._value(each.name) for i, each in enumerate(interface.states)}
-            run = bind("main", state, interface.tied, tuple)
+        names = ", ".join(self.model.input_names)
+        self._programs.count(lambda made: f"the program was compiled for {made} shapes of {names}")
+        interface, bind = compiled(program, self.target)
+        first = len(interface.feeds)
+        state = {first + i: self._value(each.name) for i, each in enumerate(interface.states)}
+        run = bind("main", state, interface.tied, tuple)
         order = [self.model.input_names.index(name) for name in interface.feeds]
         if order == [*range(len(shapes))]:
             return run

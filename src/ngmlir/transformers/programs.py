@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from threading import Lock
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -24,13 +23,17 @@ from ..op_graph.state import AssignableTensorOp
 from ..op_graph.tensor import Tensor
 from ..op_graph.values import ValueFor, numbers
 from ..ops.lengths import reading
+from ..runtime.targets import device_named
 from ..support.arrays import shape_on_device
 from ..support.collector import collecting_rarely
 from ..support.rows import Length
 from .futures import Future
-from .host_steps import Bind, Run
-from .sizes import warn_of_many
+from .host_steps import Bind, Run, Storage
 from .storage import DeviceBufferStorage, UninitializedVariable, fit
+
+if TYPE_CHECKING:
+    from ..runtime.executable import Prepare
+    from ..runtime.rows import CpuRows, GpuRows
 
 #: So many programs a computation keeps; one more takes the place of the one not used for longest.
 PROGRAMS_KEPT = 16
@@ -159,7 +162,7 @@ class Program:
         self.given = given = lengths.all_given(key)
         self._transformer = transformer
         self.executor: Run | None = None
-        self._on_gpu = transformer.target.startswith("cuda")
+        self._stays_there = device_named(transformer.target).has_memory
         self.entry = computation.safe_name if computation.given_name else "main"
         with reading(given), collecting_rarely():
             ordered = schedule(closure([computation]))
@@ -224,7 +227,7 @@ class Program:
         """Arrays of the values that are no state; OtherLengths where they are for another program."""
         if not self._stored:
             values = self._checked(values)
-        if self._on_gpu:  # what lies there is used where it lies
+        if self._stays_there:  # what lies there is used where it lies
             return [
                 self._checked_labels(fit(value, *fed), fed[0]) if shape_on_device(value) is None else value
                 for value, fed in zip(values, self._fed, strict=True)
@@ -246,7 +249,7 @@ class Program:
         """The values, arrays of those that lie here; OtherLengths where they are for another program."""
         arrays = [
             value
-            if type(value) is np.ndarray or (self._on_gpu and shape_on_device(value) is not None)
+            if type(value) is np.ndarray or (self._stays_there and shape_on_device(value) is not None)
             else numbers(value, ValueFor(op))
             for value, op in zip(values, self.computation.parameters, strict=True)
         ]
@@ -348,36 +351,18 @@ def joined(programs: Sequence[Program]) -> tuple[Module, list[str]]:
     return module(functions, location=programs[0].computation.location), names
 
 
-class Programs:
-    """The programs of a computation, by lengths."""
+def bound_to(found: CpuRows | GpuRows) -> Bind:
+    """What binds a program for any number of rows to state, which it does not change."""
+    from ..runtime.rows import CpuRows
 
-    def __init__(self) -> None:
-        self.kept: dict[Key, Program] = {}
-        self._made = 0
-        self._lock = Lock()  # held while the table is looked at, not while a program is made
+    def bind(
+        entry: str,
+        state: Mapping[int, Storage],
+        tied: Sequence[tuple[int, int]],
+        prepare: Prepare,
+    ) -> Run:
+        if isinstance(found, CpuRows):
+            return found.bind({i: s.host for i, s in state.items()}, prepare)
+        return found.bind({i: s.on(found.device) for i, s in state.items()}, prepare)
 
-    def find(self, key: Key) -> Program | None:
-        """The program for these lengths; it is now the one that was used last."""
-        with self._lock:
-            found = self.kept.pop(key, None)
-            if found is not None:
-                self.kept[key] = found
-            return found
-
-    def add(self, key: Key, program: Program) -> None:
-        """Keeps a program, in the place of the one not used for longest."""
-        with self._lock:
-            self.kept[key] = program
-            if len(self.kept) > PROGRAMS_KEPT:
-                del self.kept[next(iter(self.kept))]
-
-    def note(self, program: Program, roots: Iterable[Axis], reasons: str) -> None:
-        """Counts a program that was compiled for its lengths alone; a warning, once, where these are more than are kept."""
-        self._made += 1
-        if self._made == PROGRAMS_KEPT + 1:
-            keys = [*self.kept]
-            names = [a.name for i, a in enumerate(roots) if len({key[i] for key in keys}) > 1]
-            what = (
-                f"the computation of {program.computation.location} was compiled for {self._made} lengths of "
-            )
-            warn_of_many(f"{what}{', '.join(dict.fromkeys(names))}", PROGRAMS_KEPT, reasons)
+    return bind

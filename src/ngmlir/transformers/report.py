@@ -16,6 +16,7 @@ from ..passes.registry import PASSES
 from ..pictures import MemoryPlan, memory_plan
 from ..rewrite.contracts import contract_of
 from ..rewrite.pipeline import Step
+from ..runtime.targets import find_device
 from ..support.diagnostics import Location
 from ..support.files import write_file
 from ..support.target import Target
@@ -118,7 +119,7 @@ class Report:
     @cached_property
     def times(self) -> dict[str, float]:
         """Seconds that a launch of each kernel takes, measured now; empty where this machine's CPU does not run them."""
-        if self.planned is None or self.target is None or self.target.code == "nvptx":
+        if self.planned is None or self.target is None or self.target.is_gpu:
             return {}
         return dict(self.timing(self.planned))
 
@@ -132,7 +133,7 @@ class Report:
         """The machine code as text; of a GPU, PTX."""
         if self.target is None:
             return ""
-        return emit_text(self.module, self.target, "ptx" if self.target.code == "nvptx" else "asm")
+        return emit_text(self.module, self.target, "asm")
 
     @property
     def summary(self) -> str:
@@ -209,7 +210,7 @@ class Report:
         }
         if self.target is not None:
             files["6-code.ll"] = self.llvm
-            files["7-code.ptx" if self.target.code == "nvptx" else "7-code.s"] = self.assembly
+            files["7-code.ptx" if self.target.is_gpu else "7-code.s"] = self.assembly
         files["report.html"] = self.html()
         for name, text in files.items():
             write_file(str(folder / name), [text.encode()])
@@ -223,7 +224,8 @@ def report(module: Module, target: str, name: str = "") -> Report:
     """
     name = name or module.ops[0].symbol
     modules = {"named": module}
-    if target == "numpy":
+    device = find_device(target)
+    if device is not None and not device.compiles:
         return Report(name, None, modules)
     machine = resolve(target)
     lower(module, machine, watch=[_Stages(modules)])

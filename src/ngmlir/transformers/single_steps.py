@@ -22,6 +22,7 @@ from ..ops.fields import get_bool, get_i64
 from ..ops.hosts import host_function
 from ..ops.interpreter import evaluate
 from ..ops.interpreter import run as interpret
+from ..runtime.targets import device_named
 
 Array = np.ndarray[Any, Any]
 
@@ -45,18 +46,19 @@ class OneByOne:
 
     def __init__(self, target: str):
         self.target = target
+        self._device = device_named(target)
         self._compiled: dict[Hashable, Any] = {}
 
     def __call__(self, op: IROp, arrays: Sequence[Array]) -> Sequence[Array]:
         """The results of an op without regions that calls nothing."""
         # What only looks at elements, or has none to look at, is the same everywhere.
-        if self.target == "numpy" or not arrays or "view" in op.traits or op.name == "ng.slice":
+        if not self._device.compiles or not arrays or "view" in op.traits or op.name == "ng.slice":
             return evaluate(op, arrays)
         return self._run(op.kind, op, (), arrays)
 
     def kernel(self, op: IROp, kernel: IROp, arrays: Sequence[Array]) -> Sequence[Array]:
         """The results of a call of a kernel."""
-        if self.target == "numpy":
+        if not self._device.compiles:
             return interpret(_alone(op, [kernel]), *arrays)
         return self._run((op.kind, structure(kernel)), op, [kernel], arrays)
 

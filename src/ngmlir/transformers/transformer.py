@@ -131,7 +131,8 @@ class Transformer(Layouts, Watched):
         self.check_open()
         if op not in self._computations:
             made = self._computations[op] = DeviceComputation(self, op)
-            made.profile = self._profile
+            if self._profile is not None:
+                made.listen(self._profile)
         return self._computations[op]
 
     def profile(self) -> Profile:
@@ -146,7 +147,7 @@ class Transformer(Layouts, Watched):
         self.check_open()
         with self.lock:
             if self._profile is None:
-                from ..compiler import profile_for
+                from ..runtime.targets import profile_for
 
                 self._profile = profile_for(self.target, self.threads)
                 for computation in self._computations.values():
@@ -196,10 +197,8 @@ class Transformer(Layouts, Watched):
             if not group:
                 continue
             module, names = joined(group)
-            backend = backend_for(self.target)
-            assert backend is not None
             with using_threads(self.threads):
-                bind = backend(self.transformed_module(module))
+                bind = backend_for(self.target)(self.transformed_module(module))
                 for program, name in zip(group, names, strict=True):
                     program.bind(bind, name)
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from ...runtime.targets import DEVICES, find_device
 from ...support.diagnostics import UserError
-from ...transformers.backends import BACKENDS, backend_for
 
 
 class Place:
@@ -12,8 +12,8 @@ class Place:
     op)."""
 
     def __init__(self, target: str = "cpu"):
-        if backend_for(target) is None:
-            raise UserError(f"there is no place '{target}'", hint=f"places are {', '.join(BACKENDS)}")
+        if find_device(target) is None:
+            raise UserError(f"there is no place '{target}'", hint=f"places are {', '.join(DEVICES)}")
         self.target = target
 
     def __eq__(self, other: object) -> bool:

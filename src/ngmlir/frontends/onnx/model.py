@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from hashlib import blake2b
-from threading import RLock
+from itertools import accumulate
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,26 +17,23 @@ import numpy as np
 
 from ...ir.core import Module
 from ...ir.literals import dtype_of
-from ...runtime.threads import checked_threads, using_threads
-from ...runtime.timing import Profile, listening
+from ...runtime.threads import checked_threads
+from ...runtime.timing import Profile
 from ...support.diagnostics import UserError
 from ...support.rows import Length
-from ...support.spelling import did_you_mean
 from ...transformers.kept import KeptPrograms
 from ...transformers.outputs import Outputs
-from ...transformers.sizes import Families, Kept, warn_of_many
+from ...transformers.specialise import Key, Specialised
 from .calls import Decides, Program, Quick, Unready, Waits, quick_of, unready
 from .files import Files
 from .opened import Opened, Stated, opened, reader_version
 from .places import at_the_users_line
 from .ports import Array, Given, given_of, leaves_of
-from .uniform import Uniform
 
 if TYPE_CHECKING:
     from ...runtime.cpu import CpuExecutable
     from ...runtime.rows import CpuRows, GpuRows
     from ...support.mapping import Mapping
-    from ...transformers.host_steps import Backend
     from ...transformers.report import Report
     from .contents import Contents, Part
     from .cut import Cut
@@ -135,27 +132,20 @@ class CompiledModel:
         *,
         once: bool = False,
     ):
-        if target != "cpu":
-            _backend(target)
         self.model = model
         self.target = target
         self.profile = profile
-        self.threads = None if threads is None else checked_threads(threads)
-        self._programs: Kept[_Made] = Kept(_KEPT)
-        self._programs_made = 0
-        self._warned = False
-        self._making = RLock()  # held while a program is made
+        self._programs: Specialised[_Made] = Specialised(target, _KEPT, profile, threads)
+        self.threads = self._programs.threads
         #: Whether most programs are for one call, so that one is compiled only when it is asked for again.
         self._once = once
         self._parts: Parts | None = None
         #: The last program, for arrays that fit it.
         self._quick: Quick | None = None
         self._outputs = Outputs.of(model.output_names)
-        self._families = Families(target, _KEPT)
-        self._uniform = Uniform()
         #: The inputs of the last call, without their elements.
         self._asked: list[Given] | None = None
-        self._kept = model.kept() if target == "cpu" and not once else None
+        self._kept = model.kept() if self._programs.device.runs_on_host and not once else None
         shapes = [port.shape for port in model.inputs if port.kind == "tensor"]
         if len(shapes) == len(model.inputs) and all(
             s is not None and all(isinstance(d, int) for d in s) for s in shapes
@@ -204,7 +194,7 @@ class CompiledModel:
             try:
                 program, run, quick, _ = self._made(given)
             except Waits as found:
-                with self._making:
+                with self._programs.lock:
                     self._parts = self._parts or self._in_parts(found.cut)
             else:
                 leaves = leaves_of(given)
@@ -230,14 +220,14 @@ class CompiledModel:
         found = self._programs.find(self._key(given))
         if found is not None and found.settled:
             return found
-        with self._making:
+        with self._programs.making():
             key = self._key(given)
             found = self._programs.find(key)  # another thread may have made it meanwhile
             if found is not None and found.settled:
                 return found
             if found is not None:
                 return self._programs.add(key, _Made(found.program, *self._runner(found.program, False, key)))
-            found = self._found(key, given)
+            found = self._on_disk(key)
             if found is not None:
                 return self._programs.add(key, found)
             try:
@@ -255,26 +245,21 @@ class CompiledModel:
         interpreted = self._once and (bool(self.model.deciding) or light)
         rows = self._for_any(program, given)
         if rows is not None:
-            found = _Made(program, rows, None, not interpreted)
-            self._uniform.note(given, program, rows, contents)
-        else:
-            # Of nothing there is nothing to compute: that is not worth a compilation.
-            empty = not early and any(0 in array.shape for _, array in leaves_of(given))
-            run, quick = self._runner(program, interpreted or empty, key)
-            found = _Made(program, run, quick, not interpreted)
-            self._programs_made += 1
-        self._programs.add(key, found)
-        if self._programs_made == _KEPT + 1 and not self._once and not self._warned:
-            self._warn()
-        return found
+            found = _Made(program, rows, None)
+            self._note_open(key, given, found, rows)
+            return self._programs.add(key, found)
+        # Of nothing there is nothing to compute: that is not worth a compilation.
+        empty = not early and any(0 in array.shape for _, array in leaves_of(given))
+        run, quick = self._runner(program, interpreted or empty, key)
+        if not self._once:
+            self._programs.count(self._compiled_for)
+        return self._programs.add(key, _Made(program, run, quick, not interpreted))
 
-    def _warn(self) -> None:
-        """Once, where programs are made and thrown away again."""
-        self._warned = True
+    def _compiled_for(self, made: int) -> str:
+        """What so many programs are for."""
         names = [self.model.inputs[i].name for i, _ in self.model.deciding]
         what = f"shapes of the inputs, or elements of {', '.join(names)}" if names else "shapes of the inputs"
-        made = f"the model was compiled for {self._programs_made} {what}"
-        warn_of_many(made, _KEPT, self._families.reasons())
+        return f"the model was compiled for {made} {what}"
 
     def _for_any(self, program: Program, given: Sequence[Given]) -> CpuRows | GpuRows | None:
         """What runs a program for these and any other lengths of what the model leaves open; None where these need programs
@@ -292,41 +277,46 @@ class CompiledModel:
                     name = stated or f"dimension {d}"
                     places.setdefault(name, []).append((program.fed.index(leaf), d))
         lengths = [Length(name, tuple(each)) for name, each in places.items()]
-        with listening(self.profile), using_threads(self.threads):
-            return self._families.find(program.module, lengths) if lengths else None
+        return self._programs.for_rows(program.module, lengths) if lengths else None
 
-    def _found(self, key: Any, given: Sequence[Given]) -> _Made | None:
-        """The program for such inputs, if one that is there serves these lengths too, or if it is on disk."""
-        if self.model.deciding:
-            return None
-        if (served := self._uniform.find(given)) is not None:
-            return _Made(*served, None)
-        if self._kept is None:
-            return None
-        with listening(self.profile), using_threads(self.threads):
-            found = self._kept.find(repr(key))
-        if found is None:
+    def _note_open(self, key: Key, given: Sequence[Given], found: _Made, rows: CpuRows | GpuRows) -> None:
+        """Has a program serve other numbers of rows without that the model is read for them: where no node tells a length to
+        others, and each row is computed apart, nothing is left that the number could change."""
+        leaves = leaves_of(given)
+        counted = {n: each for n, each in zip(found.program.fed, rows.how.arguments, strict=True) if each}
+        if self.model.contents.tells_lengths or not found.program.can_be_kept or len(leaves) < len(given):
+            return
+        if counted and all(each.inner == 1 for each in counted.values()):
+            # The key has of each input its type, its lengths and, where they decide, its elements.
+            begins = [*accumulate((2 + a.ndim for _, a in leaves), initial=len(given))]
+            places = [begins[n] + 1 + each.dimension for n, each in counted.items()]
+            self._programs.add_open(key, places, found, rows)
+
+    def _on_disk(self, key: Key) -> _Made | None:
+        """The program for such inputs, where it was compiled before."""
+        if self.model.deciding or self._kept is None or (found := self._kept.find(repr(key))) is None:
             return None
         made, (fed, results) = found
         program = Program(None, tuple(fed), tuple(results))
         return _Made(program, made.bind({}, tuple), self._quickly(program, made))
 
     def _runner(
-        self, program: Program, interpreted: bool, key: Any
+        self, program: Program, interpreted: bool, key: Key
     ) -> tuple[Callable[..., Sequence[Any]] | None, Quick | None]:
         """What runs a program, by NumPy where that is not worth a compilation; and the quick way for arrays that fit it."""
         if program.module is None:
             return None, None
-        with listening(self.profile), using_threads(self.threads):
-            if self._kept is not None and not interpreted and not self.model.deciding and program.can_be_kept:
-                facts = [program.fed, program.results]
-                made = self._kept.compiled(program.module, facts, repr(key))
-                return made.bind({}, tuple), self._quickly(program, made)
-            bind = _backend("numpy" if interpreted else self.target)(program.module)
-            run = bind("main", {}, (), tuple)
-            if not isinstance(run, BuiltinFunctionType):
-                return run, None
-            return run, self._quick_of(program, bind("main", {}, (), unready), self.model.files.mapped)
+        if self._kept is not None and not interpreted and not self.model.deciding and program.can_be_kept:
+            facts = [program.fed, program.results]
+            made = self._kept.compiled(program.module, facts, repr(key))
+            return made.bind({}, tuple), self._quickly(program, made)
+        from ...transformers.backends import backend_for  # brings the interpreter along
+
+        bind = backend_for("numpy" if interpreted else self.target)(program.module)
+        run = bind("main", {}, (), tuple)
+        if not isinstance(run, BuiltinFunctionType):
+            return run, None
+        return run, self._quick_of(program, bind("main", {}, (), unready), self.model.files.mapped)
 
     def _quickly(self, program: Program, made: CpuExecutable) -> Quick | None:
         files = self.model.files.lying(made.program.code.constants_in_memory.values())
@@ -342,12 +332,12 @@ class CompiledModel:
         same = same and program.can_be_kept and program.results == tuple(outputs)
         return Quick(run, files) if same and isinstance(run, BuiltinFunctionType) else None
 
-    def _key(self, given: Sequence[Given]) -> Any:
-        kinds = tuple(-1 if v is None else len(v) if isinstance(v, list) else -2 for v in given)
+    def _key(self, given: Sequence[Given]) -> Key:
         deciding = self.model.deciding
-        return kinds, tuple(
-            (a.shape, a.dtype.str, _content(a) if place in deciding else b"") for place, a in leaves_of(given)
-        )
+        key: list[Any] = [-1 if v is None else len(v) if isinstance(v, list) else -2 for v in given]
+        for place, a in leaves_of(given):
+            key += a.dtype.str, *a.shape, _content(a) if place in deciding else b""
+        return tuple(key)
 
 
 class _Made(NamedTuple):
@@ -370,14 +360,3 @@ def _empty(value: Array | list[Array]) -> Array | list[Array]:
 def _content(array: Array) -> bytes:
     """What tells the elements of an array from others."""
     return array.tobytes() if array.nbytes <= _LITTLE else blake2b(array.tobytes()).digest()
-
-
-def _backend(target: str) -> Backend:
-    """What runs modules on a target. UserError where there is none."""
-    from ...transformers.backends import BACKENDS, backend_for  # these bring the interpreter along
-
-    found = backend_for(target)
-    if found is None:
-        hint = did_you_mean(str(target), BACKENDS, f"one of {', '.join(BACKENDS)}")
-        raise UserError(f"there is no target '{target}'", hint=hint)
-    return found

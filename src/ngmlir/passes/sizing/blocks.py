@@ -59,11 +59,11 @@ def block_rows(block: Block, rows: Mapping[Value, Rows], length: int, target: Ta
     machine, and that a launch has enough to do."""
     work = _Work(rows, length)
     work.add(block, 1)
-    if target.code == "cpu":
-        least, elements = 2 * target.vector_registers, target.l1_bytes // 2
-    else:
+    if target.is_gpu:
         elements = target.multiprocessors * target.threads * 8
         least = target.threads * 8
+    else:
+        least, elements = 2 * target.vector_registers, target.l1_bytes // 2
     count = 1
     while count < _MOST and (work.largest * count < elements or work.few(count, least)):
         count *= STEP

@@ -10,6 +10,7 @@ from ...ir.core import Module
 from ...op_graph.errors import UserError, fail
 from ...op_graph.node import Op
 from ...op_graph.ordered import OrderedSet
+from ...runtime.targets import device_named, machine_of
 from .graph import GraphPass
 from .modules import FunctionPass, ModulePass, PipelinePass, run_on_module
 
@@ -57,11 +58,9 @@ class Passes:
         passes = [each for each in self.listed if isinstance(each, ModulePass)]
         if not passes:
             return module
-        from ...compiler import resolve
-
-        device = resolve("cpu" if target == "numpy" else target)
+        machine = machine_of(device_named(target))
         for each in passes:
-            module = run_on_module(each, module, device)
+            module = run_on_module(each, module, machine)
         return module
 
 

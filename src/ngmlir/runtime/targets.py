@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `target=` may name: devices that programs run on here (`cpu`, `cuda:1` ...), and machines that code is made for (`sm_80` ...).
+
+Names are compared here only. Others ask a `Device` or a `Target` what it has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from ..support.artifact import Artifact
+from ..support.diagnostics import Limit, UserError
+from ..support.machines import machines
+from ..support.spelling import did_you_mean
+from ..support.target import Target
+from . import profile, timing
+
+if TYPE_CHECKING:
+    from ..support.rows import ByRows
+    from .cpu import CpuExecutable
+    from .cuda import CudaDevice
+    from .cuda_sim import CudaSimDevice
+    from .gpu import GpuExecutable
+    from .rows import CpuRows, GpuRows
+
+
+@dataclass(frozen=True)
+class Device:
+    """What programs run on: one of `DEVICES`, or another GPU by its number."""
+
+    kind: str
+    compiles: bool = True  # programs become machine code; else NumPy computes them op by op
+    has_memory: bool = False  # of its own: arrays are copied there, and may stay there
+    number: int = 0  # of several of a kind
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}:{self.number}" if self.number else self.kind
+
+    @property
+    def runs_on_host(self) -> bool:
+        """Whether programs are machine code that works on arrays where they lie."""
+        return self.compiles and not self.has_memory
+
+
+DEVICES = {
+    each.kind: each
+    for each in (
+        Device("numpy", compiles=False),
+        Device("cpu"),
+        Device("cuda", has_memory=True),
+        Device("cuda-sim", has_memory=True),
+    )
+}
+
+#: Those that programs are compiled for.
+TARGETS = tuple([name for name, device in DEVICES.items() if device.compiles])
+
+_NUMBERED = re.compile(r"cuda:(\d+)")
+
+_opened: dict[Device, CudaDevice | CudaSimDevice] = {}
+_lock = Lock()
+
+
+def find_device(name: str) -> Device | None:
+    """A device by the name that `target=` takes; `cuda:1` is the second GPU. None where there is none of that name."""
+    if isinstance(name, str) and (found := _NUMBERED.fullmatch(name)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return replace(DEVICES["cuda"], number=int(found[1]))
+    return DEVICES.get(name)
+
+
+def device_named(name: str) -> Device:
+    """The same. UserError where there is none of that name."""
+    found = find_device(name)
+    if found is None:
+        hint = did_you_mean(str(name), DEVICES, f"one of {', '.join(DEVICES)}")
+        raise UserError(f"there is no target '{name}'", hint=hint)
+    return found
+
+
+def compiling_device(name: str) -> Device:
+    """The same, of those that programs are compiled for. UserError for others."""
+    found = find_device(name)
+    if found is None or not found.compiles:
+        raise UserError(
+            f"programs for this target cannot run here: '{name}'",
+            hint=did_you_mean(str(name), TARGETS, f"choose {', '.join(TARGETS)}"),
+        )
+    return found
+
+
+def resolve(target: Target | str) -> Target:
+    """A target by name: `cpu` (this machine), `cuda`, `cuda:1`, `cuda-sim`, `x86-64-v3`, `aarch64`, `sm_80` ...; with lines of
+    source where programs are profiled (NGMLIR_PROFILE). Raises UserError for a name that is none, and for `cuda` where there
+    is no GPU."""
+    if isinstance(target, Target):
+        return target
+    found = _resolve(target)
+    listener = timing.current()
+    timed = listener is not None and listener.counts == found.is_gpu
+    return replace(found, debug=profile.wanted(), timed=timed)
+
+
+def _resolve(name: str) -> Target:
+    from ..llvm.machine import cpu_target, host_target, nvptx_target
+
+    device = find_device(name)
+    if device is not None and device.runs_on_host:
+        return host_target()
+    if device is not None and device.kind == "cuda":
+        major, minor = opened(device).describe().capability
+        # The architecture's own instructions (wgmma and the like) are in the "a" variant.
+        return nvptx_target(f"sm_{major}{minor}{'a' if major >= 9 else ''}")
+    if device is not None and device.kind == "cuda-sim":
+        return nvptx_target()
+    if name.startswith("sm_"):
+        return nvptx_target(name)
+    if name not in machines().named and (near := did_you_mean(name, TARGETS)):
+        raise UserError(f"there is no target '{name}'", hint=near)
+    return cpu_target(name)
+
+
+def machine_of(device: Device) -> Target:
+    """What passes are told that a device can do: of one where NumPy computes, this machine."""
+    return resolve(device.name if device.compiles else "cpu")
+
+
+def profile_for(target: str, threads: int | None = None) -> timing.Profile:
+    """What listens to programs for a target: on `cpu` it times them, on `cuda-sim` it counts what they ask of a GPU. Limit for others."""
+    if target == "cpu":
+        return timing.Profile(threads)
+    if target == "cuda-sim":
+        from .gpu_profile import GpuProfile
+
+        return GpuProfile(resolve(target).gpu)
+    raise Limit(
+        f"programs for {target} are not timed",
+        hint='give target="cpu", or "cuda-sim" for counts and predicted bounds',
+    )
+
+
+def opened(device: Device) -> CudaDevice | CudaSimDevice:
+    """A GPU, the same one for all programs and threads: buffers go from program to program. One that has stopped gives way to
+    a new beginning."""
+    with _lock:
+        if device not in _opened or _opened[device].lost:
+            if device.kind == "cuda":
+                from .cuda import CudaDevice
+
+                _opened[device] = CudaDevice(device.number)
+            else:
+                from .cuda_sim import CudaSimDevice
+
+                _opened[device] = CudaSimDevice()
+        return _opened[device]
+
+
+def load(artifact: Artifact, device: Device, entry: str | None = None) -> CpuExecutable | GpuExecutable:
+    """An artifact ready to call: @main (or the only entry), or the entry asked for."""
+    if device.has_memory:
+        from . import gpu
+
+        return gpu.load(artifact, opened(device), entry=entry)
+    from . import cpu
+
+    return cpu.load(artifact, entry=entry)
+
+
+def load_rows(artifact: Artifact, device: Device, how: ByRows, entries: Sequence[str]) -> CpuRows | GpuRows:
+    """A function of any number of rows, of the entries that compute its blocks."""
+    from .rows import CpuRows, GpuRows
+
+    first = load(artifact, device, entries[0])
+    executables: list[Any] = [first, *[first.entry(name) for name in entries[1:]]]
+    return (GpuRows if device.has_memory else CpuRows)(how, executables)
