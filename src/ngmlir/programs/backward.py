@@ -20,7 +20,7 @@ from .attributes import OpRole, completed
 from .catalogue import REGISTRY
 from .definition import Definition, GradientOp
 from .descriptions import BlockView, Operator, Variable
-from .infer import infer_types, read_inputs, types_of
+from .infer import infer_types, raggedness_of, read_inputs, types_of
 from .names import EMPTY, GRADIENT, contribution_name, gradient_name
 from .vartypes import number_of
 
@@ -275,7 +275,9 @@ class Backward:
         ]
         if not changed:
             return
-        used = read_inputs(made.type, types_of(made), made.dictionary, tuple(made.outputs))
+        used = read_inputs(
+            made.type, types_of(made), made.dictionary, tuple(made.outputs), raggedness_of(made)
+        )
         for slot, names in list(made.inputs.items()):
             if any(n in changed and (slot, i) in used for i, n in enumerate(names)):
                 kept = [

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..ir.attributes import Attribute, IntegerAttr, StringAttr, TypeAttr, UnitAttr
 from ..ir.core import Op
-from ..ir.types import TensorType, Type
+from ..ir.types import TensorType, Type, i64
 from ..support.diagnostics import Location
 from .attributes import from_attribute
 
@@ -63,6 +63,11 @@ class Declaration:
         """The number of ragged levels."""
         attribute = self.op.attributes["ragged"]
         return attribute.value if isinstance(attribute, IntegerAttr) else 0
+
+    @ragged.setter
+    def ragged(self, levels: int) -> None:
+        if levels != self.ragged:
+            self.set(ragged=IntegerAttr(levels, i64))
 
     def flag(self, name: str) -> bool:
         """`persistable`, `data`, `stop_gradient`."""

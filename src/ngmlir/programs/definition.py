@@ -31,11 +31,28 @@ from .sparse_rows import all_dense, dense, has_rows
 Values: TypeAlias = Mapping[str, Sequence[Any]]
 
 
+#: The offsets of a ragged value, i32, one tensor a level, the outermost first. A level has one offset more than sequences; each
+#: level cuts the sequences of the next one, the last level cuts rows. Values of one raggedness have the same tensors.
+Levels: TypeAlias = tuple[Tensor, ...]
+
+
 class Context(Protocol):
     """What a function that builds an operator may ask of the program that it is built in."""
 
     def random_key(self, seed: int) -> Tensor:
         """Two ui64 for a random op: the same at each run where `seed` is not 0, fresh ones where it is."""
+        ...
+
+    def levels(self, slot: str, at: int = 0) -> Levels:
+        """The raggedness of an input, the one at a place of its slot; no levels where it is not ragged."""
+        ...
+
+    def give_levels(self, slot: str, levels: Levels, at: int = 0) -> None:
+        """States the raggedness of an output, where it is not that of the first ragged input that has as many rows."""
+        ...
+
+    def size(self, count: Tensor) -> int:
+        """A length that depends on values: what `count`, one integer, is in the run that is compiled for."""
         ...
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The types of what an operator gives, from those of what it takes: its function, applied to tensors of these types.
 
-A length that is not known is tried with two numbers: what differs in the results depends on it, and is not known either. What
-was found is kept, since layers repeat.
+A length that is not known is tried with two numbers: what differs in the results depends on it, and is not known either. A ragged
+input is tried with sequences of one row, so that there are as many of these. What was found is kept, since layers repeat.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..ir.attributes import DictAttr, StringAttr
-from ..ir.types import DYNAMIC, TensorType, i64, ui64
+from ..ir.types import DYNAMIC, TensorType, i32, i64, ui64
 from ..op_graph.node import Op, closure
 from ..op_graph.positions import Positions
 from ..op_graph.state import AssignableTensorOp, Role
@@ -21,9 +21,11 @@ from ..op_graph.tensor import Tensor
 from ..support.diagnostics import UserError
 from .attributes import values_of
 from .catalogue import REGISTRY
+from .definition import Levels
 from .descriptions import Operator, Variable
 from .names import EMPTY, GRADIENT
 from .places import at
+from .ragged import shared
 from .sparse_rows import RowsType, SparseRows
 
 #: What stands for lengths that are not known: both have many divisors, as lengths of batches do.
@@ -31,6 +33,16 @@ _LENGTHS = (240, 480)
 
 #: Of each slot the types of its variables; None for one that holds no tensor.
 Types = tuple[tuple[str, tuple[TensorType | RowsType | None, ...]], ...]
+
+#: Of each slot the numbers of ragged levels of its variables.
+Raggedness = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+class Given(NamedTuple):
+    """What an operator gives, by slot: the types, and the numbers of ragged levels."""
+
+    types: Mapping[str, Sequence[TensorType | RowsType | None]]
+    ragged: Mapping[str, Sequence[int]]
 
 
 def infer_types(operator: Operator) -> None:
@@ -47,16 +59,18 @@ def infer_types(operator: Operator) -> None:
     block, where = operator.block, operator.location
     taken = types_of(operator)
     with at(where):
-        given = output_types(operator.type, taken, operator.dictionary)
+        given = outputs(operator.type, taken, operator.dictionary, raggedness_of(operator))
     for slot, names in operator.outputs.items():
-        for name, type in zip(names, given.get(slot, ()), strict=False):
+        ragged = given.ragged.get(slot, ())
+        for name, type, levels in zip(names, given.types.get(slot, ()), ragged, strict=False):
             if name != EMPTY and type is not None:
-                _declare(block.visible(name, where), type)
+                _declare(block.visible(name, where), type, levels)
 
 
-def _declare(variable: Variable, type: TensorType | RowsType) -> None:
+def _declare(variable: Variable, type: TensorType | RowsType, ragged: int) -> None:
     holds = "selected_rows" if isinstance(type, RowsType) else "tensor"
     variable.type = type.whole if isinstance(type, RowsType) else type
+    variable.ragged = ragged
     if variable.holds != holds and variable.holds in ("tensor", "selected_rows"):
         variable.set(holds=StringAttr(holds))
 
@@ -77,54 +91,66 @@ def types_of(operator: Operator) -> Types:
     )
 
 
+def raggedness_of(operator: Operator) -> Raggedness:
+    """The numbers of ragged levels of what an operator reads; nothing where none has any."""
+
+    visible, where = operator.block.visible, operator.location
+    found = tuple(
+        [
+            (slot, tuple([0 if n == EMPTY else visible(n, where).ragged for n in names]))
+            for slot, names in operator.inputs.items()
+        ]
+    )
+    return found if any(any(levels) for _, levels in found) else ()
+
+
 def _as_forward(operator: Operator) -> None:
-    """A gradient has the type of what it is the gradient of; that of a table may be sparse rows."""
+    """A gradient has the type and the raggedness of what it is the gradient of; that of a table may be sparse rows."""
     is_sparse = operator.attribute("is_sparse") is True
     for slot, names in operator.outputs.items():
         for name, source in zip(names, operator.inputs.get(slot.removesuffix(GRADIENT), ()), strict=False):
             if name != EMPTY:
-                type = operator.block.visible(source).type
+                forward = operator.block.visible(source)
                 is_table = is_sparse and slot == "W" + GRADIENT
                 made = operator.block.visible(name, operator.location)
-                _declare(made, RowsType(type) if is_table else type)
+                _declare(made, RowsType(forward.type) if is_table else forward.type, forward.ragged)
 
 
 @lru_cache(maxsize=1 << 14)
-def output_types(
-    type: str, inputs: Types, attributes: DictAttr
-) -> Mapping[str, Sequence[TensorType | RowsType | None]]:
-    """The types in each output slot of an operator."""
-    is_open = any(t is not None and not t.static for _, types in inputs for t in types)
+def outputs(type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness = ()) -> Given:
+    """The types and the raggedness in each output slot of an operator."""
+    is_open = bool(ragged) or any(t is not None and not t.static for _, types in inputs for t in types)
     if not is_open:
-        return _applied(type, inputs, attributes, _LENGTHS[0])
+        return _applied(type, inputs, attributes, ragged, _LENGTHS[0])
     try:
-        found = _applied(type, inputs, attributes, _LENGTHS[0])
+        found = _applied(type, inputs, attributes, ragged, _LENGTHS[0])
     except UserError as error:
         first, *rest = error.diagnostics
         said = f"lengths that are not known are {_LENGTHS[0]} here"
         hint = f"{first.hint}; {said}" if first.hint else said
         raise UserError([replace(first, hint=hint), *rest]) from None
-    again = _applied(type, inputs, attributes, _LENGTHS[1])
-    return {
-        slot: [_common(a, b) for a, b in zip(types, again[slot], strict=True)]
-        for slot, types in found.items()
+    again = _applied(type, inputs, attributes, ragged, _LENGTHS[1])
+    types = {
+        slot: [_common(a, b) for a, b in zip(types, again.types[slot], strict=True)]
+        for slot, types in found.types.items()
     }
+    return Given(types, found.ragged)
 
 
 @lru_cache(maxsize=1 << 12)
 def read_inputs(
-    type: str, inputs: Types, attributes: DictAttr, wanted: tuple[str, ...]
+    type: str, inputs: Types, attributes: DictAttr, wanted: tuple[str, ...], ragged: Raggedness = ()
 ) -> frozenset[tuple[str, int]]:
-    """Which inputs, by slot and place, the values in some output slots of an operator depend on."""
-    values, given = _built(type, inputs, attributes, _LENGTHS[0])
+    """Which inputs, by slot and place, the values in some output slots of an operator depend on; on their offsets too."""
+    context, values, given = _built(type, inputs, attributes, ragged, _LENGTHS[0])
     roots = [part for slot in wanted for v in given.get(slot, ()) if v is not None for part in _parts(v)]
-    seen = closure(roots)
+    seen = closure([*roots, *context.sizes])
     return frozenset(
         {
             (slot, i)
             for slot, each in values.items()
             for i, v in enumerate(each)
-            if v is not None and any(part in seen for part in _parts(v))
+            if v is not None and any(part in seen for part in (*_parts(v), *context.levels(slot, i)))
         }
     )
 
@@ -144,29 +170,48 @@ def _common(a: TensorType | RowsType | None, b: TensorType | RowsType | None) ->
     return TensorType(shape, a.element)
 
 
-def _applied(
-    type: str, inputs: Types, attributes: DictAttr, length: int
-) -> dict[str, list[TensorType | RowsType | None]]:
-    _, given = _built(type, inputs, attributes, length)
-    return {slot: [_type_of(v) for v in made] for slot, made in given.items()}
-
-
 def _type_of(value: Any) -> TensorType | RowsType | None:
     if isinstance(value, SparseRows):
         return value.type
     return TensorType(value.type.shape, value.element) if isinstance(value, Tensor) else None
 
 
+def _applied(type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness, length: int) -> Given:
+    context, values, given = _built(type, inputs, attributes, ragged, length)
+    taken = {
+        slot: [(rows_of(v), len(context.levels(slot, i))) for i, v in enumerate(each)]
+        for slot, each in values.items()
+    }
+
+    def levels(slot: str, i: int, value: Any) -> int:
+        if (slot, i) in context.given:
+            return len(context.given[slot, i])
+        source = shared(rows_of(value), taken) if ragged else None
+        return 0 if source is None else taken[source[0]][source[1]][1]
+
+    return Given(
+        {slot: [_type_of(v) for v in made] for slot, made in given.items()},
+        {slot: [levels(slot, i, v) for i, v in enumerate(made)] for slot, made in given.items()},
+    )
+
+
+def rows_of(value: Any) -> int | None:
+    """The length of the first dimension of a tensor; None of what has none."""
+    return value.type.shape[0] if isinstance(value, Tensor) and value.type.shape else None
+
+
 def _built(
-    type: str, inputs: Types, attributes: DictAttr, length: int
-) -> tuple[dict[str, list[Tensor | SparseRows | None]], Mapping[str, Sequence[Any]]]:
-    """An operator built on tensors that stand for its inputs: these, and what it gives."""
+    type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness, length: int
+) -> tuple[_Types, dict[str, list[Tensor | SparseRows | None]], Mapping[str, Sequence[Any]]]:
+    """An operator built on tensors that stand for its inputs: what it was built in, these, and what it gives."""
     definition = REGISTRY.get(type)
     with Op.saved_user_deps(), Op.all_ops(isolate=True):
+        context = _Types(dict(ragged), length)
         values = {
             slot: [None if t is None else _stand_in(t, length) for t in types] for slot, types in inputs
         }
-        return values, definition.values(_Types(), values, values_of(definition.entry, attributes))
+        made = definition.values(context, values, values_of(definition.entry, attributes))
+        return context, values, made
 
 
 def _stand_in(type: TensorType | RowsType, length: int) -> Tensor | SparseRows:
@@ -187,12 +232,34 @@ def _tensor(type: TensorType, length: int) -> Tensor:
 class _Types:
     """What operators are built in while only types are asked for."""
 
+    def __init__(self, ragged: Mapping[str, Sequence[int]], length: int):
+        self.length = length
+        self.given: dict[tuple[str, int], Levels] = {}
+        #: What lengths depend on.
+        self.sizes: list[Tensor] = []
+        offsets = TensorType((length + 1,), i32)
+        self._levels = {
+            (slot, i): tuple([_tensor(offsets, length) for _ in range(count)])
+            for slot, counts in ragged.items()
+            for i, count in enumerate(counts)
+        }
+
     def random_key(self, seed: int) -> Tensor:
         return AssignableTensorOp(Positions.of([2]), ui64, Role.PLACEHOLDER)
 
+    def levels(self, slot: str, at: int = 0) -> Levels:
+        return self._levels.get((slot, at), ())
+
+    def give_levels(self, slot: str, levels: Levels, at: int = 0) -> None:
+        self.given[slot, at] = levels
+
+    def size(self, count: Tensor) -> int:
+        self.sizes.append(count)
+        return self.length
+
 
 def _forget() -> None:
-    output_types.cache_clear()
+    outputs.cache_clear()
     read_inputs.cache_clear()
 
 

@@ -21,7 +21,7 @@ from ..ops.interpreter import run
 from ..support.diagnostics import UserError
 from .catalogue import REGISTRY
 from .definition import Context, Values
-from .infer import output_types
+from .infer import outputs
 from .kernels import ANY, Kernel
 from .sparse_rows import whole_type
 
@@ -106,7 +106,7 @@ def _wanted(
             for slot, values in inputs.items()
         ]
     )
-    found = output_types(kernel.type, types, dictionary)
+    found = outputs(kernel.type, types, dictionary).types
     return {slot: [turned(slot, whole_type(t), own, layout) for t in each] for slot, each in found.items()}
 
 

@@ -4,11 +4,14 @@
 An operator's variables are looked up, its function builds it, and what it writes are the new values of names. A variable that
 is fed is an argument, one that is fetched a result. A persistable variable is state: an argument, and where the program writes
 it also a result that is tied to it.
+
+The offsets of a ragged variable are values too, under names of their own (`names.offsets_name`): they are fed beside it, and what has
+the same raggedness has the same offsets. A length that depends on values is known from a run that computes just it (`Lowered.measures`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +22,7 @@ from ..ir.types import TensorType, ui64
 from ..op_graph.computation import Computation
 from ..op_graph.host_ops import HostOp
 from ..op_graph.lift import Trace, lift
-from ..op_graph.node import Op
+from ..op_graph.node import Op, closure
 from ..op_graph.positions import Positions
 from ..op_graph.raising import FixedAxis
 from ..op_graph.state import AssignableTensorOp, Role, doall
@@ -30,12 +33,15 @@ from ..op_graph.writes import AssignOp, ReadOp
 from ..support.diagnostics import Diagnostic, UserError
 from .attributes import values_of
 from .catalogue import REGISTRY
+from .definition import Levels
 from .descriptions import BlockView, Operator, Program
+from .infer import rows_of
 from .interface import Interface
 from .kernel_values import kernel_values
 from .kernels import KERNELS
-from .names import EMPTY, RANDOM
+from .names import EMPTY, GRADIENT, LEVEL, RANDOM, offsets_names
 from .places import at
+from .ragged import shared
 from .sparse_rows import SparseRows, all_dense, dense
 
 
@@ -51,13 +57,17 @@ class Written:
 @dataclass(frozen=True)
 class Lowered:
     """A program as a function of values; `fetches` names its results that are tied to no argument. `written` is what its operators
-    write, in their order, where every value is a result too. The Python functions that it calls live as long as this does."""
+    write, in their order, where every value is a result too. The Python functions that it calls live as long as this does.
+
+    With `measures` it is the part of the program that computes a length, its only result, which has to be known to lower the rest.
+    """
 
     module: Module
     interface: Interface
     fetches: tuple[str, ...]
     written: tuple[Written, ...]
     trace: Trace
+    measures: bool = False
 
     @property
     def calls_python(self) -> bool:
@@ -65,16 +75,30 @@ class Lowered:
         return any(isinstance(t.op, HostOp) for ops in self.trace.ops.values() for t in ops)
 
 
-def lower(program: Program, *, every: bool = False) -> Lowered:
+class _Unknown(Exception):
+    """A length that depends on values is not known."""
+
+    def __init__(self, count: Tensor):
+        super().__init__()
+        self.count = count
+
+
+def lower(program: Program, *, every: bool = False, sizes: Sequence[int] | int | None = None) -> Lowered:
     """A program as a function of what its `feed` operators take and its state; what its `fetch` operators give are results, and with
     `every` then all that operators write.
 
+    `sizes` are the lengths that depend on values, in the order in which they are asked for, or one number for all of them. Where one
+    more is needed, the result computes that one.
+
     Raises UserError, at the operator's line, where an operator reads what nothing gave a value, where shapes do not fit, and
-    where the length of something that is fed is not known.
+    where the length of something that is fed is not known, or without `sizes` depends on values.
     """
     with Op.saved_user_deps():
-        lowering = _Lowering(program)
-        lowering.run(program.top)
+        lowering = _Lowering(program, sizes)
+        try:
+            lowering.run(program.top)
+        except _Unknown as unknown:
+            return lowering.measured(unknown.count)
         return lowering.finished(every)
 
 
@@ -83,6 +107,7 @@ class _Lowering:
     """The context that operators are built in."""
 
     program: Program
+    sizes: Sequence[int] | int | None = None
     values: dict[str, Tensor | SparseRows] = field(default_factory=dict[str, Tensor | SparseRows])
     feeds: dict[str, AssignableTensorOp] = field(default_factory=dict[str, AssignableTensorOp])
     states: dict[str, AssignableTensorOp] = field(default_factory=dict[str, AssignableTensorOp])
@@ -91,6 +116,12 @@ class _Lowering:
         default_factory=list[tuple[Operator, str, Tensor | SparseRows]]
     )
     drawn: int = 0
+    #: The operator that is built now, and the raggedness that it stated of its results.
+    operator: Operator | None = None
+    stated: dict[tuple[str, int], Levels] = field(default_factory=dict[tuple[str, int], Levels])
+    #: Lengths by what they were asked for: a gradient asks for those of its operator again.
+    known: dict[Any, int] = field(default_factory=dict[Any, int])
+    asked: int = 0
 
     def run(self, block: BlockView) -> None:
         """Builds the operators of a block, one after the other."""
@@ -112,6 +143,7 @@ class _Lowering:
 
     def build(self, operator: Operator) -> None:
         definition = REGISTRY.get(operator.type)
+        self.operator, self.stated, self.asked = operator, {}, 0
         inputs = {
             slot: [None if n == EMPTY else self.read(operator, n) for n in names]
             for slot, names in operator.inputs.items()
@@ -126,10 +158,71 @@ class _Lowering:
             raise UserError(Diagnostic(message, operator.location, hint=hint))
         else:
             made = definition.values(self, inputs, attributes)
+        rows = {
+            slot: [(rows_of(v), len(self.levels(slot, i))) for i, v in enumerate(values)]
+            for slot, values in inputs.items()
+        }
         for slot, names in operator.outputs.items():
-            for name, value in zip(names, made.get(slot, ()), strict=False):
+            for i, (name, value) in enumerate(zip(names, made.get(slot, ()), strict=False)):
                 if name != EMPTY and value is not None:
+                    levels = self._levels_of(slot, i, name, value, rows)
                     self.write(operator, name, value)
+                    self.values.update(zip(offsets_names(name, len(levels)), levels, strict=True))
+
+    # ---- raggedness
+
+    def levels(self, slot: str, at: int = 0) -> Levels:
+        operator = self.operator
+        assert operator is not None
+        names = operator.inputs.get(slot, ())
+        return self.levels_of(operator, names[at]) if at < len(names) and names[at] != EMPTY else ()
+
+    def levels_of(self, operator: Operator, name: str) -> Levels:
+        """The offsets that a variable has now."""
+        count = operator.block.visible(name, operator.location).ragged
+        return tuple([self.read(operator, each) for each in offsets_names(name, count)])
+
+    def give_levels(self, slot: str, levels: Levels, at: int = 0) -> None:
+        self.stated[slot, at] = levels
+
+    def _levels_of(
+        self,
+        slot: str,
+        at: int,
+        name: str,
+        value: Tensor,
+        inputs: Mapping[str, Sequence[tuple[int | None, int]]],
+    ) -> Levels:
+        """The raggedness of a result: what the operator stated, that of what it is the gradient of, or that of an input."""
+        if (slot, at) in self.stated:
+            return self.stated[slot, at]
+        assert self.operator is not None
+        count = self.operator.block.visible(name, self.operator.location).ragged
+        if not count:
+            return ()
+        if slot.endswith(GRADIENT):
+            return self.levels(slot.removesuffix(GRADIENT), at)
+        source = shared(rows_of(value), inputs, count)
+        return () if source is None else self.levels(*source)
+
+    def size(self, count: Tensor) -> int:
+        operator = self.operator
+        assert operator is not None
+        slots = [s.name for s in REGISTRY.get(operator.type.removesuffix("_grad")).entry.inputs]
+        names = [n for slot in slots for n in operator.inputs.get(slot, ()) if n != EMPTY]
+        read = [self.read(operator, n) for n in names]
+        offsets = [o for n in names for o in self.levels_of(operator, n)]
+        key = (operator.type.removesuffix("_grad"), *read, *offsets, self.asked)
+        self.asked += 1
+        if key not in self.known:
+            if self.sizes is None:
+                message = f"a length of what operator {operator.type} gives depends on values"
+                hint = "executor.run(...) finds it out; a program of its own does not"
+                raise UserError(Diagnostic(message, operator.location, hint=hint))
+            if not isinstance(self.sizes, int) and len(self.known) == len(self.sizes):
+                raise _Unknown(count)
+            self.known[key] = self.sizes if isinstance(self.sizes, int) else self.sizes[len(self.known)]
+        return self.known[key]
 
     # ---- variables
 
@@ -148,6 +241,10 @@ class _Lowering:
         found = self.values.get(name)
         if found is not None:
             return found
+        if LEVEL in name:
+            message = f"operator {operator.type} reads the raggedness of '{name.partition(LEVEL)[0]}', which has none"
+            hint = "what is ragged is fed with lod_level=1; layers.lod_reset gives offsets to other rows"
+            raise UserError(Diagnostic(message, operator.location, hint=hint))
         variable = operator.block.visible(name, operator.location)
         if variable.persistable:
             return self.state(name, variable.type)
@@ -196,6 +293,16 @@ class _Lowering:
         return VERBS.add(key, ConstantOp(np.array(by, np.uint64), key.axes, ui64))
 
     # ---- the end
+
+    def measured(self, count: Tensor) -> Lowered:
+        """The part that computes a length."""
+        needed = closure([count])
+        states = {name: storage for name, storage in self.states.items() if storage in needed}
+        made = Computation([ReadOp(count)], [*self.feeds.values(), *states.values()], tuple)
+        made.location = self.program.location
+        lifted = lift(made)
+        interface = Interface.of(lifted.module, [*self.feeds], [*states], lifted.tied)
+        return Lowered(lifted.module, interface, ("",), (), lifted.trace, measures=True)
 
     def finished(self, every: bool) -> Lowered:
         if RANDOM in self.states:

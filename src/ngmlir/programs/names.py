@@ -9,6 +9,8 @@ EMPTY = "@EMPTY@"
 TEMPORARY = "@TEMP@"
 GRADIENT = "@GRAD"
 ZERO = "@ZERO"
+#: Begins what the offsets of a ragged level are called, after the name of the variable: `x@LOD0` is the outermost level of x.
+LEVEL = "@LOD"
 #: The state of the random numbers of a scope: two ui64, the key and the counter.
 RANDOM = "@RANDOM@"
 
@@ -16,6 +18,16 @@ RANDOM = "@RANDOM@"
 def gradient_name(name: str) -> str:
     """What the gradient of a variable is called."""
     return name + GRADIENT
+
+
+def offsets_name(name: str, level: int) -> str:
+    """What the offsets of a level of a ragged variable are called; level 0 is the outermost one."""
+    return f"{name}{LEVEL}{level}"
+
+
+def offsets_names(name: str, levels: int) -> list[str]:
+    """What the offsets of all levels of a ragged variable are called."""
+    return [offsets_name(name, level) for level in range(levels)]
 
 
 def contribution_name(name: str, number: int) -> str:

@@ -20,11 +20,14 @@ from .host_steps import Bind, Run, Storage
 from .kept import KeptPrograms
 
 
-def compiled(program: Program, target: str) -> tuple[Interface, Bind]:
-    """A program with its `feed` and `fetch` operators, for a target: what it takes and gives, and its functions. These raise UserError
-    for numbers of rows that a table does not have, before anything has changed."""
-    interface, bind = _compiled(program, target)
-    return interface, with_checked_ids(program, interface, bind, target)
+def compiled(program: Program, target: str, sizes: Sequence[int] = ()) -> tuple[Interface, Bind, bool]:
+    """A program with its `feed` and `fetch` operators, for a target: what it takes and gives, its functions, and whether they compute
+    a length that has to be known to compile the program. `sizes` are those lengths that are known, in order. The functions raise
+    UserError for numbers of rows that a table does not have, before anything has changed."""
+    interface, bind, measures = _compiled(program, target, sizes)
+    if measures:
+        return interface, bind, True
+    return interface, with_checked_ids(program, interface, bind, target), False
 
 
 def with_checked_ids(program: Program, interface: Interface, bind: Bind, target: str) -> Bind:
@@ -35,12 +38,14 @@ def with_checked_ids(program: Program, interface: Interface, bind: Bind, target:
     places = [(interface.feeds.index(each.ids), each) for each in fed if each.ids in interface.feeds]
     names = [*dict.fromkeys(each.ids for each in computed)]
     guard = _compiled(program_of_ids(program, names), target) if names else None
+    if guard is not None and guard[2]:
+        guard = None  # how many rows there are depends on values too, and these are not computed once more
 
     def bound(
         entry: str, state: Mapping[int, Storage], tied: Sequence[tuple[int, int]], prepare: Prepare
     ) -> Run:
         run = bind(entry, state, tied, prepare)
-        first = None if guard is None or guard[0].tied else _bound_by_name(guard, interface, state)
+        first = None if guard is None or guard[0].tied else _bound_by_name(guard[:2], interface, state)
 
         def call(*values: Any) -> Sequence[Any]:
             for at, each in places:
@@ -65,21 +70,22 @@ def _bound_by_name(guard: tuple[Interface, Bind], whole: Interface, state: Mappi
     return lambda *values: run(*[values[i] for i in order])
 
 
-def _compiled(program: Program, target: str) -> tuple[Interface, Bind]:
+def _compiled(program: Program, target: str, sizes: Sequence[int] = ()) -> tuple[Interface, Bind, bool]:
     program = with_kernels(program, target)
     kept: KeptPrograms | None = None
     if device_named(target).runs_on_host and _is_builtin(program):
         text = program_text(program).encode()
-        kept = KeptPrograms(lambda: [text], "program")
+        kept = KeptPrograms(lambda: [text], "program", *map(str, sizes))
         if (found := kept.find()) is not None:
             executable, facts = found
-            return Interface.from_facts(facts), in_memory(executable)
-    lowered = lower(program)
+            return Interface.from_facts(facts), in_memory(executable), bool(facts.get("measures"))
+    lowered = lower(program, sizes=sizes)
     interface = lowered.interface
     if kept is not None and not lowered.calls_python:
-        return interface, in_memory(kept.compiled(lowered.module, interface.facts()))
+        facts = {**interface.facts(), "measures": lowered.measures}
+        return interface, in_memory(kept.compiled(lowered.module, facts)), lowered.measures
     bind = backend_for(target)(lowered.module)
-    return interface, _holding(bind, lowered) if lowered.calls_python else bind
+    return interface, _holding(bind, lowered) if lowered.calls_python else bind, lowered.measures
 
 
 def _holding(bind: Bind, lowered: Lowered) -> Bind:

@@ -8,6 +8,7 @@ same bits as there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ class CompiledProgram:
         self, model: ProgramModel, target: str, profile: Profile | None = None, threads: int | None = None
     ):
         self.model, self.target, self.profile = model, target, profile
-        self._programs: Specialised[Run] = Specialised(target, _KEPT, profile, threads)
+        self._programs: Specialised[tuple[Run, bool]] = Specialised(target, _KEPT, profile, threads)
         self.threads = self._programs.threads
         self._state: dict[str, _Value] = {}
         self._outputs = Outputs.of(model.output_names)
@@ -82,8 +83,13 @@ class CompiledProgram:
         """The outputs in order; `outputs["name"]` is one by its name."""
         arrays = self._arrays(values, named)
         shapes = tuple([array.shape for array in arrays])
-        run = self._programs.get(shapes, lambda: self._made(shapes))
-        return self._outputs([np.asarray(result) for result in run(*arrays)])
+        sizes: tuple[int, ...] = ()
+        while True:
+            run, measures = self._programs.get((*shapes, sizes), partial(self._made, shapes, sizes))
+            results = [np.asarray(result) for result in run(*arrays)]
+            if not measures:
+                return self._outputs(results)
+            sizes = (*sizes, int(results[0]))
 
     def _arrays(self, values: Sequence[Any], named: Mapping[str, Any]) -> list[Array]:
         names = self.model.input_names
@@ -101,21 +107,21 @@ class CompiledProgram:
             )
         return [_fitting(v, value) for v, value in zip(self.model.inputs, values, strict=True)]
 
-    def _made(self, shapes: Sequence[tuple[int, ...]]) -> Run:
-        """What runs the program for inputs of these shapes."""
+    def _made(self, shapes: Sequence[tuple[int, ...]], sizes: Sequence[int]) -> tuple[Run, bool]:
+        """What runs the program for inputs of these shapes, and whether it computes a length that comes after `sizes`."""
         program = self.model.stored.program.copy()
         for variable, shape in zip(self.model.inputs, shapes, strict=True):
             program.top.visible(variable.name).type = TensorType(shape, variable.element)
         names = ", ".join(self.model.input_names)
         self._programs.count(lambda made: f"the program was compiled for {made} shapes of {names}")
-        interface, bind = compiled(program, self.target)
+        interface, bind, measures = compiled(program, self.target, sizes)
         first = len(interface.feeds)
         state = {first + i: self._value(each.name) for i, each in enumerate(interface.states)}
         run = bind("main", state, interface.tied, tuple)
         order = [self.model.input_names.index(name) for name in interface.feeds]
         if order == [*range(len(shapes))]:
-            return run
-        return lambda *arrays: run(*[arrays[i] for i in order])
+            return run, measures
+        return lambda *arrays: run(*[arrays[i] for i in order]), measures
 
     def _value(self, name: str) -> _Value:
         """What it keeps under a name, which all its programs share."""

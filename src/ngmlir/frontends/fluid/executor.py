@@ -13,12 +13,13 @@ import numpy as np
 from ...op_graph.answers import answered
 from ...programs import names
 from ...programs.descriptions import Program as ProgramView
+from ...programs.names import LEVEL
 from ...runtime import timing
 from ...support.diagnostics import UserError
 from ...transformers.compiled_programs import compiled
 from ...transformers.host_steps import Run
 from ...transformers.single_steps import OneByOne
-from .feeding import fed, fits, with_io
+from .feeding import fed, fits, offsets_of, with_io
 from .file_operators import Loading, as_before_on_failure, carry_out, loadings, write_files
 from .framework import Program, default_main_program
 from .places import CPUPlace, Place
@@ -114,25 +115,36 @@ class Executor:
             self._watchers.append(check_finite)
         is_stepped = bool(stepped or self._watchers)
         shapes = tuple([(name, array.shape, array.dtype) for name, array in arrays.items()])
-        key = (id(view), view.edits, shapes, fetches, timing.current(), is_stepped)
-        prepared = self._prepared.get(key)
-        if prepared is None or prepared.program is not view:
-            prepared = self._prepare(program, arrays, read, fetches, key)
-        run = prepared.run
-        if run is None or prepared.scope is not scope or prepared.moves != moves():
-            run = prepared.bound(scope)
-        given = [arrays[name] for name in prepared.interface.feeds]
+        ragged = offsets_of(view, fetches)
+        if ragged and return_numpy:
+            message = f"'{ragged[0].partition(LEVEL)[0]}' is ragged, and an array has no offsets"
+            raise UserError(message, hint="return_numpy=False gives tensors with lod()")
+        sizes: tuple[int, ...] = ()
+        while True:
+            key = (id(view), view.edits, shapes, fetches, timing.current(), is_stepped, sizes)
+            prepared = self._prepared.get(key)
+            if prepared is None or prepared.program is not view:
+                prepared = self._prepare(program, arrays, read, fetches, key)
+            run = prepared.run
+            if run is None or prepared.scope is not scope or prepared.moves != moves():
+                run = prepared.bound(scope)
+            given = [arrays[name] for name in prepared.interface.feeds]
+            if not prepared.measures:
+                break
+            sizes = (*sizes, int(_array(run(*given)[0])))
         results = self._and_files(prepared, scope, run, given) if prepared.savings else run(*given)
         if lists.fetches:
             count = len(results) - len(lists.fetches)
             lists.give(scope, [_array(result) for result in results[count:]])
             results = results[:count]
         if prepared.printed:
-            show(prepared.printed, results[len(fetches) :])
-            results = results[: len(fetches)]
+            first = len(fetches) + len(ragged)
+            show(prepared.printed, results[first:])
+            results = results[:first]
         if return_numpy:
             return [_array(result) for result in results]
-        return [LoDTensor(_array(result)) for result in results]
+        offsets = dict(zip(ragged, results[len(fetches) :], strict=True))
+        return [_tensor(view, name, result, offsets) for name, result in zip(fetches, results, strict=False)]
 
     def _around(self, program: ProgramView) -> tuple[Sequence[Loading], InLists]:
         """The files that a program reads, and what it takes from the scope's lists and gives to them."""
@@ -166,15 +178,16 @@ class Executor:
         for name, array in own.items():
             fits(program, name, array)
         printed = printed_in(program.view)
-        shown = [*fetches, *[each.fetched for each in printed]]
+        shown = [*fetches, *offsets_of(program.view, fetches), *[each.fetched for each in printed]]
         whole = with_io(program.view, own, shown)
         savings = carry_out(whole, read, len(shown) + len(InLists.of(program.view).fetches))
-        if key[-1]:
+        *_, is_stepped, sizes = key
+        if is_stepped:
             compute = self._compute or OneByOne(self.place.target)
             self._compute = compute
-            made = Prepared(program.view, *by_steps(whole, compute, self._tell), printed, savings)
+            made = Prepared(program.view, *by_steps(whole, compute, self._tell, sizes), printed, savings)
         else:
-            made = Prepared(program.view, *compiled(whole, self.place.target), printed, savings)
+            made = Prepared(program.view, *compiled(whole, self.place.target, sizes), printed, savings)
         self._prepared[key] = made
         while len(self._prepared) > KEPT:
             self._prepared.popitem(last=False)
@@ -189,6 +202,15 @@ def _fetched(program: Program, name: Any) -> str:
     if not isinstance(name, (str, bytes)):
         raise UserError(f"what is fetched is a variable or its name, not {name!r}")
     return names.text(name)
+
+
+def _tensor(program: ProgramView, name: str, result: Any, offsets: Mapping[str, Any]) -> LoDTensor:
+    """A result as a tensor, with the offsets of its levels."""
+    made = LoDTensor(_array(result))
+    variable = program.top.find(name)
+    levels = names.offsets_names(name, variable.ragged if variable is not None else 0)
+    made.hold_offsets([_array(offsets[each]) for each in levels])
+    return made
 
 
 def _array(result: Any) -> Array:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Number
 from typing import Any, cast
 
@@ -11,22 +11,36 @@ import numpy as np
 
 from ...ir.attributes import DictAttr, IntegerAttr
 from ...ir.literals import type_of_dtype
-from ...ir.types import TensorType, i32
+from ...ir.types import DYNAMIC, TensorType, i32
 from ...programs.descriptions import Program as ProgramView
 from ...programs.fitting import check_fed
+from ...programs.names import LEVEL, offsets_names
+from ...programs.ragged import check_offsets
 from ...support.diagnostics import UserError
 from ...support.spelling import did_you_mean
 from .framework import Program
 from .scope import LoDTensor
 
 Array = np.ndarray[Any, Any]
+_OFFSETS = TensorType((DYNAMIC,), i32)
 
 
 def fed(program: Program, feed: Mapping[str, Any]) -> dict[str, Array]:
-    """The arrays that are fed, by name. UserError for a name that the program does not declare and for what is no array."""
+    """The arrays that are fed, by name, with the offsets of what is ragged under names of theirs.
+
+    UserError for a name that the program does not declare, for what is no array, and for offsets that are not those of its rows.
+    """
     if not isinstance(feed, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UserError(f"feed is a dictionary of arrays by name, not {feed!r}", hint='feed={"x": array}')
-    return {name: _array(program, name, value) for name, value in feed.items()}
+    arrays = {name: _array(program, name, value) for name, value in feed.items()}
+    variables = program.view.top.variables
+    for name, value in feed.items():
+        offsets = [np.array(level, np.int32) for level in value.lod()] if isinstance(value, LoDTensor) else []
+        variable = variables.get(name)
+        if variable is not None and (offsets or variable.ragged):
+            check_offsets(variable, offsets, arrays[name].shape[0] if arrays[name].ndim else 0)
+            arrays.update(zip(offsets_names(name, len(offsets)), offsets, strict=True))
+    return arrays
 
 
 def _array(program: Program, name: str, value: Any) -> Array:
@@ -48,6 +62,8 @@ def _array(program: Program, name: str, value: Any) -> Array:
 
 def fits(program: Program, name: str, array: Array) -> None:
     """UserError where an array is not of the variable that it is fed to."""
+    if LEVEL in name:
+        return  # offsets were checked with the rows
     variable = program.view.top.find(name)
     if variable is None:
         hint = did_you_mean(name, program.view.top.variables, "layers.data(name, shape) declares what is fed")
@@ -57,9 +73,12 @@ def fits(program: Program, name: str, array: Array) -> None:
 
 def with_io(program: ProgramView, arrays: Mapping[str, Array | None], fetches: Sequence[str]) -> ProgramView:
     """A copy of a program that takes these variables, in the shape of the arrays where there are some, and gives those: with `feed`
-    and `fetch` operators. What it fetches itself comes after `fetches`."""
+    and `fetch` operators. What it fetches itself comes after `fetches`. Offsets of ragged variables are variables of their own."""
     made = program.copy()
     top = made.top
+    for name in (*arrays, *fetches):
+        if LEVEL in name and name not in top.variables:
+            top.declare(name, _OFFSETS)
     for name in fetches:
         top.visible(name)
     for holds, side in (("feed_list", "feed"), ("fetch_list", "fetch")):
@@ -76,6 +95,12 @@ def with_io(program: ProgramView, arrays: Mapping[str, Array | None], fetches: S
     for at, name in enumerate(fetches):
         top.insert(len(top.operators), "fetch", {"X": [name]}, {"Out": ["fetch"]}, column(at))
     return made
+
+
+def offsets_of(program: ProgramView, names: Iterable[str]) -> list[str]:
+    """What the offsets of variables are called, of all levels of all that are ragged."""
+    found = {name: program.top.find(name) for name in names}
+    return [o for name, v in found.items() if v is not None for o in offsets_names(name, v.ragged)]
 
 
 def column(number: int) -> DictAttr:

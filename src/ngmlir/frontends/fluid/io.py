@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from ...op_graph.answers import answer_all
+from ...programs.names import LEVEL
 from ...programs.models import PROGRAM_FILE, fitting, kept_by, read_model, write_model
 from ...programs.variable_files import Stored, file_name, read_variables, write_variables
 from ...support.diagnostics import UserError
 from .executor import Executor
-from .feeding import with_io
+from .feeding import offsets_of, with_io
 from .framework import Parameter, Program, Variable, default_main_program
 from .lists import listed
 from .scope import global_scope
@@ -178,7 +179,9 @@ def save_inference_model(
             hint=f"feed {', '.join(needed)}",
         )
     names = [v.name if isinstance(v, Variable) else v for v in targets]
-    shown = with_io(program.view, {name: None for name in feeds if name in needed}, names)
+    taken = [name for name in feeds if name in needed]
+    taken += offsets_of(program.view, taken)
+    shown = with_io(program.view, dict.fromkeys(taken), [*names, *offsets_of(program.view, names)])
     scope = global_scope()
     values = {v.name: scope.tensor(v.name) for v in kept_by(shown)}
     stored = {name: Stored(tensor.get(), tensor.lod()) for name, tensor in values.items()}
@@ -194,7 +197,9 @@ def load_inference_model(
     Raises UserError, and changes nothing, for files that are missing, cut short, altered, or of another program.
     """
     stored = read_model(Path(dirname) / (model_filename or PROGRAM_FILE), params_filename)
-    feeds, fetches = [v.name for v in stored.feeds], [v.name for v in stored.fetches]
+    feeds, fetches = (
+        [v.name for v in each if LEVEL not in v.name] for each in (stored.feeds, stored.fetches)
+    )
     view = stored.program
     for at in range(len(view.top.operators) - 1, -1, -1):
         if view.top.operators[at].type in ("feed", "fetch"):

@@ -20,7 +20,7 @@ from ...pictures.memory import memory_plan
 from ...programs.lower import lower
 from ...support.diagnostics import UserError
 from ...support.spelling import did_you_mean
-from .feeding import with_io
+from .feeding import offsets_of, with_io
 from .framework import Program
 
 _UNITS = ("B", "KB", "MB", "GB")
@@ -59,10 +59,13 @@ def memory_use(program: Program, batch_size: int) -> MemoryUse:
         for name, v in top.variables.items()
         if v.flag("data")
     }
+    # As many sequences as rows.
+    offsets = np.zeros(batch_size + 1, np.int32)
+    fed |= dict.fromkeys(offsets_of(program.view, fed), offsets)
     read = {name for operator in program.view.walk() for name in operator.reads}
     written = dict.fromkeys(name for operator in top.operators for name in operator.writes)
     results = [name for name in written if name not in read and not top.visible(name).persistable]
-    lowered = lower(with_io(program.view, fed, results))
+    lowered = lower(with_io(program.view, fed, results), sizes=batch_size)
     module = lower_module(lowered.module, "cpu")
     function = module.lookup(lowered.module.ops[0].symbol)
     assert function is not None

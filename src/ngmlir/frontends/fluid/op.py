@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ...ir.literals import type_of_dtype
 from ...ir.types import TensorType
 from ...op_graph.answers import answered
@@ -14,6 +16,7 @@ from ...programs.attributes import completed
 from ...programs.catalogue import REGISTRY
 from ...programs.descriptions import Program as ProgramView
 from ...programs.infer import infer_types
+from ...programs.ragged import check_offsets
 from ...programs.verify import check_program
 from ...support.diagnostics import UserError
 from ...support.spelling import did_you_mean
@@ -22,7 +25,7 @@ from .framework import Program
 from .lists import listed
 from .places import Place
 from .protos import op_proto
-from .scope import Scope
+from .scope import LoDTensor, Scope
 
 
 class SingleOperator:
@@ -51,20 +54,33 @@ class SingleOperator:
 
     @answered
     def run(self, scope: Scope, place: Place) -> None:
-        """Computes it at a place: it reads and writes variables of the scope. UserError where one that it reads has no value."""
+        """Computes it at a place: it reads and writes variables of the scope, with their raggedness. UserError where one that it reads has
+        no value, and where offsets do not fit its rows."""
         view = ProgramView()
+        offsets: dict[str, Any] = {}
         read = [n for each in self._inputs.values() for n in each if n != names.EMPTY]
         for name in dict.fromkeys(read):
             tensor = scope.tensor(name)
             type = TensorType(tuple(tensor.shape()), type_of_dtype(tensor.host.dtype))
-            view.top.declare(name, type, flags=["persistable"])
-        for name in dict.fromkeys(n for each in self._outputs.values() for n in each):
-            if name not in view.top.variables and name != names.EMPTY:
+            levels = [np.array(level, np.int32) for level in tensor.lod()]
+            variable = view.top.declare(name, type, ragged=len(levels), flags=["persistable"])
+            if levels:
+                check_offsets(variable, levels, tensor.shape()[0])
+                offsets.update(zip(names.offsets_names(name, len(levels)), levels, strict=True))
+        written = [n for each in self._outputs.values() for n in each if n != names.EMPTY]
+        for name in dict.fromkeys(written):
+            if name not in view.top.variables:
                 view.top.declare(name, flags=["persistable"])
         made = view.top.insert(0, self._type, self._inputs, self._outputs, self._attributes)
         check_program(view)
         infer_types(made)
-        Executor(place).run(Program(view), scope=scope)
+        wanted = {n: names.offsets_names(n, view.top.visible(n).ragged) for n in dict.fromkeys(written)}
+        flat = [each for levels in wanted.values() for each in levels]
+        results = iter(Executor(place).run(Program(view), offsets, flat, scope=scope))
+        for name, levels in wanted.items():
+            found = scope.find_var(name)
+            if found is not None and isinstance(found.value, LoDTensor):
+                found.value.hold_offsets([next(results) for _ in levels])
 
     def __repr__(self) -> str:
         return f"<operator {self._type} {self.inputs()} -> {self.outputs()}>"

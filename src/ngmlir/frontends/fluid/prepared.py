@@ -26,6 +26,8 @@ class Prepared:
     program: Program
     interface: Interface
     bind: Bind
+    #: Whether it computes a length that the program needs to be compiled, and nothing else.
+    measures: bool = False
     #: What is printed after each run; its values come after those that are fetched.
     printed: Sequence[Printed] = ()
     #: The files that are written after each run; their values are the last results.

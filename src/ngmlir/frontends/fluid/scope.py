@@ -158,8 +158,15 @@ class LoDTensor:
         return [list(level) for level in self._lod]
 
     def set_recursive_sequence_lengths(self, lengths: Sequence[Sequence[int]]) -> None:
-        """As `set_lod`, by the lengths of sequences."""
-        self.set_lod([[0, *np.cumsum(level, dtype=np.int64).tolist()] for level in lengths])
+        """As `set_lod`, by the lengths of sequences; a level may have none."""
+        offsets = [[0, *np.cumsum(level, dtype=np.int64).tolist()] for level in lengths]
+        if all(len(level) > 1 for level in offsets):
+            self.set_lod(offsets)
+        self._lod = offsets
+
+    def hold_offsets(self, levels: Sequence[Array]) -> None:
+        """Has these offsets, which are right, one vector a level."""
+        self._lod = [level.tolist() for level in levels]
 
     def recursive_sequence_lengths(self) -> list[list[int]]:
         """The lengths of the sequences of each level."""

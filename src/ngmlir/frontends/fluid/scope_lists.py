@@ -14,6 +14,7 @@ import numpy as np
 
 from ...programs import names
 from ...programs.descriptions import Operator, Program
+from ...programs.names import LEVEL
 from ...support.diagnostics import Diagnostic, Location, UserError
 from .scope import LoDTensor, Scope
 
@@ -79,7 +80,11 @@ class InLists:
 
     def taken(self, scope: Scope, given: Collection[str]) -> dict[str, Array]:
         """The arrays of what is not `given` otherwise. UserError where a list has none."""
-        return {each.name: _array(scope, each) for each in self.feeds if each.name not in given}
+        return {
+            each.name: _array(scope, each)
+            for each in self.feeds
+            if each.name not in given and LEVEL not in each.name
+        }
 
     def give(self, scope: Scope, values: Sequence[Array]) -> None:
         """Puts what was fetched into the lists."""

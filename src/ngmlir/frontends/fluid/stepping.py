@@ -58,9 +58,11 @@ class Step:
 Watch = Callable[[Step], Any]
 
 
-def by_steps(program: Program, compute: OneByOne, watch: Watch) -> tuple[Interface, Bind]:
-    """As `prepared.compiled`, for a run operator by operator that calls `watch` after each."""
-    lowered = lower(with_kernels(program, compute.target), every=True)
+def by_steps(
+    program: Program, compute: OneByOne, watch: Watch, sizes: Sequence[int] = ()
+) -> tuple[Interface, Bind, bool]:
+    """As `compiled_programs.compiled`, for a run operator by operator that calls `watch` after each."""
+    lowered = lower(with_kernels(program, compute.target), every=True, sizes=sizes)
 
     def bind(
         entry: str, state: Mapping[int, Storage], tied: Sequence[tuple[int, int]], prepare: Prepare
@@ -79,7 +81,9 @@ def by_steps(program: Program, compute: OneByOne, watch: Watch) -> tuple[Interfa
 
         return run
 
-    return lowered.interface, with_checked_ids(program, lowered.interface, bind, compute.target)
+    if lowered.measures:
+        return lowered.interface, bind, True
+    return lowered.interface, with_checked_ids(program, lowered.interface, bind, compute.target), False
 
 
 def _walked(
