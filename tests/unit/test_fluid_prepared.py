@@ -25,7 +25,9 @@ def lowered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[An
     monkeypatch.setenv("NGMLIR_CACHE_DIR", str(tmp_path / "cache"))
     seen: list[Any] = []
     lower = compiled_programs.lower
-    monkeypatch.setattr(compiled_programs, "lower", lambda program, **how: (seen.append(program), lower(program, **how))[1])
+    monkeypatch.setattr(
+        compiled_programs, "lower", lambda program, **how: (seen.append(program), lower(program, **how))[1]
+    )
     yield seen
 
 

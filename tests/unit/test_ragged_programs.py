@@ -16,7 +16,6 @@ from ngmlir.frontends.fluid import layers
 from ngmlir.support.diagnostics import UserError
 
 
-
 @pytest.fixture(autouse=True)
 def fresh() -> Generator[None]:
     with (
@@ -68,7 +67,9 @@ def test_a_ragged_result_is_no_array() -> None:
     x = layers.data("x", [2], lod_level=1)
     y = layers.scale(x, 2.0)
     with pytest.raises(UserError, match=r"is ragged, and an array has no offsets[\s\S]*return_numpy=False"):
-        fluid.Executor(fluid.CPUPlace()).run(feed={"x": tensor(np.zeros((1, 2), np.float32), [[1]])}, fetch_list=[y])
+        fluid.Executor(fluid.CPUPlace()).run(
+            feed={"x": tensor(np.zeros((1, 2), np.float32), [[1]])}, fetch_list=[y]
+        )
 
 
 WRONG = [

@@ -180,7 +180,7 @@ class _Lowering:
     def levels_of(self, operator: Operator, name: str) -> Levels:
         """The offsets that a variable has now."""
         count = operator.block.visible(name, operator.location).ragged
-        return tuple([self.read(operator, each) for each in offsets_names(name, count)])
+        return tuple([dense(self.read(operator, each)) for each in offsets_names(name, count)])
 
     def give_levels(self, slot: str, levels: Levels, at: int = 0) -> None:
         self.stated[slot, at] = levels

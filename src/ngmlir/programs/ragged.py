@@ -63,4 +63,6 @@ def check_offsets(variable: Variable, offsets: Sequence[Array], rows: int) -> No
 
 
 def _count(levels: int) -> str:
-    return "no ragged levels" if not levels else "1 ragged level" if levels == 1 else f"{levels} ragged levels"
+    return (
+        "no ragged levels" if not levels else "1 ragged level" if levels == 1 else f"{levels} ragged levels"
+    )

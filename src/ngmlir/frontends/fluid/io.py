@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ...op_graph.answers import answer_all
-from ...programs.names import LEVEL
 from ...programs.models import PROGRAM_FILE, fitting, kept_by, read_model, write_model
+from ...programs.names import LEVEL
 from ...programs.variable_files import Stored, file_name, read_variables, write_variables
 from ...support.diagnostics import UserError
 from .executor import Executor
