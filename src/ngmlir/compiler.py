@@ -210,7 +210,7 @@ def compile_module(
     if (main := open_entry(module, entry)) is not None:
         from .passes.sizes import blocks_for_any
 
-        blocks = blocks_for_any(module, main, resolve(target))
+        blocks = blocks_for_any(module, main.symbol, resolve(target))
         if blocks is not None:
             return compile_blocks(blocks, target, checked=checked)
     return load(compile_artifact(module, target, checked=checked), device, entry)

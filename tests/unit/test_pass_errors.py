@@ -16,7 +16,7 @@ from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text, to_text
 from ngmlir.passes.plan_memory import planned_bytes
 from ngmlir.passes.registry import PASSES
-from ngmlir.passes.sizes import decision
+from ngmlir.passes.sizes import blocks_for_any, decision
 from ngmlir.passes.sizing.resized import Refused, with_rows
 from ngmlir.rewrite.pipeline_parser import parse_pipeline
 from ngmlir.support.diagnostics import Limit, NgmlirError
@@ -231,3 +231,20 @@ def test_what_a_block_of_threads_does_not_sort(shape: str, axis: int) -> None:
     of = from_text(text)
     with pytest.raises(Limit, match=r"up to 4096 elements that are contiguous[\s\S]*sorting-networks"):
         parse_pipeline("to-kernels", PASSES).run(of, nvptx_target("sm_90a"))
+
+
+def test_a_function_of_any_length_has_blocks_or_says_why_not() -> None:
+    text = """func.func @main(%x: tensor<{0}xf32>{1}) -> tensor<{2}xf32> {{
+      %0 = ng.{3} : (tensor<{0}xf32>) -> tensor<{2}xf32>
+      return %0 : tensor<{2}xf32> }}"""
+    by_rows = from_text(text.format("?x4", "", "?", "sum %x axes [1]"))
+    blocks = blocks_for_any(by_rows, "main", TARGET)
+    assert blocks is not None and blocks.signature.blocks[-1] == 1
+    across = "sum %x axes [0]"
+    with pytest.raises(
+        Limit, match=r"@main needs along dimension 0 a program for each length: ng.sum"
+    ) as caught:
+        blocks_for_any(from_text(text.format("?x4", "", "4", across)), "main", TARGET)
+    assert "ngmlir run" in str(caught.value)
+    sampled = from_text(text.format("8x4", " {ng.open = 0 : i64}", "4", across))
+    assert blocks_for_any(sampled, "main", TARGET) is None

@@ -56,11 +56,7 @@ def sizes(module: Module, target: Target) -> Module:
         return module
     made: list[Op] = []
     for op in inlined(module).ops:
-        found = decisions(op, target) if _is_open(op) else []
-        for each in found:
-            each.tell()
-        # Of several lengths, those of the others are known when a program is made.
-        blocks = found[0].blocks if len(found) == 1 else None
+        blocks = only_blocks(decisions(op, target)) if _is_open(op) else None
         made += [op] if blocks is None else blocks.functions
     return module.with_ops(made)
 
@@ -96,26 +92,27 @@ def decision(main: Op, length: Length, target: Target) -> Decision:
     return _decided(main, length, lambda: blocks(main, _rows_of(main, length), target))
 
 
-def blocks_for_any(module: Module, main: Op, target: Target) -> Blocks | None:
-    """The blocks of a function with one open length; None where there are none, but it can be compiled for the lengths that
-    its types say. Limit where they say none."""
-    whole = inlined(module).lookup(main.symbol)
-    assert whole is not None
-    found = decisions(whole, target)
+def only_blocks(found: Sequence[Decision]) -> Blocks | None:
+    """The blocks of a function, for all lengths of the one that it leaves open. None where there are none; of several lengths, those of
+    the others are known when a program is made."""
     for each in found:
         each.tell()
-        if each.blocks is not None and len(found) == 1:
-            return each.blocks
-    if not open_lengths(whole):
-        return None
-    which = next((each for each in found if each.blocks is None), found[-1])
-    raise Limit(
-        Diagnostic(
-            f"@{main.symbol} needs along {which.length.name} {which.why.message}",
-            which.why.location,
-            hint="ng.compile(ng.load(path)) and ngmlir run compile a program for each length",
-        )
-    )
+    return found[0].blocks if len(found) == 1 else None
+
+
+def blocks_for_any(of: Module, symbol: str, target: Target) -> Blocks | None:
+    """The same of a function that calls others. None also where there are none, but the function can be compiled for the lengths
+    that its types say. Limit where they say none."""
+    main = inlined(of).lookup(symbol)
+    assert main is not None
+    found = decisions(main, target)
+    blocks = only_blocks(found)
+    if blocks is None and open_lengths(main):
+        which = next((each for each in found if each.blocks is None), found[-1])
+        message = f"@{symbol} needs along {which.length.name} {which.why.message}"
+        hint = "ng.compile(ng.load(path)) and ngmlir run compile a program for each length"
+        raise Limit(Diagnostic(message, which.why.location, hint=hint))
+    return blocks
 
 
 def _decided(main: Op, length: Length, make: Callable[[], Blocks]) -> Decision:

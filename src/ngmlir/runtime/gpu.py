@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from threading import Lock
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from ..support.artifact import Artifact, Check, Entry, Place
 from ..support.diagnostics import UserError
+from ..support.lru import LruCache
 from ..support.signature import Parameter
 from . import timing
 from .buffers import DTYPES, in_memory
@@ -77,9 +77,8 @@ class GpuExecutable:
             self.device, "ui8", (signature.arena_bytes,), f"temporaries of @{signature.name}", *places[:1]
         )
         self._staging: dict[tuple[str, int], DeviceBuffer] = {}
-        self._bound: OrderedDict[tuple[int, ...], list[Go]] = OrderedDict()
-        #: By the numbers of buffers that were found to fit.
-        self._ready: OrderedDict[tuple[int, ...], list[Go]] = OrderedDict()
+        #: Steps by the addresses of buffers, and by the numbers of those that were found to fit (see `_numbers`).
+        self._bound: LruCache[tuple[int, ...], list[Go]] = LruCache(2 * BINDINGS)
         self._tied = dict(signature.tied)
         self._overwritten = set(self._tied.values())
         #: The results that overwrite no argument.
@@ -109,7 +108,7 @@ class GpuExecutable:
         wanted = [None] * len(self.signature.results) if results is None else results
         numbers = _numbers(arguments, wanted)
         with self.lock:
-            if stream is None and (steps := self._ready.get(numbers)) is not None:
+            if stream is None and (steps := self._bound.find(numbers)) is not None:
                 self._go(steps)
                 if not (tied := self._tied):
                     return list(wanted)
@@ -200,12 +199,10 @@ class GpuExecutable:
     ) -> None:
         """Remembers buffers that fit: the same ones are not looked at again. Those of other owners are to be kept at each
         call."""
-        count, *each = numbers
-        if -1 in each or 0 in each[:count] or any(b.owner is not None for b in (*inputs, *outputs)):
-            return
-        self._ready[numbers] = self._bind(inputs, outputs)
-        if len(self._ready) > BINDINGS:
-            self._ready.popitem(last=False)
+        _, *each = numbers
+        fit = -1 not in each and 0 not in each[: len(inputs)]
+        if fit and all(b.owner is None for b in (*inputs, *outputs)):
+            self._bound.add(numbers, self._bind(inputs, outputs))
 
     def _go(self, steps: Sequence[Go]) -> None:
         checks = self._checks
@@ -298,13 +295,8 @@ class GpuExecutable:
 
     def _bind(self, inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]) -> list[Go]:
         key = tuple([buffer.address for buffer in (*inputs, *outputs)])
-        bound = self._bound.get(key)
-        if bound is None:
-            bound = self._bound[key] = self.steps(inputs, outputs)
-            if len(self._bound) > BINDINGS:
-                self._bound.popitem(last=False)
-        self._bound.move_to_end(key)
-        return bound
+        found = self._bound.find(key)
+        return self._bound.add(key, self.steps(inputs, outputs)) if found is None else found
 
     def _address(self, place: Place, inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]) -> int:
         base = {
@@ -345,9 +337,10 @@ class GpuExecutable:
 
 
 def _numbers(arguments: Sequence[Any], wanted: Sequence[DeviceBuffer | None]) -> tuple[int, ...]:
-    """Which buffers these are: 0 where none is asked for, as for a result that is tied, -1 for what is no buffer."""
+    """Which buffers these are: 0 where none is asked for, as for a result that is tied, -1 for what is no buffer. The first number
+    says how many are arguments; it is negative, as no address is."""
     numbers = [b.number if type(b) is DeviceBuffer else 0 if b is None else -1 for b in (*arguments, *wanted)]
-    return (len(arguments), *numbers)
+    return (~len(arguments), *numbers)
 
 
 def load(artifact: Artifact, device: GpuDevice, *, entry: str | None = None) -> GpuExecutable:

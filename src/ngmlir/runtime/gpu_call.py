@@ -4,7 +4,6 @@ host is part of the step, so that the device is asked once for all of it."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..support.diagnostics import UserError
+from ..support.lru import LruCache
 from .buffers import DTYPES
 from .executable import Prepare
 from .gpu import GpuExecutable
@@ -60,7 +60,7 @@ class GpuCall:
         )
         #: Where values and results are on the host.
         self._here: tuple[list[np.ndarray], list[np.ndarray]] | None = None
-        self._bound: OrderedDict[tuple[int, ...], _Bound] = OrderedDict()
+        self._bound: LruCache[tuple[int, ...], _Bound] = LruCache(BINDINGS)
 
     def __call__(self, *values: Any) -> Sequence[Any]:
         ready: Sequence[Any] = values
@@ -72,7 +72,7 @@ class GpuCall:
             results = self._executable.run(self._arguments(ready))
             return [results[i] for i in self._executable.free]
         with self._executable.lock:
-            bound = self._bound.get(places) or self._bind(places, ready)
+            bound = self._bound.find(places) or self._bind(places, ready)
             for at, array in bound.taken:
                 array[...] = ready[at]
             try:
@@ -121,10 +121,7 @@ class GpuCall:
             for i, array in zip(executable.free, given, strict=True)
             if array.nbytes
         ]
-        bound = self._bound[places] = _Bound(taken, executable.steps(inputs, outputs, before, after), given)
-        if len(self._bound) > BINDINGS:
-            self._bound.popitem(last=False)
-        return bound
+        return self._bound.add(places, _Bound(taken, executable.steps(inputs, outputs, before, after), given))
 
     def _memory(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Arrays of the host for the values and for the results, in one piece."""
