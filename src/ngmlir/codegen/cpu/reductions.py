@@ -71,9 +71,6 @@ def reduce(e: Emitter, op: Op) -> None:
     join = _Joining(e, op)
     registers = join.unpacked(e.registers(op.operands[0]))
     old, new = e.layout(op.operands[0].type), e.layout(op.result.type)
-    if not registers:
-        e.define(op.result, join.packed([join.empty(chunk.width) for _, chunk in new.each()]))
-        return
     last = len(shape) - 1
     kept = [d for d in range(last) if d not in axes]
     gone = [d for d in range(last) if d in axes]
