@@ -59,8 +59,8 @@ def test_errors_and_points(tmp_path: Path) -> None:
     ("line", "message", "hint"),
     [
         ("domain left: 0..1", "op pair has no operand 'left'", "lhs, rhs"),
-        ("domain lhs: 0", "expected 'operand: low..high [ordinary]' at 'lhs: 0'", "domain input"),
-        ("domain lhs: 0..1 usual", "expected 'operand: low..high [ordinary]' at 'usual'", ""),
+        ("domain lhs: 0", "expected 'operand: low..high [ordinary|rising]' at 'lhs: 0'", "domain input"),
+        ("domain lhs: 0..1 usual", "expected 'operand: low..high [ordinary|rising]' at 'usual'", ""),
         ("domain lhs: 4..1", "4..1 is no range", "the lesser first"),
         ("domain lhs: 0..inf", "0..inf is no range", ""),
         ("domain lhs: nan..1", "nan..1 is no range", ""),

@@ -39,7 +39,7 @@ WORDS = (
 _ATTRIBUTE = re.compile(
     r"(?P<name>\w+):\s*(?P<kind>enum\([^)]*\)|\w+)(?P<optional>\?)?\s*(?:=\s*(?P<default>.+))?$"
 )
-_DOMAIN = re.compile(r"\s*(\w+):\s*(\S+?)\.\.(\S+)(\s+ordinary\b)?(?:\s+|$)")
+_DOMAIN = re.compile(r"\s*(\w+):\s*(\S+?)\.\.(\S+)(\s+(?:ordinary|rising)\b)?(?:\s+|$)")
 
 
 @dataclass
@@ -262,13 +262,13 @@ def _number(text: str, where: Location) -> float:
 
 
 def _domain(op: OpText, text: str, where: Location) -> None:
-    """`lhs: 0.1..4  rhs: -4..4 ordinary`."""
+    """`lhs: 0.1..4  rhs: -4..4 ordinary  offsets: 0..9 rising`."""
     at = 0
     while at < len(text):
         found = _DOMAIN.match(text, at)
         if found is None:
             raise UserError(
-                f"expected 'operand: low..high [ordinary]' at '{text[at:].strip()}'",
+                f"expected 'operand: low..high [ordinary|rising]' at '{text[at:].strip()}'",
                 where,
                 hint="domain input: -1..1",
             )
@@ -284,7 +284,8 @@ def _domain(op: OpText, text: str, where: Location) -> None:
             raise UserError(
                 f"{found[2]}..{found[3]} is no range", where, hint="two numbers, the lesser first"
             )
-        operand.domain = Domain(low, high, not found[4])
+        kind = (found[4] or "").strip()
+        operand.domain = Domain(low, high, not kind, kind == "rising")
         at = found.end()
 
 

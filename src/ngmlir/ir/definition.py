@@ -158,11 +158,13 @@ class Constraint:
 
 
 class Domain(NamedTuple):
-    """What numbers an operand is given: ordinary ones in [low, high], and with `special` all special ones too."""
+    """What numbers an operand is given: ordinary ones in [low, high], and with `special` all special ones too. `rising` ones
+    never fall, and begin with `low` and end with `high`."""
 
     low: float = -4.0
     high: float = 4.0
     special: bool = True
+    rising: bool = False
 
 
 EVERYWHERE = Domain()

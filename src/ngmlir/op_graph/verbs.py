@@ -87,6 +87,9 @@ class GraphVerbs(GradientVerbs[Tensor]):
         return self.stated(ng.ReshapeOp, [value], {}, like.axes, value.element)
 
     def broadcast_like(self, value: Tensor, like: Tensor, dimensions: Sequence[int]) -> Tensor:
+        axes = like.axes.like(like.axes[d] for d in dimensions)
+        if value.axes != axes:
+            value = self.stated(ng.CastAxesOp, [value], {}, axes, value.element)
         return self.stated(
             ng.BroadcastOp, [value], {"dimensions": tuple(dimensions)}, like.axes, value.element
         )
@@ -163,6 +166,15 @@ class GraphVerbs(GradientVerbs[Tensor]):
 
     def overlap_add_like(self, value: Tensor, like: Tensor, op: Applied[Tensor]) -> Tensor:
         return self.stated(ng.OverlapAddOp, [value], op.attributes, like.axes, value.element)
+
+    def segment_sum(self, value: Tensor, offsets: Tensor, axis: int, like: Tensor | None = None) -> Tensor:
+        segments = DerivedAxis(Axis().name, Length(same, offsets.axes[0]) - 1)
+        own = value.axes.like((*value.axes[:axis], segments, *value.axes[axis + 1 :]))
+        axes = own if like is None else like.axes
+        return self.stated(ng.SegmentReduceOp, [value, offsets], {"axis": axis}, axes, value.element)
+
+    def segment_expand_like(self, value: Tensor, offsets: Tensor, axis: int, like: Tensor) -> Tensor:
+        return self.stated(ng.SegmentExpandOp, [value, offsets], {"axis": axis}, like.axes, value.element)
 
     def one_hot_like(self, indices: Tensor, axis: int, like: Tensor) -> Tensor:
         return self.stated(ng.OneHotOp, [indices], {"axis": axis}, like.axes, like.element)

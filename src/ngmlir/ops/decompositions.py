@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import pi, prod
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from ..ir.attributes import integers, numeric_literal
 from ..ir.core import Op
 from ..ir.definition import Typing
 from ..ir.elements import filled
 from ..ir.types import (
+    DYNAMIC,
     FloatType,
     IntegerType,
     ShapedType,
@@ -255,6 +256,23 @@ def softmax(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]:
     return [_converted(verbs, verbs.multiply(powers, _spread(verbs, inverse, axes, wide)), wide, type)]
 
 
+def segment_softmax(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]:
+    """As softmax, with what is gathered of each segment expanded to its rows."""
+    (x, offsets), type, axis = operands, op.result.type, get_i64(op, "axis")
+    wide, shape = _computed(type), list(shape_of(type))
+    (count,) = shape_of(op.operands[1].type)
+    shape[axis] = DYNAMIC if count == DYNAMIC else count - 1
+    each = rules.reshaped(wide, shape)
+
+    def spread(combine: Literal["sum", "max"], value: V) -> V:
+        gathered = verbs.segment_reduce(value, offsets, type=each, axis=axis, combine=combine)
+        return verbs.segment_expand(gathered, offsets, type=wide, axis=axis)
+
+    x = _converted(verbs, x, type, wide)
+    powers = verbs.exp(verbs.subtract(x, spread("max", x)))
+    return [_converted(verbs, verbs.divide(powers, spread("sum", powers)), wide, type)]
+
+
 def log_softmax(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]:
     type, axes = op.result.type, get_i64s(op, "axes")
     wide = _computed(type)
@@ -399,6 +417,7 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     "ng.mean": mean,
     "ng.first_max": first_max,
     "ng.softmax": softmax,
+    "ng.segment_softmax": segment_softmax,
     "ng.log_softmax": log_softmax,
     "ng.cross_entropy": cross_entropy,
     "ng.normalize": normalize,

@@ -77,7 +77,12 @@ class OpLoops:
             return found if len(found) == len(self.results[0]) else None
         first = [loop for group in groups if group.how == "[]" for loop in lying[group.name]]
         # What an attribute names lies where that of an operand does which the attribute names too.
-        inserted = {group.attribute: group.name for group in groups if group.how == "^"}
+        given = {group.name for value in self._groups for group in value}
+        inserted = {
+            group.attribute: group.name
+            for group in groups
+            if group.how == "^" or (group.how == "@" and group.name not in given)
+        }
         rest = {group.name for group in groups if group.how != "[]"} - {*inserted.values()}
         for value, own in zip(self._groups, operands, strict=True):
             replaced = {g.name: inserted[g.attribute] for g in value if g.attribute in inserted}

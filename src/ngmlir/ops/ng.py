@@ -173,7 +173,7 @@ class ReciprocalOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.25, 4.0, True)),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.25, 4.0, True, False)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
@@ -198,7 +198,7 @@ class SqrtOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.1, 16.0, True)),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.1, 16.0, True, False)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
@@ -223,7 +223,7 @@ class RsqrtOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.1, 16.0, True)),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.1, 16.0, True, False)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
@@ -325,7 +325,7 @@ class LogOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.1, 100.0, True)),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.1, 100.0, True, False)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
@@ -351,7 +351,7 @@ class Log2Op(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.1, 100.0, True)),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.1, 100.0, True, False)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
@@ -377,7 +377,7 @@ class Log10Op(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.1, 100.0, True)),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.1, 100.0, True, False)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
@@ -403,7 +403,7 @@ class Log1pOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(-0.9, 4.0, True)),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(-0.9, 4.0, True, False)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
@@ -481,7 +481,7 @@ class TanOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(-1.5, 1.5, True)),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(-1.5, 1.5, True, False)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
@@ -507,7 +507,7 @@ class AsinOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(-1.0, 1.0, True)),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(-1.0, 1.0, True, False)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
@@ -533,7 +533,7 @@ class AcosOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(-1.0, 1.0, True)),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(-1.0, 1.0, True, False)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
@@ -689,7 +689,7 @@ class AcoshOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(1.1, 8.0, True)),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(1.1, 8.0, True, False)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
@@ -715,7 +715,7 @@ class AtanhOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(-0.95, 0.95, True)),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(-0.95, 0.95, True, False)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
@@ -1028,7 +1028,7 @@ class DivideOp(Op):
         name,
         operands=(
             Operand("lhs", Constraint("value(float)", "value", "float"), "T"),
-            Operand("rhs", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.5, 4.0, True)),
+            Operand("rhs", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.5, 4.0, True, False)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
@@ -1057,8 +1057,8 @@ class FloorDivideOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(-50.0, 50.0, True)),
-            Operand("rhs", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(0.5, 4.0, True)),
+            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(-50.0, 50.0, True, False)),
+            Operand("rhs", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(0.5, 4.0, True, False)),
         ),
         results=(
             Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
@@ -1086,8 +1086,8 @@ class RemainderOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(-50.0, 50.0, True)),
-            Operand("rhs", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(0.5, 4.0, True)),
+            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(-50.0, 50.0, True, False)),
+            Operand("rhs", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(0.5, 4.0, True, False)),
         ),
         results=(
             Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
@@ -1116,7 +1116,7 @@ class PowerOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(0.1, 4.0, True)),
+            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(0.1, 4.0, True, False)),
             Operand("rhs", Constraint("value(numeric)", "value", "numeric"), "T"),
         ),
         results=(
@@ -1715,7 +1715,7 @@ class BitcastOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(stored)", "value", "stored"), domain=Domain(-4.0, 4.0, False)),
+            Operand("input", Constraint("value(stored)", "value", "stored"), domain=Domain(-4.0, 4.0, False, False)),
         ),
         results=(
             Operand("result", Constraint("value(stored)", "value", "stored")),
@@ -2052,7 +2052,7 @@ class OverlapAddOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("tensor(numeric)", "tensor", "numeric"), domain=Domain(-4.0, 4.0, False)),
+            Operand("input", Constraint("tensor(numeric)", "tensor", "numeric"), domain=Domain(-4.0, 4.0, False, False)),
         ),
         results=(
             Operand("result", Constraint("tensor(numeric)", "tensor", "numeric")),
@@ -2343,7 +2343,7 @@ class SumOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(numeric)", "value", "numeric"), domain=Domain(-4.0, 4.0, False)),
+            Operand("input", Constraint("value(numeric)", "value", "numeric"), domain=Domain(-4.0, 4.0, False, False)),
         ),
         results=(
             Operand("result", Constraint("value(numeric)", "value", "numeric")),
@@ -2375,7 +2375,7 @@ class ProductOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(numeric)", "value", "numeric"), domain=Domain(-2.0, 2.0, False)),
+            Operand("input", Constraint("value(numeric)", "value", "numeric"), domain=Domain(-2.0, 2.0, False, False)),
         ),
         results=(
             Operand("result", Constraint("value(numeric)", "value", "numeric")),
@@ -2504,7 +2504,7 @@ class MeanOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), domain=Domain(-4.0, 4.0, False)),
+            Operand("input", Constraint("value(float)", "value", "float"), domain=Domain(-4.0, 4.0, False, False)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float")),
@@ -2666,7 +2666,7 @@ class CumulativeSumOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(-4.0, 4.0, False)),
+            Operand("input", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(-4.0, 4.0, False, False)),
         ),
         results=(
             Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
@@ -2708,7 +2708,7 @@ class CumulativeProductOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(-2.0, 2.0, False)),
+            Operand("input", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(-2.0, 2.0, False, False)),
         ),
         results=(
             Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
@@ -2834,8 +2834,8 @@ class CumulativeRunsOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("tensor(numeric)", "tensor", "numeric"), "T", domain=Domain(-2.0, 2.0, False)),
-            Operand("before", Constraint("tensor(numeric)", "tensor", "numeric"), domain=Domain(-2.0, 2.0, False)),
+            Operand("input", Constraint("tensor(numeric)", "tensor", "numeric"), "T", domain=Domain(-2.0, 2.0, False, False)),
+            Operand("before", Constraint("tensor(numeric)", "tensor", "numeric"), domain=Domain(-2.0, 2.0, False, False)),
         ),
         results=(
             Operand("result", Constraint("tensor(numeric)", "tensor", "numeric"), "T"),
@@ -2884,6 +2884,178 @@ class CumulativeRunsOp(Op):
         return fields.get_bool(self, "exclusive")
 
 
+class SegmentReduceOp(Op):
+    """One row for each segment along an axis: segment s is the rows from offsets[s] to offsets[s + 1]. Offsets begin with 0, never fall, and end with the number of rows; of others the result is unspecified. A segment without rows gives what ng.sum, ng.product, ng.max and ng.min give for no elements; `first` and `last` give 0. Sums and products of f16 and bf16 are computed in f32."""
+
+    __slots__ = ()
+    name = "ng.segment_reduce"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(numeric)", "tensor", "numeric"), domain=Domain(-2.0, 2.0, False, False)),
+            Operand("offsets", Constraint("tensor(integer)", "tensor", "integer"), domain=Domain(0.0, 4.0, False, True)),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(numeric)", "tensor", "numeric")),
+        ),
+        attributes=(
+            AttributeField("axis", "i64", None, False),
+            AttributeField("combine", "enum(sum|product|max|min|first|last)", fields.default("enum(sum|product|max|min|first|last)", 'sum'), False),
+        ),
+        traits=frozenset(['pure', 'stated']),
+        rule=ng_rules.segment_reduce,
+        form=('$input', 'by', '$offsets', 'axis', '$axis'),
+        loops_text='t@axis p, o -> s@axis p with t indexed, o indexed, s indexed',
+        doc='One row for each segment along an axis: segment s is the rows from offsets[s] to offsets[s + 1]. Offsets begin with 0, never fall, and end with the number of rows; of others the result is unspecified. A segment without rows gives what ng.sum, ng.product, ng.max and ng.min give for no elements; `first` and `last` give 0. Sums and products of f16 and bf16 are computed in f32.',
+        example='%r = ng.segment_reduce %a by %o axis 0 : (tensor<4x3xf32, #ng.axes<T, C>>, tensor<4xi32>) -> tensor<3x3xf32, #ng.axes<S, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def offsets(self) -> Value:
+        return self.operands[1]
+
+    @property
+    def axis(self) -> int:
+        return fields.get_i64(self, "axis")
+
+    @property
+    def combine(self) -> Literal["sum", "product", "max", "min", "first", "last"]:
+        return fields.get_enum(self, "combine")  # pyright: ignore
+
+
+class SegmentCumulativeOp(Op):
+    """The cumulative op with this combination, applied to each segment along an axis. Segments as in segment_reduce."""
+
+    __slots__ = ()
+    name = "ng.segment_cumulative"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(numeric)", "tensor", "numeric"), "T", domain=Domain(-2.0, 2.0, False, False)),
+            Operand("offsets", Constraint("tensor(integer)", "tensor", "integer"), domain=Domain(0.0, 4.0, False, True)),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(numeric)", "tensor", "numeric"), "T"),
+        ),
+        attributes=(
+            AttributeField("axis", "i64", None, False),
+            AttributeField("combine", "enum(sum|product|max|min)", fields.default("enum(sum|product|max|min)", 'sum'), False),
+            AttributeField("reverse", "bool", fields.default("bool", 'false'), False),
+            AttributeField("exclusive", "bool", fields.default("bool", 'false'), False),
+        ),
+        traits=frozenset(['pure']),
+        rule=ng_rules.segment_cumulative,
+        form=('$input', 'by', '$offsets', 'axis', '$axis'),
+        loops_text='t@axis p, o -> t@axis p with t sequential, o indexed',
+        doc='The cumulative op with this combination, applied to each segment along an axis. Segments as in segment_reduce.',
+        example='%r = ng.segment_cumulative %a by %o axis 0 : (tensor<4x3xf32, #ng.axes<T, C>>, tensor<4xi32>) -> tensor<4x3xf32, #ng.axes<T, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def offsets(self) -> Value:
+        return self.operands[1]
+
+    @property
+    def axis(self) -> int:
+        return fields.get_i64(self, "axis")
+
+    @property
+    def combine(self) -> Literal["sum", "product", "max", "min"]:
+        return fields.get_enum(self, "combine")  # pyright: ignore
+
+    @property
+    def reverse(self) -> bool:
+        return fields.get_bool(self, "reverse")
+
+    @property
+    def exclusive(self) -> bool:
+        return fields.get_bool(self, "exclusive")
+
+
+class SegmentExpandOp(Op):
+    """Row s along an axis for each row of segment s. Segments as in segment_reduce."""
+
+    __slots__ = ()
+    name = "ng.segment_expand"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(stored)", "tensor", "stored")),
+            Operand("offsets", Constraint("tensor(integer)", "tensor", "integer"), domain=Domain(0.0, 4.0, False, True)),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(stored)", "tensor", "stored")),
+        ),
+        attributes=(
+            AttributeField("axis", "i64", None, False),
+        ),
+        traits=frozenset(['pure', 'stated']),
+        rule=ng_rules.segment_expand,
+        form=('$input', 'by', '$offsets', 'axis', '$axis'),
+        loops_text='s@axis p, o -> t@axis p with s indexed, o indexed, t indexed',
+        doc='Row s along an axis for each row of segment s. Segments as in segment_reduce.',
+        example='%r = ng.segment_expand %a by %o axis 0 : (tensor<3x3xf32, #ng.axes<S, C>>, tensor<4xi32>) -> tensor<4x3xf32, #ng.axes<T, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def offsets(self) -> Value:
+        return self.operands[1]
+
+    @property
+    def axis(self) -> int:
+        return fields.get_i64(self, "axis")
+
+
+class SegmentSoftmaxOp(Op):
+    """Softmax along each segment of an axis, as ng.softmax. Segments as in segment_reduce."""
+
+    __slots__ = ()
+    name = "ng.segment_softmax"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(float)", "tensor", "float"), "T"),
+            Operand("offsets", Constraint("tensor(integer)", "tensor", "integer"), domain=Domain(0.0, 4.0, False, True)),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(float)", "tensor", "float"), "T"),
+        ),
+        attributes=(
+            AttributeField("axis", "i64", None, False),
+        ),
+        traits=frozenset(['pure']),
+        rule=ng_rules.segment_cumulative,
+        form=('$input', 'by', '$offsets', 'axis', '$axis'),
+        loops_text='t@axis p, o -> t@axis p with t sequential, o indexed',
+        doc='Softmax along each segment of an axis, as ng.softmax. Segments as in segment_reduce.',
+        example='%r = ng.segment_softmax %a by %o axis 0 : (tensor<4x3xf32, #ng.axes<T, C>>, tensor<4xi32>) -> tensor<4x3xf32, #ng.axes<T, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def offsets(self) -> Value:
+        return self.operands[1]
+
+    @property
+    def axis(self) -> int:
+        return fields.get_i64(self, "axis")
+
+
 class DotOp(Op):
     """Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32. If the result has wider elements (i32 for i8, f32 for bf16), the operands are cast to it first."""
 
@@ -2892,8 +3064,8 @@ class DotOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("lhs", Constraint("tensor(numeric)", "tensor", "numeric"), domain=Domain(-4.0, 4.0, False)),
-            Operand("rhs", Constraint("tensor(numeric)", "tensor", "numeric"), domain=Domain(-4.0, 4.0, False)),
+            Operand("lhs", Constraint("tensor(numeric)", "tensor", "numeric"), domain=Domain(-4.0, 4.0, False, False)),
+            Operand("rhs", Constraint("tensor(numeric)", "tensor", "numeric"), domain=Domain(-4.0, 4.0, False, False)),
         ),
         results=(
             Operand("result", Constraint("tensor(numeric)", "tensor", "numeric")),
@@ -3123,7 +3295,7 @@ class CrossEntropyOp(Op):
         name,
         operands=(
             Operand("logits", Constraint("tensor(float)", "tensor", "float"), "T"),
-            Operand("targets", Constraint("tensor(float)", "tensor", "float"), "T", domain=Domain(0.0, 1.0, True)),
+            Operand("targets", Constraint("tensor(float)", "tensor", "float"), "T", domain=Domain(0.0, 1.0, True, False)),
         ),
         results=(
             Operand("result", Constraint("tensor(float)", "tensor", "float")),
@@ -3426,6 +3598,10 @@ OPS: dict[str, type[Op]] = {
     "ng.cumulative_max": CumulativeMaxOp,
     "ng.cumulative_min": CumulativeMinOp,
     "ng.cumulative_runs": CumulativeRunsOp,
+    "ng.segment_reduce": SegmentReduceOp,
+    "ng.segment_cumulative": SegmentCumulativeOp,
+    "ng.segment_expand": SegmentExpandOp,
+    "ng.segment_softmax": SegmentSoftmaxOp,
     "ng.dot": DotOp,
     "ng.random_bits": RandomBitsOp,
     "ng.random_uniform": RandomUniformOp,
@@ -3820,6 +3996,22 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
     def cumulative_runs(self, input: V, before: V, *, axis: int, run: int, combine: Literal["sum", "product", "max", "min"] | None = None, reverse: bool | None = None, exclusive: bool | None = None) -> V:
         """The cumulative op with this combination, applied to each run of that many elements along an axis (the last may be shorter), starting from the element of `before` for that run. Sums and products of f16 and bf16 are computed in f32, the element type of `before`."""
         return self.build(CumulativeRunsOp, [input, before], {"axis": axis, "run": run, "combine": combine, "reverse": reverse, "exclusive": exclusive})[0]
+
+    def segment_reduce(self, input: V, offsets: V, *, type: Type, axis: int, combine: Literal["sum", "product", "max", "min", "first", "last"] | None = None) -> V:
+        """One row for each segment along an axis: segment s is the rows from offsets[s] to offsets[s + 1]. Offsets begin with 0, never fall, and end with the number of rows; of others the result is unspecified. A segment without rows gives what ng.sum, ng.product, ng.max and ng.min give for no elements; `first` and `last` give 0. Sums and products of f16 and bf16 are computed in f32."""
+        return self.build(SegmentReduceOp, [input, offsets], {"axis": axis, "combine": combine}, types=[type])[0]
+
+    def segment_cumulative(self, input: V, offsets: V, *, axis: int, combine: Literal["sum", "product", "max", "min"] | None = None, reverse: bool | None = None, exclusive: bool | None = None) -> V:
+        """The cumulative op with this combination, applied to each segment along an axis. Segments as in segment_reduce."""
+        return self.build(SegmentCumulativeOp, [input, offsets], {"axis": axis, "combine": combine, "reverse": reverse, "exclusive": exclusive})[0]
+
+    def segment_expand(self, input: V, offsets: V, *, type: Type, axis: int) -> V:
+        """Row s along an axis for each row of segment s. Segments as in segment_reduce."""
+        return self.build(SegmentExpandOp, [input, offsets], {"axis": axis}, types=[type])[0]
+
+    def segment_softmax(self, input: V, offsets: V, *, axis: int) -> V:
+        """Softmax along each segment of an axis, as ng.softmax. Segments as in segment_reduce."""
+        return self.build(SegmentSoftmaxOp, [input, offsets], {"axis": axis})[0]
 
     def dot(self, lhs: V, rhs: V, *, lhs_contract: Sequence[int], rhs_contract: Sequence[int], lhs_batch: Sequence[int] | None = None, rhs_batch: Sequence[int] | None = None, type: Type | None = None) -> V:
         """Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32. If the result has wider elements (i32 for i8, f32 for bf16), the operands are cast to it first."""

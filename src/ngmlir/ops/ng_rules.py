@@ -363,6 +363,55 @@ def one_hot(t: Typing) -> Types:
     return t.results
 
 
+# ---- segments ----------------------------------------------------------------------------------------------
+
+
+def _segmented(t: Typing) -> tuple[Type, int, int]:
+    """The first operand, the axis, and how many segments the offsets tell of."""
+    source, offsets = t.operands
+    axis = _axis(t, len(shape_of(source)))
+    fine = element_type(offsets) is i32 and len(shape_of(offsets)) == 1 and shape_of(offsets)[0] != 0
+    require(
+        fine,
+        f"offsets are one line of i32, one more than there are segments, not {offsets}",
+        "ng.cast makes integers of another width i32",
+    )
+    (count,) = shape_of(offsets)
+    return source, axis, DYNAMIC if count == DYNAMIC else count - 1
+
+
+def _along_segments(t: Typing, source: Type, axis: int, size: int) -> Types:
+    """The stated result, if it is the operand with another length (and any name) of the axis."""
+    (target,) = t.results
+    shape, known, names = list(shape_of(source)), names_of(source), names_of(target)
+    shape[axis] = size
+    alike = same_shape(reshaped(source, shape), target) and element_type(target) is element_type(source)
+    if alike and known is not None and names is not None:
+        alike = [*known[:axis], *known[axis + 1 :]] == [*names[:axis], *names[axis + 1 :]]
+    require(alike, f"the result has the shape of {source} with {size} along axis {axis}, not {target}")
+    return t.results
+
+
+def segment_reduce(t: Typing) -> Types:
+    source, axis, count = _segmented(t)
+    return _along_segments(t, source, axis, count)
+
+
+def segment_cumulative(t: Typing) -> Types:
+    _segmented(t)
+    return [t.operands[0]]
+
+
+def segment_expand(t: Typing) -> Types:
+    source, axis, count = _segmented(t)
+    size = shape_of(source)[axis]
+    require(
+        same_size(size, count),
+        f"axis {axis} of {source} has {size} rows, but the offsets tell of {count} segments",
+    )
+    return _along_segments(t, source, axis, DYNAMIC)
+
+
 # ---- reductions and products -------------------------------------------------------------------------------
 
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from ..ir.attributes import Attribute
 from ..ir.core import Module, Op, Value
-from ..ir.types import TensorType
+from ..ir.types import TensorType, element_type, shape_of
 from ..ops.builder import Builder
-from ..ops.fields import get_i64
+from ..ops.fields import get_enum, get_i64
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
 from ..support.target import Target
-from .kernels.reduction import Reduction
+from .kernels.reduction import Accumulation
 
 
 @contract(needs=("named", "plain"), anchor="function")
@@ -49,6 +49,10 @@ def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
         return [builder.number(0, result.type)]
     if op.name == "ng.scatter" and _empty(op.operands[1]):
         return [op.operands[0]]
+    if op.name.startswith("ng.segment_") and (
+        _empty(op.operands[0]) or shape_of(op.operands[1].type) == (1,)
+    ):
+        return [builder.number(_of_nothing(op) if op.name == "ng.segment_reduce" else 0, result.type)]
     if not op.operands or not _empty(op.operands[0]):
         return None
     if "reduction" in op.traits:
@@ -64,10 +68,10 @@ def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
 
 def _of_nothing(op: Op) -> Attribute | int:
     """What a reduction of no elements gives."""
-    match op.name:
-        case "ng.sum":
+    match get_enum(op, "combine") if op.name == "ng.segment_reduce" else op.name.removeprefix("ng."):
+        case "sum" | "first" | "last":
             return 0  # though -0.0 is what sums start from
-        case "ng.product":
+        case "product":
             return 1
-        case _:
-            return Reduction(op).start
+        case kind:
+            return Accumulation(kind, element_type(op.results[0].type)).start

@@ -52,6 +52,10 @@ def ordinary_numbers(domain: Domain, type: Type, random: np.random.Generator) ->
         margin = (domain.high - domain.low) / 100
         return np.asarray(random.uniform(domain.low + margin, domain.high - margin, shape)).astype(dtype)
     info = np.iinfo(dtype)
+    if domain.rising:
+        found = np.sort(random.integers(int(domain.low), int(domain.high) + 1, shape), axis=None)
+        found[[0, -1]] = domain.low, domain.high
+        return found.astype(dtype)
     low, high = max(int(np.ceil(domain.low)), info.min), min(int(np.floor(domain.high)), info.max)
     return np.asarray(random.integers(low, max(low, high) + 1, shape)).astype(dtype)
 

@@ -84,7 +84,9 @@ def _op(op: type[Op], d: OpDefinition, width: int) -> str:
     gives = ", ".join(f"{r.name}{'...' if r.variadic else ''}" for r in d.results)
     lines = [f"{d.name}({takes}){f' -> {gives}' if gives else ''}", "", *_filled(d.doc, width)]
     lines += _section("Operands", [(o.name, _constraint(o)) for o in d.operands], width)
-    lines += _section("Attributes", [(f"{a.name}: {a.kind}", _presence(a)) for a in d.attributes], width)
+    lines += _section(
+        "Attributes", [(f"{a.name}: {a.kind.replace('|', ' | ')}", _presence(a)) for a in d.attributes], width
+    )
     lines += _section("Results", [(r.name, _constraint(r)) for r in d.results], width)
     lines += _section("Regions", [(name, "") for name in d.regions], width)
     lines += ["", "Form", f"  {_form(d)}"]
@@ -166,7 +168,7 @@ def _numbers(d: OpDefinition) -> Iterator[tuple[str, str]]:
     for operand in d.operands:
         domain = operand.domain
         if domain != EVERYWHERE:
-            special = "" if domain.special else ", ordinary numbers only"
+            special = "" if domain.special else ", rising" if domain.rising else ", ordinary numbers only"
             yield f"{operand.name}", f"{domain.low:g} to {domain.high:g}{special}"
     if d.errors:
         texts = [f"{element} {ulps:g}" for element, ulps in d.errors]
@@ -251,7 +253,8 @@ def _section(title: str, rows: Rows, width: int) -> list[str]:
             continue
         filled = _filled(text, width - column - 4)
         if len(name) > column:
-            filled.insert(0, "")
-        lines.append(f"  {name:{column}}  {filled[0]}".rstrip())
-        lines += [" " * (column + 4) + line for line in filled[1:]]
+            lines += _filled(name, width, "  ")
+        else:
+            lines.append(f"  {name:{column}}  {filled.pop(0)}".rstrip())
+        lines += [" " * (column + 4) + line for line in filled]
     return lines

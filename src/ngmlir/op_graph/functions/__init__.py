@@ -75,6 +75,22 @@ from .reductions import (
     variance,
 )
 from .sampling import categorical
+from .segments import (
+    segment_cumulative_max,
+    segment_cumulative_min,
+    segment_cumulative_prod,
+    segment_cumulative_sum,
+    segment_expand,
+    segment_first,
+    segment_last,
+    segment_lengths,
+    segment_max,
+    segment_mean,
+    segment_min,
+    segment_prod,
+    segment_softmax,
+    segment_sum,
+)
 from .shape import (
     Transpose,
     axes_with_order,
@@ -104,7 +120,9 @@ __all__: list[str] = [
     "expand_dims", "flatten", "flatten_at", "fma", "gather", "gather_elements", "getitem", "gru", "iota",
     "layer_norm", "log_softmax", "logical_and", "logical_not", "logical_or", "lookuptable", "lstm", "map_roles",
     "max", "mean", "min", "normal", "one_hot", "overlap_add", "pad", "pool", "pooling", "prod", "random_bits", "relu",
-    "rms_norm", "rnn", "round_to_tf32", "safelog", "safelog_cutoff", "scan", "scatter", "set_item", "sigmoid", "sigmoidAtomic", "slice_along_axis",
+    "rms_norm", "rnn", "round_to_tf32", "safelog", "safelog_cutoff", "scan", "scatter", "segment_cumulative_max", "segment_cumulative_min",
+    "segment_cumulative_prod", "segment_cumulative_sum", "segment_expand", "segment_first", "segment_last", "segment_lengths",
+    "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_softmax", "segment_sum", "set_item", "sigmoid", "sigmoidAtomic", "slice_along_axis",
     "softmax", "sort", "squared_L2", "stack", "stop_gradient", "sum", "tensor_size", "tensor_slice", "top_k",
     "unflatten", "uniform", "variance", "where", "while_loop", "windows",
 ]  # fmt: skip

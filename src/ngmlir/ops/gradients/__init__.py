@@ -20,6 +20,7 @@ from .reductions import REDUCTIONS
 from .rules import Applied as Applied
 from .rules import GradientVerbs as GradientVerbs
 from .rules import Rule
+from .segments import SEGMENTS
 from .shape import SHAPE
 
 #: Op name -> its rule.
@@ -30,6 +31,7 @@ GRADIENTS: dict[str, Rule[Any]] = {
     **REDUCTIONS,
     **PRODUCTS,
     **NETWORKS,
+    **SEGMENTS,
 }
 
 #: Ops through which no gradient flows: they are flat, or their entry in `dialects/` stops it.

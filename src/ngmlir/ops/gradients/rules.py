@@ -83,6 +83,14 @@ class GradientVerbs(ng.NgVerbs[V], Generic[V]):
         """The sum of windows at the places that `op` says, of the type of `like`."""
 
     @abstractmethod
+    def segment_sum(self, value: V, offsets: V, axis: int, like: V | None = None) -> V:
+        """The sum of each segment along an axis: like `like`, or with a name of its own for the axis."""
+
+    @abstractmethod
+    def segment_expand_like(self, value: V, offsets: V, axis: int, like: V) -> V:
+        """Row s of `value` for each row of segment s, with the shape of `like`."""
+
+    @abstractmethod
     def one_hot_like(self, indices: V, axis: int, like: V) -> V:
         """1 at each index and 0 elsewhere along a new dimension `axis`: of the type of `like`."""
 

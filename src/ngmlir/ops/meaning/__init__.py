@@ -20,6 +20,7 @@ from .numbers import Array
 from .products import PRODUCTS
 from .random import RANDOM
 from .reductions import REDUCTIONS
+from .segments import SEGMENTS
 from .shape import SHAPE
 from .tiles import TILES
 
@@ -31,6 +32,7 @@ MEANING: dict[str, Callable[[Op, Sequence[Array]], Any]] = {
     **PRODUCTS,
     **RANDOM,
     **NETWORKS,
+    **SEGMENTS,
 }
 
 EFFECTS: dict[str, Callable[..., Sequence[Any]]] = {**CONTROL, **TILES}

@@ -28,10 +28,13 @@ def _log_softmax(wide: Array, axes: Sequence[int]) -> Any:
     return shifted - np.expand_dims(_log(np.asarray(sum_over(_exp(shifted), axes))), tuple(axes))
 
 
-def softmax(op: Op, arrays: Sequence[Array]) -> Any:
-    wide, axes = widened(arrays[0]), get_i64s(op, "axes")
+def softmax_over(wide: Array, axes: Sequence[int]) -> Any:
     powers = _exp(_shifted(wide, axes))
-    return (powers / np.expand_dims(sum_over(powers, axes), tuple(axes))).astype(arrays[0].dtype)
+    return powers / np.expand_dims(sum_over(powers, axes), tuple(axes))
+
+
+def softmax(op: Op, arrays: Sequence[Array]) -> Any:
+    return softmax_over(widened(arrays[0]), get_i64s(op, "axes")).astype(arrays[0].dtype)
 
 
 def log_softmax(op: Op, arrays: Sequence[Array]) -> Any:

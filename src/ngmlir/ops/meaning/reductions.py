@@ -49,9 +49,13 @@ def sum_(op: Op, arrays: Sequence[Array]) -> Any:
     return sum_over(arrays[0], get_i64s(op, "axes")).astype(arrays[0].dtype)
 
 
+def product_over(array: Array, axes: Sequence[int]) -> Any:
+    wide = widened(array)
+    return np.prod(rows(wide, axes), axis=-1, dtype=wide.dtype)
+
+
 def product(op: Op, arrays: Sequence[Array]) -> Any:
-    wide = widened(arrays[0])
-    return np.prod(rows(wide, get_i64s(op, "axes")), axis=-1, dtype=wide.dtype).astype(arrays[0].dtype)
+    return product_over(arrays[0], get_i64s(op, "axes")).astype(arrays[0].dtype)
 
 
 def max_over(array: Array, axes: Sequence[int]) -> Any:
@@ -109,30 +113,6 @@ def _position(find: Callable[..., Any], op: Op, arrays: Sequence[Array]) -> Any:
     return find(lines, axis=-1).astype(dtype_of(op.result.type))
 
 
-def _cumulative(
-    combine: Callable[[Any, Any], Any], first: Callable[[np.dtype[Any]], Any]
-) -> Callable[..., Any]:
-    """Steps along the axis from `first`, the value of nothing."""
-
-    def value(op: Op, arrays: Sequence[Array]) -> Any:
-        source = widened(arrays[0])
-        line = np.moveaxis(source, get_i64(op, "axis"), 0)
-        result = np.empty_like(source)
-        out = np.moveaxis(result, get_i64(op, "axis"), 0)
-        if get_bool(op, "reverse"):
-            line, out = line[::-1], out[::-1]
-        so_far = np.full(line.shape[1:], first(source.dtype), source.dtype)
-        exclusive = get_bool(op, "exclusive")
-        for i in range(len(line)):
-            # Without the value of nothing in front, a sum that begins with -0.0 keeps its sign.
-            after = combine(so_far, line[i]) if i or exclusive else line[i]
-            out[i] = so_far if exclusive else after
-            so_far = after
-        return result.astype(arrays[0].dtype)
-
-    return value
-
-
 #: What each kind of cumulative op joins two numbers by, and what it begins with.
 _CUMULATED: dict[str, tuple[Callable[[Any, Any], Any], Callable[[np.dtype[Any]], Any]]] = {
     "sum": (np.add, lambda dtype: 0),
@@ -142,14 +122,37 @@ _CUMULATED: dict[str, tuple[Callable[[Any, Any], Any], Callable[[np.dtype[Any]],
 }
 
 
+def cumulated(kind: str, op: Op, source: Array, axis: int) -> Array:
+    """Steps along an axis from the value of nothing, as `op` says reversed and exclusive."""
+    combine, first = _CUMULATED[kind]
+    line = np.moveaxis(source, axis, 0)
+    result = np.empty_like(source)
+    out = np.moveaxis(result, axis, 0)
+    if get_bool(op, "reverse"):
+        line, out = line[::-1], out[::-1]
+    so_far = np.full(line.shape[1:], first(source.dtype), source.dtype)
+    exclusive = get_bool(op, "exclusive")
+    for i in range(len(line)):
+        # Without the value of nothing in front, a sum that begins with -0.0 keeps its sign.
+        after = combine(so_far, line[i]) if i or exclusive else line[i]
+        out[i] = so_far if exclusive else after
+        so_far = after
+    return result
+
+
+def cumulative(op: Op, arrays: Sequence[Array]) -> Any:
+    source, kind = arrays[0], op.name.rpartition("_")[2]
+    return cumulated(kind, op, widened(source), get_i64(op, "axis")).astype(source.dtype)
+
+
 def cumulative_runs(op: Op, arrays: Sequence[Array]) -> Any:
     """Run by run, each joined to what comes before it."""
-    axis, run, (combine, first) = get_i64(op, "axis"), get_i64(op, "run"), _CUMULATED[get_enum(op, "combine")]
+    axis, run, kind = get_i64(op, "axis"), get_i64(op, "run"), get_enum(op, "combine")
     source, before = widened(arrays[0]), arrays[1]
     parts = np.split(source, range(run, source.shape[axis], run), axis)
-    alone = np.concatenate([_cumulative(combine, first)(op, [part]) for part in parts], axis)
+    alone = np.concatenate([cumulated(kind, op, part, axis) for part in parts], axis)
     spread = before.repeat([part.shape[axis] for part in parts], axis)
-    return combine(spread.astype(source.dtype), alone).astype(arrays[0].dtype)
+    return _CUMULATED[kind][0](spread.astype(source.dtype), alone).astype(arrays[0].dtype)
 
 
 REDUCTIONS: dict[str, Callable[[Op, Sequence[Array]], Any]] = {
@@ -163,6 +166,6 @@ REDUCTIONS: dict[str, Callable[[Op, Sequence[Array]], Any]] = {
     "ng.all": all_,
     "ng.argmax": argmax,
     "ng.argmin": argmin,
-    **{f"ng.cumulative_{kind}": _cumulative(*of) for kind, of in _CUMULATED.items()},
+    **{f"ng.cumulative_{kind}": cumulative for kind in _CUMULATED},
     "ng.cumulative_runs": cumulative_runs,
 }

@@ -24,7 +24,7 @@ def cumulative_kernel(op: Op, target: Target) -> Single:
     return (_in_bands if target.shares_tiles else _side_by_side)(op, target, shape)
 
 
-class _Running(Accumulation):
+class Running(Accumulation):
     """The parts of one cumulative op."""
 
     def __init__(self, frame: SingleFrame, op: Op):
@@ -93,26 +93,32 @@ class _Running(Accumulation):
         """One tile, before which `carry` came; gives what comes before the next one. It may reach `beyond` that size, unless
         that is 0."""
         b, frame = self.b, self.frame
-        verb = getattr(b, f"cumulative_{self.kind}")
         new = self.enter(b, b.load(frame.sources[0], at, type=type, masked=masked))
         if beyond:
             new = within(b, new, start, beyond, self.begin(new.type), along)
+        shown, carry = self.joined(new, along, carry)
+        b.store(self.leave(b, shown), frame.results[0], at, masked=masked)
+        return carry
+
+    def joined(self, new: Value, along: int, carry: Value) -> tuple[Value, Value]:
+        """What a tile shows, before which `carry` came; and what comes before the next one."""
+        b, type = self.b, new.type
+        verb = getattr(b, f"cumulative_{self.kind}")
         prefix = verb(new, axis=along, reverse=self.reverse)
-        across = [d for d in range(len(type.shape)) if d != along]
+        across = [d for d in range(len(shape_of(type))) if d != along]
         spread = b.broadcast(carry, type=prefix.type, dimensions=across)
         shown = self.combine(b, spread, prefix)
         if self.exclusive:
             # The prefix without the element itself: the neighbour's, and the carry at the end where it begins.
             shown = self.combine(b, spread, verb(new, axis=along, reverse=self.reverse, exclusive=True))
-        b.store(self.leave(b, shown), frame.results[0], at, masked=masked)
-        return self.combine(b, carry, self.across(b, new, [along]))
+        return shown, self.combine(b, carry, self.across(b, new, [along]))
 
 
 def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Single:
     before, size, after = shape
     frame = SingleFrame(op, target, (before, after), [shape], [shape])
     b = frame.b
-    run = _Running(frame, op)
+    run = Running(frame, op)
 
     def column(spans: list[Span]) -> None:
         row, span = spans
@@ -141,7 +147,7 @@ def _row_by_row(op: Op, target: Target, shape: Sequence[int]) -> Single:
     """In tiles of a vector register."""
     _, size = lines = shape[:2]
     frame = SingleFrame(op, target, lines, [lines], [lines])
-    run = _Running(frame, op)
+    run = Running(frame, op)
     width = min(size, target.lanes(max(4, item_bytes(run.accumulator))))
     frame.each_row(lambda row: run.through(size, (width,), 0, lambda start: [row.start, start], False))
     return frame.done()
@@ -154,7 +160,7 @@ def _rows_at_once(op: Op, target: Target, shape: Sequence[int]) -> Single:
     width = min(held, power_of_two(size))
     rows = min(held // width, power_of_two(before))
     frame = SingleFrame(op, target, (before, 1), [lines], [lines], width=1, rows=rows)
-    run = _Running(frame, op)
+    run = Running(frame, op)
 
     def some(spans: list[Span]) -> None:
         row = spans[0]
@@ -170,7 +176,7 @@ def _in_bands(op: Op, target: Target, shape: Sequence[int]) -> Single:
     before, size, after = shape
     width = min(target.threads, power_of_two(after))
     frame = SingleFrame(op, target, (before, after), [shape], [shape], width=width)
-    run = _Running(frame, op)
+    run = Running(frame, op)
     steps = min(power_of_two(size), 2 * tile_width(target, item_bytes(run.element)) // width)
 
     def lines(spans: list[Span]) -> None:
@@ -192,7 +198,7 @@ def runs_kernel(op: Op, target: Target) -> Single:
     step = gcd(run, 2 * held // width if beside else held)
     whole, runs = (before, size, after)[:rank], (before, count, after)[:rank]
     frame = SingleFrame(op, target, (before, count, after), [whole, runs], [whole], width=width)
-    b, running = frame.b, _Running(frame, op)
+    b, running = frame.b, Running(frame, op)
     across = (width,) if beside else ()
     beyond = size if size % run else 0  # the last run is shorter
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scatter of updates that lie in the order of their places, on a GPU: what goes to one row is one segment of them.
+"""Segments of rows on a GPU, each of which goes to one row of the result: as offsets say, or as the ascending indices of a
+scatter do.
 
-A block of threads has a tile of some rows and columns. It finds where the segments of its rows begin and end by halving, and
-joins a few updates of all rows side by side; what is left of a longer segment, many updates at once.
+A block of threads has a tile of some rows and columns. It finds where the segments of its rows begin and end (in the offsets, or
+among the indices by halving), and joins a few updates of all rows side by side; what is left of a longer segment, many at once.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from math import prod
 
 from ...ir.core import Op, Value
 from ...ir.types import (
+    FloatType,
     IntegerType,
     MemRefType,
     Type,
@@ -28,40 +30,48 @@ from ...support.target import Target
 from .frame import Span, halved, positions, power_of_two
 from .indices import wide
 from .reduction import Accumulation
-from .single import Single, SingleFrame, merged
+from .single import Shape, Single, SingleFrame, merged
 
 #: Elements of a result that one thread has, and updates of a longer segment that it joins at once.
 _HELD, _AT_ONCE = 8, 16
 #: Updates of each row that are joined side by side.
 _FIRST = 8
-_KINDS = {"set": "set", "add": "sum", "max": "max", "min": "min"}
+_KINDS = {
+    "set": "set", "add": "sum", "sum": "sum", "product": "product", "max": "max", "min": "min", "first": "sum", "last": "sum",
+}  # fmt: skip
 
 
 def scatter_in_order(op: Op, target: Target) -> Single:
     """Of ascending positions, of which those behind the end change nothing."""
-    return _Segments(op, target).build()
+    return _InOrder(op, target).build()
 
 
-class _Segments:
+class RowsBetween:
+    """Rows of the second operand that go to each row of the result: those that offsets say. `size` rows, `count` that go there."""
+
     def __init__(self, op: Op, target: Target):
-        self.combine = get_str(op, "combine")
-        shape = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
-        self.before, self.size, self.after = shape
-        self.count = prod(shape_of(op.operands[1].type))
+        axis = get_i64(op, "axis")
+        self.before, self.count, self.after = given = merged(shape_of(op.operands[0].type), axis)
+        (offsets,) = shape_of(op.operands[1].type)
+        self.start(op, target, offsets - 1, [given, (offsets,)])
+        self.updates, self.offsets = self.frame.sources
+
+    def start(self, op: Op, target: Target, size: int, operands: Sequence[Shape]) -> None:
+        """The frame, and how many rows and columns a block has."""
+        self.size, self.combine = size, get_str(op, "combine")
+        shape = (self.before, size, self.after)
         self.width = min(power_of_two(self.after), target.threads)
-        self.rows = min(power_of_two(self.size), _HELD * target.threads // self.width)
+        self.rows = min(power_of_two(size), _HELD * target.threads // self.width)
         columns = self.before * -(-self.after // self.width)
         # Few rows have long segments: more blocks share them.
-        while self.rows > 1 and columns * -(-self.size // self.rows) < 2 * target.multiprocessors:
+        while self.rows > 1 and columns * -(-size // self.rows) < 2 * target.multiprocessors:
             self.rows //= 2
-        operands = [shape, (self.count,), (self.before, self.count, self.after)]
         self.frame = SingleFrame(op, target, shape, operands, [shape], width=self.width, rows=self.rows)
         self.b = self.frame.b
-        self.source, self.indices, self.updates = self.frame.sources
         self.element = element_type(op.results[0].type)
         self.joins = Accumulation(_KINDS[self.combine], self.element)
         # Of numbers of rows and updates, and of one beyond both, beside which indices of any type are held.
-        few = max(self.size, self.count) < 1 << 30 and _is_short(element_type(op.operands[1].type))
+        few = max(size, self.count) < 1 << 30 and _is_short(element_type(op.operands[1].type))
         self.number = i32 if few else i64
         self.at_once = _AT_ONCE * target.threads // self.width
 
@@ -73,27 +83,37 @@ class _Segments:
         b, whole = self.b, VectorType((self.rows, self.width), self.element)
         at, masked = [before.start, rows.start, columns.start], rows.masked or columns.masked
         self.line, self.first_column = before.start, columns.start
-        total = self.joins.enter(b, b.load(self.source, at, type=whole, masked=masked))
         row = positions(b, rows.start, VectorType((self.rows,), self.number))
         # Found once for each row, then known to all threads that have elements of it.
         bounds = [self.bound(row), self.bound(b.add(row, b.number(1, row.type)))]
         first, end = (b.broadcast(x, type=with_element(whole, self.number), dimensions=[0]) for x in bounds)
-        total = (
-            self.last(total, first, end) if self.combine == "set" else self.joined(total, first, end, bounds)
-        )
+        total = self.begin(at, whole, masked, b.less(first, end))
+        match self.combine:
+            case "set" | "last":
+                total = self.one(total, first, end, b.subtract(end, b.number(1, end.type)))
+            case "first":
+                total = self.one(total, first, end, first)
+            case _:
+                total = self.joined(total, first, end, bounds)
         b.store(self.joins.leave(b, total), self.frame.results[0], at, masked=masked)
 
+    def begin(self, at: Sequence[Value], type: VectorType, masked: bool, some: Value) -> Value:
+        """What rows are joined to, where there are `some`, and the result where there are none. The sum of none is 0."""
+        b, joins = self.b, self.joins
+        gathered, element = with_element(type, joins.accumulator), joins.accumulator
+        start = b.number(joins.start, gathered)
+        if joins.kind != "sum" or not isinstance(element, FloatType):
+            return start
+        return b.select(some, start, b.number(0, gathered))
+
     def bound(self, row: Value) -> Value:
-        """How many updates go to rows before these."""
+        """The offsets of these segments; they lie in the operand, whatever they are."""
         b, type = self.b, row.type
-        last = b.number(self.count - 1, type)
-        key = with_element(type, element_type(self.indices.type))
-
-        def before(number: Value) -> Value:
-            found = b.gather_tile(self.indices, [b.minimum(number, last)], type=key)
-            return b.less(b.cast(found, type=type) if self.number is i32 else wide(b, found), row)
-
-        return halved(b, b.number(0, type), b.number(self.count, type), self.count, before)
+        found = b.gather_tile(
+            self.offsets, [b.minimum(row, b.number(self.size, type))], type=with_element(type, i32)
+        )
+        found = found if self.number is i32 else b.cast(found, type=type)
+        return b.minimum(b.maximum(found, b.number(0, type)), b.number(self.count, type))
 
     def read(self, number: Value) -> Value:
         """The elements of a tile of updates with these numbers, in the columns of the block."""
@@ -106,11 +126,10 @@ class _Segments:
         found = b.gather_tile(self.updates, [self.line, *places], type=with_element(type, self.element))
         return self.joins.enter(b, found)
 
-    def last(self, total: Value, first: Value, end: Value) -> Value:
-        """The last update of each row that has one."""
+    def one(self, total: Value, first: Value, end: Value, number: Value) -> Value:
+        """The one with this number for each row that has any."""
         b = self.b
-        number = b.maximum(b.subtract(end, b.number(1, end.type)), b.number(0, end.type))
-        return b.select(b.less(first, end), self.read(number), total)
+        return b.select(b.less(first, end), self.read(b.maximum(number, b.number(0, end.type))), total)
 
     def joined(self, total: Value, first: Value, end: Value, bounds: Sequence[Value]) -> Value:
         b = self.b
@@ -166,6 +185,32 @@ class _Segments:
         low, high = (b.cast(x, type=index) for x in (start, stop))
         (part,) = b.loop(low, high, self.at_once, [nothing], some, name="update")
         return self.joins.across(b, part, [0])
+
+
+class _InOrder(RowsBetween):
+    """Updates in the order of their places, which the indices say, joined to what the operand has there."""
+
+    def __init__(self, op: Op, target: Target):
+        shape = self.before, size, self.after = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
+        self.count = prod(shape_of(op.operands[1].type))
+        operands = [shape, (self.count,), (self.before, self.count, self.after)]
+        self.start(op, target, size, operands)
+        self.source, self.indices, self.updates = self.frame.sources
+
+    def begin(self, at: Sequence[Value], type: VectorType, masked: bool, some: Value) -> Value:
+        return self.joins.enter(self.b, self.b.load(self.source, at, type=type, masked=masked))
+
+    def bound(self, row: Value) -> Value:
+        """How many updates go to rows before these."""
+        b, type = self.b, row.type
+        last = b.number(self.count - 1, type)
+        key = with_element(type, element_type(self.indices.type))
+
+        def before(number: Value) -> Value:
+            found = b.gather_tile(self.indices, [b.minimum(number, last)], type=key)
+            return b.less(b.cast(found, type=type) if self.number is i32 else wide(b, found), row)
+
+        return halved(b, b.number(0, type), b.number(self.count, type), self.count, before)
 
 
 def _is_short(element: Type) -> bool:

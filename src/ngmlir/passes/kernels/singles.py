@@ -11,6 +11,7 @@ from .extremes import arg_kernel
 from .indexed import gather_elements_kernel, gather_kernel, scatter_kernel
 from .moves import concatenate_kernel, slice_kernel, transpose_kernel
 from .pads import pad_kernel
+from .ragged import segment_cumulative_kernel, segment_expand_kernel, segment_reduce_kernel
 from .running import cumulative_kernel, runs_kernel
 from .single import Single
 from .sorting import argsort_kernel
@@ -34,4 +35,7 @@ SINGLES: dict[str, Callable[[Op, Target], Single]] = {
     "ng.cumulative_max": cumulative_kernel,
     "ng.cumulative_min": cumulative_kernel,
     "ng.cumulative_runs": runs_kernel,
+    "ng.segment_reduce": segment_reduce_kernel,
+    "ng.segment_cumulative": segment_cumulative_kernel,
+    "ng.segment_expand": segment_expand_kernel,
 }
