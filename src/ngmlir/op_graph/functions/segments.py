@@ -43,9 +43,13 @@ def segments_axis(offsets: Tensor, name: str) -> Axis:
     return DerivedAxis(name, Length(same, offsets.axes[0]) - 1)
 
 
+def _segments_name(x: Tensor, axis: Any) -> str:
+    return f"{x.axes.names[x.axes.index(axis)]}_segments"
+
+
 def _reduced(combine: str, x: Tensor, offsets: Any, axis: Any, segments: Axis | None) -> Tensor:
     offsets, place = _offsets(offsets), x.axes.index(axis)
-    segments = segments or segments_axis(offsets, f"{x.axes[place].name}_segments")
+    segments = segments or segments_axis(offsets, _segments_name(x, axis))
     axes = Axes((*x.axes[:place], segments, *x.axes[place + 1 :]))
     attributes = {"axis": place, "combine": combine}
     return VERBS.stated(ng.SegmentReduceOp, [x, offsets], attributes, axes, x.element)
@@ -108,8 +112,9 @@ def segment_lengths(offsets: Any, segments: Axis | None = None) -> Tensor:
 def segment_mean(x: Any, offsets: Any, axis: Any, segments: Axis | None = None, dtype: Any = None) -> Tensor:
     """The mean of the rows of each segment: the sum divided by their number; 0 for an empty one. Axes as of `segment_sum`."""
     x, offsets = floating(x, dtype), _offsets(offsets)
+    segments = segments or segments_axis(offsets, _segments_name(x, axis))
     total = _reduced("sum", x, offsets, axis, segments)
-    lengths = segment_lengths(offsets, total.axes[x.axes.index(axis)])
+    lengths = segment_lengths(offsets, segments)
     count = cast_elements(VERBS.maximum(lengths, VERBS.number_like(1, lengths)), x.element)
     return VERBS.divide(total, broadcast(count, total.axes))
 
