@@ -275,10 +275,3 @@ def test_sequences_in_the_body_of_a_scan(way: str) -> None:
     last, _ = ng.scan(body, ng.constant(1.0), ng.constant([1.0, 2.0, 3.0, 4.0], [T]), T)
     for target in ("numpy", "cpu"):
         assert ng.compile(ng.deriv(last, w), target=target)() == 69
-
-
-def test_gradient_of_a_while_is_refused_with_a_way_out() -> None:
-    x = ng.placeholder(())
-    y = ng.while_loop(lambda v: v < 10, lambda v: v * 2, x)
-    with pytest.raises(ng.Limit, match=r"test_gradients.py:\d+.*\n.*\n.*\n.*ng.scan"):
-        ng.deriv(y, x)

@@ -30,6 +30,8 @@ ELSEWHERE = {
     "truncated_gaussian_random", "uniform_random_batch_size_like", "gaussian_random_batch_size_like", "sampling_id", "random_crop",
     "auc", "sgd", "momentum", "adam", "adagrad", "decayed_adagrad", "adadelta", "adamax", "rmsprop", "ftrl", "proximal_gd",
     "proximal_adagrad", "average_accumulates",
+    "while", "conditional_block", "recurrent", "write_to_array", "read_from_array", "clear_in_array", "lod_array_length",
+    "split_lod_tensor", "merge_lod_tensor",
 }  # fmt: skip
 
 

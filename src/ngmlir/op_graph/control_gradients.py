@@ -19,6 +19,7 @@ from .replay import Replay
 from .scan_gradient import Backward, Deltas, below, is_quick, keeping, scan_gradient
 from .tensor import Tensor, as_tensor
 from .verbs import VERBS
+from .while_gradient import while_gradient
 
 ControlRule = Callable[[ControlOp, Deltas, Sequence[bool], Backward], Deltas]
 
@@ -97,4 +98,8 @@ def _kept(op: ControlOp, branches: Sequence[_Branch]) -> dict[Op, Tensor]:
     return {v: as_tensor(op.kept[v].forwarded) for branch in branches for v in branch.kept}
 
 
-CONTROL_GRADIENTS: dict[type[core.Op], ControlRule] = {ng.IfOp: _if_gradient, ng.ScanOp: scan_gradient}
+CONTROL_GRADIENTS: dict[type[core.Op], ControlRule] = {
+    ng.IfOp: _if_gradient,
+    ng.ScanOp: scan_gradient,
+    ng.WhileOp: while_gradient,
+}

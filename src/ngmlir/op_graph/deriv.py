@@ -38,7 +38,7 @@ class Spread:
     def __init__(self, active: Collection[Op]):
         self.active = active
         self.sums: dict[Op, Tensor] = {}
-        self.unstated: list[OpaqueOp | ControlOp] = []  # what a gradient reached, and has none to hand on
+        self.unstated: list[OpaqueOp] = []  # what a gradient reached, and has none to hand on
 
     def add(self, op: Op, delta: Tensor) -> None:
         if isinstance(op, Tensor):
@@ -102,11 +102,8 @@ class Spread:
         wanted = [arg.forwarded in self.active for arg in op.args]
         if not any(wanted):
             return
-        rule = CONTROL_GRADIENTS.get(op.kind)
-        if rule is None:
-            self.unstated.append(op)
-            return
-        for arg, made, use in zip(op.args, rule(op, deltas, wanted, _sums), wanted, strict=True):
+        gradients = CONTROL_GRADIENTS[op.kind](op, deltas, wanted, _sums)
+        for arg, made, use in zip(op.args, gradients, wanted, strict=True):
             if made is not None and use:
                 self.add(arg.forwarded, followed(made, op.writes))
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 from ..ir import core
 from ..ir.types import Type
 from ..support.spelling import counted
 from .axes import Axes
 from .building import BUILDING, Scope, seen_from
-from .errors import OutsideRegion, UserError, fail, limit
+from .errors import OutsideRegion, UserError, fail
 from .node import Op, closure, needs, sources_first
 from .ordered import OrderedSet
 from .tensor import Tensor, as_tensor
@@ -118,14 +118,6 @@ class ControlOp(Op):
         self.operand_count = len(operands)
         self.regions = tuple(regions)
         self._begin(results)
-
-    def refuse_derivative(self) -> NoReturn:
-        """Limit: a gradient is asked for of what came before an op that has none to hand on."""
-        limit(
-            f"{self.kind.name} has no gradient: its number of steps is not known",
-            "use ng.scan, whose number of steps is known",
-            self.location,
-        )
 
     def _begin(self, results: Iterable[tuple[Axes, Type]]) -> None:
         #: Of a scan: what values of its steps were in all steps, where it gives that.

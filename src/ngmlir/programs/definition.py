@@ -96,12 +96,18 @@ class Definition:
         return self.is_shape_only
 
     @property
+    def has_value(self) -> bool:
+        """Whether a function of tensors computes it."""
+        return self.build is not None
+
+    @property
     def is_builtin(self) -> bool:
         """Whether the operator is one of ngmlir: its version says what it computes."""
         return self.build is None or self.build.__module__.startswith("ngmlir.")
 
     @cached_property
-    def _takes_context(self) -> bool:
+    def takes_context(self) -> bool:
+        """Whether it is more than a function of tensors: it draws random numbers."""
         return self.build is not None and "context" in inspect.signature(self.build).parameters
 
     @cached_property
@@ -112,7 +118,7 @@ class Definition:
     def named(self, context: Context, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """The attributes as the function takes them, and the context where it does."""
         named = {parameter: attributes[name] for name, parameter in self._parameters.items()}
-        return {**named, "context": context} if self._takes_context else named
+        return {**named, "context": context} if self.takes_context else named
 
     def values(self, context: Context, inputs: Values, attributes: Mapping[str, Any]) -> dict[str, list[Any]]:
         """Builds the operator: the values of its output slots. UserError for one that only what runs a program carries out."""
@@ -144,6 +150,11 @@ class GradientDefinition(Definition):
     """
 
     forward: Definition | None = None
+
+    @property
+    def has_value(self) -> bool:
+        assert self.forward is not None
+        return super().has_value or self.forward.has_value
 
     @property
     def needs_kernel(self) -> bool:

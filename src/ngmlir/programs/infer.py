@@ -55,6 +55,7 @@ def infer_types(operator: Operator) -> None:
         _as_forward(operator)
         return
     if definition.build is None:
+        _of_arrays(operator)
         return
     block, where = operator.block, operator.location
     taken = types_of(operator)
@@ -73,6 +74,22 @@ def _declare(variable: Variable, type: TensorType | RowsType, ragged: int) -> No
     variable.ragged = ragged
     if variable.holds != holds and variable.holds in ("tensor", "selected_rows"):
         variable.set(holds=StringAttr(holds))
+
+
+def _of_arrays(operator: Operator) -> None:
+    """An array has the type of its elements."""
+    block, where = operator.block, operator.location
+    match operator.type:
+        case "write_to_array" | "read_from_array" | "clear_in_array":
+            given, made = (
+                block.visible(n, where) for n in (operator.inputs["X"][0], operator.outputs["Out"][0])
+            )
+            if given.type.shape and not made.type.shape:
+                made.type = given.type
+        case "lod_array_length":
+            block.visible(operator.outputs["Out"][0], where).type = TensorType((1,), i64)
+        case _:
+            pass
 
 
 def types_of(operator: Operator) -> Types:
@@ -142,6 +159,8 @@ def read_inputs(
     type: str, inputs: Types, attributes: DictAttr, wanted: tuple[str, ...], ragged: Raggedness = ()
 ) -> frozenset[tuple[str, int]]:
     """Which inputs, by slot and place, the values in some output slots of an operator depend on; on their offsets too."""
+    if not REGISTRY.get(type).has_value:  # what it runs may read all
+        return frozenset({(slot, i) for slot, each in inputs for i in range(len(each))})
     context, values, given = _built(type, inputs, attributes, ragged, _LENGTHS[0])
     roots = [part for slot in wanted for v in given.get(slot, ()) if v is not None for part in _parts(v)]
     seen = closure([*roots, *context.sizes])

@@ -11,27 +11,35 @@ the same raggedness has the same offsets. A length that depends on values is kno
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from .. import numpy as ops
 from ..ir.core import Module
-from ..ir.types import TensorType, ui64
+from ..ir.types import FloatType, TensorType, ui64
 from ..op_graph.computation import Computation
+from ..op_graph.functions.composed import stop_gradient
 from ..op_graph.host_ops import HostOp
 from ..op_graph.lift import Trace, lift
 from ..op_graph.node import Op, closure
 from ..op_graph.positions import Positions
 from ..op_graph.raising import FixedAxis
+from ..op_graph.regions import within
 from ..op_graph.state import AssignableTensorOp, Role, doall
 from ..op_graph.tensor import Tensor
 from ..op_graph.values import ConstantOp
 from ..op_graph.verbs import VERBS
 from ..op_graph.writes import AssignOp, ReadOp
 from ..support.diagnostics import Diagnostic, UserError
+from .array_operators import ARRAY_OPERATORS, of_arrays
+from .arrays import StackedArray, TensorArray
 from .attributes import values_of
+from .block_values import Held, Ran
+from .blocks import lowering_of
 from .catalogue import REGISTRY
 from .definition import Levels
 from .descriptions import BlockView, Operator, Program
@@ -108,13 +116,14 @@ class _Lowering:
 
     program: Program
     sizes: Sequence[int] | int | None = None
-    values: dict[str, Tensor | SparseRows] = field(default_factory=dict[str, Tensor | SparseRows])
+    values: dict[str, Held] = field(default_factory=dict[str, Held])
     feeds: dict[str, AssignableTensorOp] = field(default_factory=dict[str, AssignableTensorOp])
     states: dict[str, AssignableTensorOp] = field(default_factory=dict[str, AssignableTensorOp])
     fetches: dict[int, tuple[str, Tensor]] = field(default_factory=dict[int, tuple[str, Tensor]])
     written: list[tuple[Operator, str, Tensor | SparseRows]] = field(
         default_factory=list[tuple[Operator, str, Tensor | SparseRows]]
     )
+    ran: dict[tuple[str, ...], list[Ran]] = field(default_factory=dict[tuple[str, ...], list[Ran]])
     drawn: int = 0
     #: The operator that is built now, and the raggedness that it stated of its results.
     operator: Operator | None = None
@@ -122,6 +131,8 @@ class _Lowering:
     #: Lengths by what they were asked for: a gradient asks for those of its operator again.
     known: dict[Any, int] = field(default_factory=dict[Any, int])
     asked: int = 0
+    #: Inside of blocks that run: their numbers of the round or step, the outermost first.
+    turns: tuple[Tensor | None, ...] = ()
 
     def run(self, block: BlockView) -> None:
         """Builds the operators of a block, one after the other."""
@@ -134,7 +145,7 @@ class _Lowering:
                         (name,) = operator.inputs["X"]
                         self.fetches[operator.attribute("col")] = (
                             name,
-                            ReadOp(dense(self.read(operator, name))),
+                            ReadOp(dense(self.tensor(operator, name))),
                         )
                     case "delete_var":
                         pass  # memory is planned when the program is compiled
@@ -142,10 +153,16 @@ class _Lowering:
                         self.build(operator)
 
     def build(self, operator: Operator) -> None:
+        special = lowering_of(operator.type) or ARRAY_OPERATORS.get(operator.type)
+        if special is not None:
+            special(self, operator)
+            return
+        if of_arrays(self, operator):
+            return
         definition = REGISTRY.get(operator.type)
         self.operator, self.stated, self.asked = operator, {}, 0
         inputs = {
-            slot: [None if n == EMPTY else self.read(operator, n) for n in names]
+            slot: [None if n == EMPTY else self.tensor(operator, n) for n in names]
             for slot, names in operator.inputs.items()
         }
         attributes = values_of(definition.entry, operator.dictionary)
@@ -180,7 +197,7 @@ class _Lowering:
     def levels_of(self, operator: Operator, name: str) -> Levels:
         """The offsets that a variable has now."""
         count = operator.block.visible(name, operator.location).ragged
-        return tuple([dense(self.read(operator, each)) for each in offsets_names(name, count)])
+        return tuple([dense(self.tensor(operator, each)) for each in offsets_names(name, count)])
 
     def give_levels(self, slot: str, levels: Levels, at: int = 0) -> None:
         self.stated[slot, at] = levels
@@ -236,7 +253,28 @@ class _Lowering:
             )
         self.feeds[name] = self.values[name] = _storage(name, variable.type, Role.PLACEHOLDER)
 
-    def read(self, operator: Operator, name: str) -> Tensor | SparseRows:
+    @contextmanager
+    def inside(self, block: BlockView, known: Mapping[str, Held], turn: Tensor | None) -> Generator[None]:
+        """Has what is built inside see these values of names from around a block, and be built for one round of it."""
+        outer = self.values, self.written, self.turns
+        hidden = {n: v for n, v in self.values.items() if n not in block.variables}
+        self.values, self.written, self.turns = {**hidden, **known}, [], (*self.turns, turn)
+        try:
+            yield
+        finally:
+            self.values, self.written, self.turns = outer
+
+    def tensor(self, operator: Operator, name: str) -> Tensor | SparseRows:
+        """The value of a variable that holds a tensor, or rows of one."""
+        held = self.read(operator, name)
+        if isinstance(held, (TensorArray, StackedArray)):
+            raise UserError(
+                f"operator {operator.type} takes a tensor, and '{name}' is an array",
+                hint="layers.array_read(array, i) gives one of its elements",
+            )
+        return held
+
+    def read(self, operator: Operator, name: str) -> Held:
         """The value that a variable has now."""
         found = self.values.get(name)
         if found is not None:
@@ -255,8 +293,14 @@ class _Lowering:
         message = f"operator {operator.type} reads '{name}', which has no value yet"
         raise UserError(Diagnostic(message, operator.location, hint=hint))
 
-    def write(self, operator: Operator, name: str, value: Tensor | SparseRows) -> None:
+    def write(self, operator: Operator, name: str, value: Held) -> None:
         variable = operator.block.visible(name, operator.location)
+        if isinstance(value, (TensorArray, StackedArray)):
+            self.values[name] = value
+            return
+        if self.turns and variable.flag("stop_gradient"):
+            value = dense(value)
+            value = stop_gradient(value) if isinstance(value.element, FloatType) else value
         if variable.persistable:
             value = new = dense(value)
             held = self.state(name, variable.type, new)
@@ -275,7 +319,8 @@ class _Lowering:
                 raise UserError(
                     Diagnostic(f"'{name}' is kept from run to run, so its shape must be known: {type}")
                 )
-            self.states[name] = _storage(name, type, Role.PERSISTENT)
+            with within(None):  # it is of the whole program, in whatever block it is used first
+                self.states[name] = _storage(name, type, Role.PERSISTENT)
             self.values.setdefault(name, self.states[name])
         return self.states[name]
 
@@ -284,10 +329,16 @@ class _Lowering:
     def random_key(self, seed: int) -> Tensor:
         if seed:
             return ConstantOp(np.array([seed, 0], np.uint64), Positions.of([2]), ui64)
-        key = self.state(RANDOM, TensorType((2,), ui64))
+        key: Tensor = self.state(RANDOM, TensorType((2,), ui64))
         self.drawn += 1
-        # Each operator draws from a stream of its own.
-        return self.moved(key, 0, self.drawn << 32)
+        # Each operator draws from a stream of its own, and in each round of a loop from another one.
+        key = self.moved(key, 0, self.drawn << 32)
+        for turn in self.turns:
+            if turn is not None:
+                key = ops.add(
+                    ops.multiply(key, _constant(_SPREAD)), ops.stack([ops.reshape(turn, []), _constant(0)])
+                )
+        return key
 
     def moved(self, key: Tensor, *by: int) -> Tensor:
         return VERBS.add(key, ConstantOp(np.array(by, np.uint64), key.axes, ui64))
@@ -308,8 +359,11 @@ class _Lowering:
         if RANDOM in self.states:
             # The next run draws other numbers.
             self.values[RANDOM] = self.moved(self.states[RANDOM], 1, 0)
-        changed = [name for name, storage in self.states.items() if self.values[name] is not storage]
-        new = [ReadOp(dense(self.values[name])) for name in changed]
+        now = {name: self.values.get(name, storage) for name, storage in self.states.items()}
+        changed = [name for name, storage in self.states.items() if now[name] is not storage]
+        new = [
+            ReadOp(dense(value)) for name in changed if isinstance(value := now[name], (Tensor, SparseRows))
+        ]
         writes = [AssignOp(self.states[name], value) for name, value in zip(changed, new, strict=True)]
         fetched = [self.fetches[column] for column in sorted(self.fetches)]
         shown = [(operator, name, dense(value)) for operator, name, value in self.written] if every else []
@@ -323,6 +377,14 @@ class _Lowering:
         written = [Written(operator, name, at) for at, (operator, name, _) in enumerate(shown, len(fetched))]
         names = tuple([name for name, _ in fetched])
         return Lowered(lifted.module, interface, names, tuple(written), lifted.trace)
+
+
+#: Odd: keys of different rounds are different.
+_SPREAD = 0x9E3779B97F4A7C15
+
+
+def _constant(value: int) -> Tensor:
+    return ConstantOp(np.array(value, np.uint64), Positions.of([]), ui64)
 
 
 def _storage(name: str, type: TensorType, role: Role) -> AssignableTensorOp:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..ir.attributes import boolean
 from .attributes import OpRole
 from .catalogue import REGISTRY
-from .descriptions import Operator, Program
+from .descriptions import BlockView, Operator, Program
 from .names import EMPTY
 
 
@@ -46,11 +46,23 @@ def pruned(program: Program, targets: Sequence[Operator | str]) -> Program:
 def reads_of(operator: Operator) -> set[str]:
     """What an operator reads, its sub-block included."""
     found = {name for name in operator.reads if name != EMPTY}
-    block = operator.sub_block
-    if block is not None:
-        inner = {name for o in block.operators for name in reads_of(o)}
-        found |= {name for name in inner if name not in block.variables}
-    return found
+    return found if operator.sub_block is None else found | reads_from_around(operator.sub_block)
+
+
+def writes_of(operator: Operator) -> set[str]:
+    """What an operator writes, its sub-block included."""
+    found = {name for name in operator.writes if name != EMPTY}
+    return found if operator.sub_block is None else found | writes_around(operator.sub_block)
+
+
+def reads_from_around(block: BlockView) -> set[str]:
+    """What the operators of a block read that it does not declare."""
+    return {name for o in block.operators for name in reads_of(o)} - block.variables.keys()
+
+
+def writes_around(block: BlockView) -> set[str]:
+    """What the operators of a block write that it does not declare."""
+    return {name for o in block.operators for name in writes_of(o)} - block.variables.keys()
 
 
 def test_form(program: Program) -> Program:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators of Python make of variables: operators of the block that they are in."""
+"""What operators of Python make of variables: operators of the current block."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ from ...support.diagnostics import UserError
 from . import unique_name
 
 
+def _block(x: Any) -> Any:
+    """The block that operators are appended to: the current one of the variable's program."""
+    return x.block.program.current_block()
+
+
 def _new(like: Any, dtype: VarType) -> Any:
     """A variable for a result."""
-    return like.block.create_var(name=unique_name.generate("tmp"), dtype=dtype, persistable=False)
+    return _block(like).create_var(name=unique_name.generate("tmp"), dtype=dtype, persistable=False)
 
 
 def cast(x: Any, dtype: Any) -> Any:
@@ -21,14 +26,14 @@ def cast(x: Any, dtype: Any) -> Any:
     wanted = vartype(dtype)
     made = _new(x, wanted)
     types = {"in_dtype": x.dtype, "out_dtype": wanted}
-    x.block.append_op(type="cast", inputs={"X": [x]}, outputs={"Out": [made]}, attrs=types)
+    _block(x).append_op(type="cast", inputs={"X": [x]}, outputs={"Out": [made]}, attrs=types)
     return made
 
 
 def scaled(x: Any, factor: float) -> Any:
     """x times a number."""
     made = _new(x, x.dtype)
-    x.block.append_op(type="scale", inputs={"X": [x]}, outputs={"Out": [made]}, attrs={"scale": factor})
+    _block(x).append_op(type="scale", inputs={"X": [x]}, outputs={"Out": [made]}, attrs={"scale": factor})
     return made
 
 
@@ -56,7 +61,7 @@ def binary(type: str, x: Any, other: Any, reverse: bool = False) -> Any:
     axis = -1
     if len(left.shape) < len(right.shape) and type in ("elementwise_add", "elementwise_mul"):
         left, right = right, left
-    x.block.append_op(
+    _block(x).append_op(
         type=type, inputs={"X": [left], "Y": [right]}, outputs={"Out": [made]}, attrs={"axis": axis}
     )
     return made
@@ -67,7 +72,7 @@ def _filled(like: Any, value: float) -> Any:
     made = _new(like, like.dtype)
     if -1 not in like.shape:
         fields = {"shape": list(like.shape), "dtype": like.dtype, "value": float(value)}
-        like.block.append_op(type="fill_constant", outputs={"Out": [made]}, attrs=fields)
+        _block(like).append_op(type="fill_constant", outputs={"Out": [made]}, attrs=fields)
         return made
     at = like.shape.index(-1)
     fields = {
@@ -77,7 +82,7 @@ def _filled(like: Any, value: float) -> Any:
         "input_dim_idx": at,
         "output_dim_idx": at,
     }
-    like.block.append_op(
+    _block(like).append_op(
         type="fill_constant_batch_size_like", inputs={"Input": [like]}, outputs={"Out": [made]}, attrs=fields
     )
     return made

@@ -114,6 +114,10 @@ class Program:
         """Makes the block around the current one the current one."""
         self._current = self.current_block().parent_idx
 
+    def make_current(self, block: Block) -> None:
+        """Has layers append to a block of the program from now on."""
+        self._current = block.idx
+
     # ---- seeds and roles
 
     @property

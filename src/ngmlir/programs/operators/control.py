@@ -1,8 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that only what runs a program carries out."""
+"""Operators that run blocks, that choose rows for branches, and that hold tensors in arrays."""
 
 from __future__ import annotations
 
-from ..registry import without_value
+from ... import numpy as np
+from ...op_graph.tensor import Tensor
+from ..definition import GradientOp
+from ..descriptions import Operator
+from ..names import gradient_name
+from ..registry import gradient_maker, operator, without_value
 
-without_value("feed", "fetch")
+without_value(
+    "feed", "fetch", "while", "conditional_block", "recurrent",
+    "write_to_array", "read_from_array", "clear_in_array", "lod_array_length",
+)  # fmt: skip
+
+
+@operator
+def split_lod_tensor(x: Tensor, mask: Tensor, *, level: int) -> tuple[Tensor, Tensor]:
+    # Rows keep their places. Those that are not of a branch are rows that are, so that it computes nothing that it was not to.
+    holds = np.reshape(mask, [mask.type.shape[0]])
+    return _chosen(x, holds), _chosen(x, np.logical_not(holds))
+
+
+def _chosen(x: Tensor, holds: Tensor) -> Tensor:
+    first = np.argmax(np.astype(holds, "int32"))
+    rows = np.arange(x.type.shape[0], dtype="int32")
+    return np.take(x, np.where(holds, rows, np.astype(first, "int32")), axis=0, mode="clip")
+
+
+@operator
+def merge_lod_tensor(x: Tensor, mask: Tensor, in_true: Tensor, in_false: Tensor, *, level: int) -> Tensor:
+    rank = len(in_true.type.shape)
+    return np.where(np.reshape(mask, [mask.type.shape[0], *[1] * (rank - 1)]), in_true, in_false)
+
+
+@gradient_maker("write_to_array")
+def _written(op: Operator) -> list[GradientOp]:
+    (x,), (out,) = op.inputs["X"], op.outputs["Out"]
+    error, at = gradient_name(out), op.inputs["I"]
+    return [
+        GradientOp("read_from_array", {"X": [error], "I": at}, {"Out": [gradient_name(x)]}),
+        # What the array was before had another element there, or none.
+        GradientOp("clear_in_array", {"X": [error], "I": at}, {"Out": [error]}),
+    ]
+
+
+@gradient_maker("read_from_array")
+def _read(op: Operator) -> list[GradientOp]:
+    (x,), (out,) = op.inputs["X"], op.outputs["Out"]
+    return [
+        GradientOp(
+            "write_to_array", {"X": [gradient_name(out)], "I": op.inputs["I"]}, {"Out": [gradient_name(x)]}
+        )
+    ]

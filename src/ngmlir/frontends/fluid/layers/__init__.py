@@ -4,7 +4,20 @@
 from typing import Any
 
 from ....op_graph.answers import answer_all, answered
-from . import images, io, learning_rate_scheduler, made, metrics, nn, resizing, shaping, tensor
+from . import (
+    control_flow,
+    images,
+    io,
+    learning_rate_scheduler,
+    made,
+    metrics,
+    nn,
+    resizing,
+    shaping,
+    static_rnn,
+    tensor,
+)
+from .control_flow import *  # noqa: F403
 from .images import *  # noqa: F403
 from .io import *  # noqa: F403
 from .learning_rate_scheduler import *  # noqa: F403
@@ -12,11 +25,23 @@ from .metrics import *  # noqa: F403
 from .nn import *  # noqa: F403
 from .resizing import *  # noqa: F403
 from .shaping import *  # noqa: F403
+from .static_rnn import *  # noqa: F403
 from .tensor import *  # noqa: F403
 
 _WRITTEN = {
     name
-    for room in (images, io, learning_rate_scheduler, metrics, nn, resizing, shaping, tensor)
+    for room in (
+        control_flow,
+        images,
+        io,
+        learning_rate_scheduler,
+        metrics,
+        nn,
+        resizing,
+        shaping,
+        static_rnn,
+        tensor,
+    )
     for name in room.__all__
 }
 __all__ = sorted({*made.NAMES, *_WRITTEN})  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers that are known when a program is compiled: what is computed of nothing but constants."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..ops.interpreter import run
+from .lift import lift
+from .node import Op, closure
+from .order import schedule
+from .regions import ControlOp, RegionParameter, within
+from .replay import Replay
+from .state import AssignableTensorOp
+from .tensor import Tensor
+from .user_ops import OpaqueOp
+
+#: Values of more elements, or of more ops, are not looked at.
+_MOST_ELEMENTS, _MOST_OPS = 64, 500
+
+
+def known_value(value: Tensor) -> np.ndarray[Any, Any] | None:
+    """What a small value is, where it is computed of constants; else None."""
+    if prod(value.type.shape) > _MOST_ELEMENTS:
+        return None
+    ops = closure([value])
+    if len(ops) > _MOST_OPS or any(_depends(op) for op in ops):
+        return None
+    with Op.saved_user_deps(), Op.all_ops(isolate=True), within(None):
+        replay = Replay({})  # outside of the loop or branch that it belongs to
+        replay.run(schedule(ops))
+        (found,) = run(lift(replay.results([value])).module)
+    return found
+
+
+def known_integer(value: Tensor) -> int | None:
+    """The same of a value of one element, as an integer."""
+    found = known_value(value)
+    return None if found is None or found.size != 1 else int(found.reshape(-1)[0])
+
+
+def _depends(op: Op) -> bool:
+    return isinstance(op, (AssignableTensorOp, RegionParameter, ControlOp, OpaqueOp))

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators on arrays of tensors: what they do to the values of the environment that a program is lowered in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..op_graph.tensor import Tensor
+from ..support.diagnostics import UserError
+from .arrays import Array, StackedArray, TensorArray, summed
+from .block_values import Kept, Lowering, kept
+from .descriptions import Operator
+from .names import GRADIENT
+
+
+def _array(lowering: Lowering, operator: Operator, name: str) -> Array:
+    held = kept(lowering.read(operator, name))
+    if isinstance(held, Tensor):
+        raise UserError(
+            f"operator {operator.type} takes an array, and '{name}' is a tensor",
+            hint="layers.create_array(dtype), layers.array_write(x, i) make one",
+        )
+    return held
+
+
+def _tensor(lowering: Lowering, operator: Operator, slot: str) -> Tensor:
+    (name,) = operator.inputs[slot]
+    held = kept(lowering.read(operator, name))
+    if not isinstance(held, Tensor):
+        raise UserError(f"operator {operator.type} takes a tensor as {slot}, and '{name}' is an array")
+    return held
+
+
+def _index(lowering: Lowering, operator: Operator) -> Tensor:
+    index = _tensor(lowering, operator, "I")
+    if index.type.shape not in ((), (1,)):
+        raise UserError(
+            f"a position in an array is one integer, and '{operator.inputs['I'][0]}' has the shape {list(index.type.shape)}"
+        )
+    return index
+
+
+def write_to_array(lowering: Lowering, operator: Operator) -> None:
+    (name,) = operator.outputs["Out"]
+    held = lowering.values.get(name, TensorArray())
+    if not isinstance(held, (TensorArray, StackedArray)):
+        raise UserError(f"operator write_to_array writes an array, and '{name}' is a tensor")
+    value = _tensor(lowering, operator, "X")
+    whole = lowering.values.get(name.partition(GRADIENT)[0])
+    if held == TensorArray() and isinstance(whole, StackedArray):
+        held = held.stacked(whole.capacity, value)  # a gradient of an array has place for as many elements
+    made = held.written(_index(lowering, operator), value)
+    lowering.write(operator, name, made)
+
+
+def read_from_array(lowering: Lowering, operator: Operator) -> None:
+    array = _array(lowering, operator, operator.inputs["X"][0])
+    lowering.write(operator, operator.outputs["Out"][0], array.read(_index(lowering, operator)))
+
+
+def clear_in_array(lowering: Lowering, operator: Operator) -> None:
+    array = _array(lowering, operator, operator.inputs["X"][0])
+    lowering.write(operator, operator.outputs["Out"][0], array.written(_index(lowering, operator), None))
+
+
+def lod_array_length(lowering: Lowering, operator: Operator) -> None:
+    array = _array(lowering, operator, operator.inputs["X"][0])
+    lowering.write(operator, operator.outputs["Out"][0], array.length)
+
+
+def of_arrays(lowering: Lowering, operator: Operator) -> bool:
+    """Builds `sum`, `assign` or `fill_zeros_like` of arrays; False for an operator that takes none."""
+    held = [lowering.values.get(n) for n in operator.reads]
+    arrays = [a for a in held if isinstance(a, (TensorArray, StackedArray))]
+    if not arrays:
+        return False
+    made = _OF_ARRAYS.get(operator.type)
+    if made is None or len(arrays) < len(held):
+        name = next(n for n, a in zip(operator.reads, held, strict=True) if a in arrays)
+        raise UserError(
+            f"operator {operator.type} takes tensors, and '{name}' is an array",
+            hint="layers.array_read(array, i) gives one of its elements",
+        )
+    lowering.write(operator, operator.writes[0], made(arrays))
+    return True
+
+
+def _zeros(arrays: list[Array]) -> Kept:
+    (array,) = arrays
+    return (
+        array.of([p * 0 for p in array.parts()])
+        if isinstance(array, TensorArray)
+        else array.of([array.values * 0])
+    )
+
+
+_OF_ARRAYS: dict[str, Callable[[list[Array]], Kept]] = {
+    "sum": summed,
+    "assign": lambda arrays: arrays[0],
+    "fill_zeros_like": _zeros,
+}
+
+ARRAY_OPERATORS: dict[str, Callable[[Lowering, Operator], None]] = {
+    "write_to_array": write_to_array,
+    "read_from_array": read_from_array,
+    "clear_in_array": clear_in_array,
+    "lod_array_length": lod_array_length,
+}
