@@ -24,7 +24,7 @@ MEMORY_LATENCY = 600e-9
 PIECE_BYTES = 16
 #: Bytes in which a GPU's memory answers.
 SECTOR_BYTES = 32
-#: Bytes of the pieces in which a GPU copies to shared memory in the background.
+#: Bytes of the pieces in which GPUs with matrix instructions copy to shared memory in the background.
 COPIED_BYTES = (4, 8, PIECE_BYTES)
 #: A copy has so many instructions of each thread at most, and is a loop where more are needed.
 COPIES_WRITTEN_OUT = 32
@@ -89,6 +89,7 @@ class Gpu(NamedTuple):
     threads: int
     blocks: int
     block_shared: int  # of one block, at most
+    copied: tuple[int, ...]  # pieces in which it copies to shared memory in the background
     clock: int  # MHz, of the usual model, as its memory's GB/s
     bandwidth: int
     matrix_flops: int  # of the matrix instructions of one multiprocessor in a cycle
@@ -199,9 +200,10 @@ def _gpus(table: Mapping[str, Mapping[str, Any]], atoms: Mapping[str, MatrixAtom
     return {
         name: Gpu(
             name,
+            copied=tuple(f["copied"]),
             matrix=tuple([atoms[atom] for atom in f["matrix"]]),
             multiply_adds={**f["multiply_adds"], "i64": f["multiply_adds"]["i32"] / 4},  # of halves
-            **{k: v for k, v in f.items() if k not in ("like", "matrix", "multiply_adds")},
+            **{k: v for k, v in f.items() if k not in ("like", "copied", "matrix", "multiply_adds")},
         )
         for name, f in facts.items()
     }

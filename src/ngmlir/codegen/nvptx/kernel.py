@@ -24,7 +24,7 @@ from ...ops.accesses import leaves_its_buffer
 from ...ops.layouts import Layout, blocked
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Limit
-from ...support.machines import COPIED_BYTES, REGISTER_BYTES
+from ...support.machines import REGISTER_BYTES
 from ...support.target import PARAMETER_BYTES, POINTER_BYTES, Target
 from .. import elementwise
 from ..names import index_name, loop_name, stem_of
@@ -215,7 +215,10 @@ class _Kernel:
             case tile.CopyOp() | tile.CopyAsyncOp():
                 self._copy(op)
             case tile.WaitOp():
-                self.memory.wait(self.unfinished[op])
+                if self.target.gpu.copied:
+                    self.memory.wait(self.unfinished[op])
+                else:
+                    self.block.barrier()
             case tile.BarrierOp():
                 self.block.barrier()
             case _ if "reduction" in op.traits:
@@ -364,7 +367,7 @@ class _Kernel:
         """Whether the hardware copies by itself: pieces that it has copies of, from global to shared memory."""
         source, target = map(is_shared, op.operands)
         type = _memref(op.operands[0])
-        known = self._piece(op) * item_bytes(type.element) in COPIED_BYTES
+        known = self._piece(op) * item_bytes(type.element) in self.target.gpu.copied
         return known and bool(type.size) and target and not source
 
     def _dot(self, op: tile.DotOp) -> None:
