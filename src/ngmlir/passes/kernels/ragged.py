@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
-from ...ir.types import FloatType, Type, VectorType, element_type, index, shape_of
+from ...ir.types import FloatType, Type, VectorType, element_type, index, shape_of, with_element
 from ...ops.fields import get_enum, get_i64
 from ...support.target import Target
-from .frame import Span, positions
+from .frame import Span, positions, share
 from .ragged_blocks import blocks_of_cumulative, blocks_of_reduction, expanded_line
 from .reduction import Accumulation
 from .running import Running
@@ -32,6 +32,10 @@ def segment_expand_kernel(op: Op, target: Target) -> Single:
     return expanded_line(op, target) if target.shares_tiles else _Expansion(op, target).build()
 
 
+#: Registers that gather a long line side by side.
+_TOGETHER = 4
+
+
 class _Segments:
     """What these kernels share: `rows` lie along one axis, between `before` lines of them and `after` elements of each."""
 
@@ -50,28 +54,34 @@ class _Segments:
         (self.result,) = self.frame.results
 
     def build(self) -> Single:
-        self.frame.each_row(self.segment)
-        return self.frame.done()
+        frame, b = self.frame, self.b
+        count = frame.sizes[0]
+        start, stop = b.index(0), b.index(count)
+        if frame.programs:
+            start, stop = share(b, frame.programs[0], frame.part, count)
+        self.limit = self.bound(stop)
+        b.loop(start, stop, 1, [self.bound(start)], self.segment, name="segment")
+        return frame.done()
 
-    def segment(self, segment: Span) -> None:
-        """One segment in all lines; single elements of a row are a line of their own."""
-        b = self.b
-        first, end = (self.bound(place) for place in (segment.start, b.add(segment.start, b.index(1))))
-        end = b.maximum(first, end)
+    def segment(self, segment: Value, carried: Sequence[Value]) -> Sequence[Value]:
+        """One segment in all lines, from where the one before ends; single elements of a row are a line of their own."""
+        b, (first,) = self.b, carried
+        end = b.maximum(first, self.bound(b.add(segment, b.index(1))))
 
         def line(spans: list[Span]) -> None:
             (before,) = spans
             if self.after == 1:
-                self.elements(before.start, segment.start, first, end)
+                self.elements(before.start, segment, first, end)
             else:
                 self.frame.tiles(
                     self.after,
                     self.frame.width,
                     (),
-                    lambda span, _: self.columns(before.start, segment.start, span, first, end) or (),
+                    lambda span, _: self.columns(before.start, segment, span, first, end) or (),
                 )
 
         self.frame.nest((self.before,), line)
+        return [end]
 
     def bound(self, place: Value) -> Value:
         """An offset as a position; it lies in the operand, whatever the offsets are."""
@@ -87,11 +97,10 @@ class _Segments:
         """Of rows of one element."""
         raise NotImplementedError
 
-    def whole(self, first: Value, end: Value) -> Value:
-        """Where the last whole tile of a line ends that is as wide as a vector register."""
+    def whole(self, first: Value, end: Value, step: int) -> Value:
+        """Where the last whole tile of so many rows of a line ends, a power of two."""
         b = self.b
-        length = b.subtract(end, first)
-        return b.subtract(end, b.remainder(length, b.index(self.lanes)))
+        return b.add(first, b.bitwise_and(b.subtract(end, first), b.index(-step)))
 
 
 class _Reduction(_Segments):
@@ -142,7 +151,7 @@ class _Reduction(_Segments):
             return
         type = VectorType((self.lanes,), self.element)
         nothing = b.number(joins.start, VectorType((self.lanes,), joins.accumulator))
-        whole = self.whole(first, end)
+        whole = self.whole(first, end, self.lanes)
 
         def load(k: Value, masked: bool) -> Value:
             return b.load(self.source, [before, k, b.index(0)], type=type, dims=[1], masked=masked)
@@ -157,7 +166,23 @@ class _Reduction(_Segments):
             return [joins.combine(b, carried[0], new)]
 
         start = self.begin(VectorType((self.lanes,), joins.accumulator), first, end)
-        carried = b.loop(first, whole, self.lanes, [start], some, name="row")
+        tall = VectorType((_TOGETHER, self.lanes), self.element)
+
+        def many(k: Value, carried: Sequence[Value]) -> list[Value]:
+            new = b.reshape(b.load(self.source, [before, k, b.index(0)], type=flat, dims=[1]), type=tall)
+            return [joins.combine(b, carried[0], joins.enter(b, new))]
+
+        flat, step = VectorType((_TOGETHER * self.lanes,), self.element), _TOGETHER * self.lanes
+        tiles = self.whole(first, end, step)
+
+        def long() -> list[Value]:
+            """Several registers at once, so that one addition need not wait for another."""
+            nothing = b.number(joins.start, with_element(tall, joins.accumulator))
+            (found,) = b.loop(first, tiles, step, [nothing], many, name="row")
+            return [joins.combine(b, start, joins.across(b, found, [0]))]
+
+        carried = b.branch(b.less(first, tiles), long, lambda: [start])
+        carried = b.loop(tiles, whole, self.lanes, carried, some, name="row")
         (total,) = b.loop(whole, end, self.lanes, carried, rest, name="row")
         b.store(joins.leave(b, joins.across(b, total, [0])), self.result, [before, segment, b.index(0)])
 
@@ -198,7 +223,7 @@ class _Cumulative(_Segments):
         """As many rows at once as a register holds, and one by one what is left of them."""
         b, run = self.b, self.run
         type = VectorType((self.lanes,), self.element)
-        whole = self.whole(first, end)
+        whole = self.whole(first, end, self.lanes)
 
         def some(k: Value, carried: Sequence[Value]) -> list[Value]:
             if run.reverse:
@@ -220,6 +245,8 @@ class _Cumulative(_Segments):
 
 
 class _Expansion(_Segments):
+    """The segments of a program come in order: what is written behind the end of one is written again for the next."""
+
     def columns(self, before: Value, segment: Value, span: Span, first: Value, end: Value) -> None:
         b = self.b
         row = b.load(self.source, [before, segment, span.start], type=vector(span.size, self.element))
@@ -229,14 +256,18 @@ class _Expansion(_Segments):
         b = self.b
         one = self.frame.scalar(self.source, [before, segment, b.index(0)])
         type = VectorType((self.lanes,), self.element)
-        several, whole = b.broadcast(one, type=type, dimensions=()), self.whole(first, end)
+        several = b.broadcast(one, type=type, dimensions=())
+        # A whole register is written where that stays in the program's rows; what is left, one by one.
+        most = b.maximum(b.subtract(self.limit, b.index(self.lanes - 1)), first)
+        whole = b.minimum(end, most)
+        rest = self.whole(first, b.add(whole, b.index(self.lanes - 1)), self.lanes)
         self.fill(
             first,
             whole,
             self.lanes,
             lambda k: b.store(several, self.result, [before, k, b.index(0)], dims=[1]),
         )
-        self.fill(whole, end, 1, lambda k: b.store(one, self.result, [before, k, b.index(0)]))
+        self.fill(rest, end, 1, lambda k: b.store(one, self.result, [before, k, b.index(0)]))
 
     def fill(self, first: Value, end: Value, step: int, write: Callable[[Value], object]) -> None:
         def at(k: Value, _: object) -> tuple[()]:
