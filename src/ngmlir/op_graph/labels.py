@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cross entropy is given as prediction and target, where that is likely to be a mistake.
-
-Labels are checked where their values are known: constants when the graph is built, placeholders when they are fed.
-"""
+"""What a cross entropy is given as prediction and target, where that is likely to be a mistake."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +13,7 @@ from ..ir.types import IntegerType
 from ..ops import ng
 from .axes import Axes, Axis
 from .errors import UnmatchedAxesError, UserError, fail
+from .fed_checks import FedCheck, shown
 from .node import Op
 from .source import user_location
 from .tensor import Tensor
@@ -28,10 +26,10 @@ _STILL = (
 )  # fmt: skip
 
 
-class Labels(NamedTuple):
-    """A cross entropy counts `source` (a placeholder) as labels of the classes along `axis`: noted in its `schemas`."""
+@dataclass(frozen=True)
+class Labels(FedCheck):
+    """A cross entropy counts `source` as labels of the classes along `axis`: noted in its `schemas`."""
 
-    source: Tensor
     axis: Axis
 
     def check(self, values: np.ndarray[Any, Any]) -> None:
@@ -48,10 +46,10 @@ class Labels(NamedTuple):
 
 def labels_of(target: Tensor) -> Labels | None:
     """Where a target is the one-hot of a placeholder or a constant, these labels; constants are checked."""
-    hot = _below(target)
+    hot = shown(target)
     if hot.operation is not ng.OneHotOp:
         return None
-    source = _below(hot.args[0])
+    source = shown(hot.args[0])
     assert isinstance(hot, Tensor)
     if not isinstance(source, Tensor):
         return None
@@ -59,13 +57,6 @@ def labels_of(target: Tensor) -> Labels | None:
     if isinstance(source, ConstantOp):
         labels.check(source.value)
     return labels if source.is_placeholder else None
-
-
-def _below(op: Op) -> Op:
-    """What an op shows in another order or in other elements."""
-    while op.args and (op.operation in (ng.CastOp, ng.BroadcastOp, ng.TransposeOp, ng.CastAxesOp)):
-        op = op.args[0]
-    return op
 
 
 def check_target(y: Tensor, t: Tensor, normalized: Axes) -> None:
@@ -104,8 +95,3 @@ def warn_of_logits(y: Tensor, function: str) -> None:
             stack += op.args
         elif getattr(op, "is_alias", False):
             stack.append(op.aliased)  # type: ignore[attr-defined]
-
-
-def checked_labels(ops: Iterable[Op]) -> dict[Op, Labels]:
-    """Of some ops, the placeholders that are counted as labels."""
-    return {s.source: s for op in ops for s in op.schemas if isinstance(s, Labels)}

@@ -15,7 +15,7 @@ from ..ir.literals import dtype_of
 from ..op_graph.axes import Axis
 from ..op_graph.computation import Computation
 from ..op_graph.errors import AxisLengthError, IncompatibleAxesError, UserError, fail
-from ..op_graph.labels import checked_labels
+from ..op_graph.fed_checks import FedCheck, fed_checks
 from ..op_graph.lift import Lifted
 from ..op_graph.node import Op, closure
 from ..op_graph.order import schedule
@@ -166,8 +166,12 @@ class Program:
         self.entry = computation.safe_name if computation.given_name else "main"
         with reading(given), collecting_rarely():
             ordered = schedule(closure([computation]))
-            self._labels = checked_labels(ordered)  # placeholders whose values are checked
+            asked = fed_checks(ordered)
             self.lifted: Lifted = transformer.transform_ordered_ops(ordered, self.entry)
+        #: What is asked of the values of parameters, by position.
+        self._checks: list[tuple[int, FedCheck]] = [
+            (i, check) for i, op in enumerate(computation.parameters) for check in asked.get(op, ())
+        ]
         self._fed: list[tuple[AssignableTensorOp, tuple[int, ...], Any]] = []  # parameters that are no state
         self._stored: dict[int, DeviceBufferStorage] = {}  # those that are, by position
         self._free: list[int | None] = []
@@ -229,21 +233,19 @@ class Program:
             values = self._checked(values)
         if self._stays_there:  # what lies there is used where it lies
             return [
-                self._checked_labels(fit(value, *fed), fed[0]) if shape_on_device(value) is None else value
+                fit(value, *fed) if shape_on_device(value) is None else value
                 for value, fed in zip(values, self._fed, strict=True)
             ]
-        arrays = [fit(value, *fed) for value, fed in zip(values, self._fed, strict=True)]
-        if self._labels:
-            for array, fed in zip(arrays, self._fed, strict=True):
-                self._checked_labels(array, fed[0])
-        return arrays
+        return [fit(value, *fed) for value, fed in zip(values, self._fed, strict=True)]
 
-    def _checked_labels(self, array: Array, op: AssignableTensorOp) -> Array:
-        """The value of a parameter; UserError for labels among it that are no classes."""
-        if op in self._labels:
-            with reading(self.given):
-                self._labels[op].check(array)
-        return array
+    def _looked_at(self, values: Sequence[Any]) -> Sequence[Any]:
+        """The values; UserError for those that are not what ops ask of them. What lies on a device is not looked at."""
+        values = self._checked(values)
+        with reading(self.given):
+            for i, check in self._checks:
+                if type(values[i]) is np.ndarray:
+                    check.check(values[i])
+        return values
 
     def _checked(self, values: Sequence[Any]) -> Sequence[Any]:
         """The values, arrays of those that lie here; OtherLengths where they are for another program."""
@@ -274,14 +276,14 @@ class Program:
         self._unset = []  # what has a value keeps one
 
     def __call__(self, values: Sequence[Any]) -> Any:
-        if self._unset or self._stored:
+        if self._checks or self._unset or self._stored:
             values = self.begin(values)
         assert self.executor is not None
         return self.finish(self.executor(*values))
 
     def start(self, values: Sequence[Any], stream: Any) -> Future:
         """As a call, whose results are asked for later."""
-        if self._unset or self._stored:
+        if self._checks or self._unset or self._stored:
             values = self.begin(values)
         assert self.executor is not None
         start = getattr(self.executor, "start", None)
@@ -295,7 +297,7 @@ class Program:
 
     def on_device(self, values: Sequence[Any], stream: Any) -> Any:
         """As a call, with results that stay where they were computed."""
-        if self._unset or self._stored:
+        if self._checks or self._unset or self._stored:
             values = self.begin(values)
         assert self.executor is not None
         run = getattr(self.executor, "run_on_device", None)
@@ -307,6 +309,8 @@ class Program:
     def begin(self, values: Sequence[Any]) -> Sequence[Any]:
         """The values that are no state, after writing those that are to it. Raises OtherLengths, and errors for what does
         not fit, before anything changes."""
+        if self._checks:
+            values = self._looked_at(values)
         if self._unset:
             self._check_set()
         if self._stored:

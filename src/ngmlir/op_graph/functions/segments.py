@@ -14,6 +14,7 @@ from ...ops import ng
 from ...ops.lengths import Length, same
 from ..axes import Axes, Axis, DerivedAxis
 from ..errors import IncompatibleAxesError, UserError, fail
+from ..fed_checks import check_offsets
 from ..tensor import Tensor
 from ..values import constant, numbers
 from ..verbs import VERBS
@@ -52,7 +53,8 @@ def _reduced(combine: str, x: Tensor, offsets: Any, axis: Any, segments: Axis | 
     segments = segments or segments_axis(offsets, _segments_name(x, axis))
     axes = Axes((*x.axes[:place], segments, *x.axes[place + 1 :]))
     attributes = {"axis": place, "combine": combine}
-    return VERBS.stated(ng.SegmentReduceOp, [x, offsets], attributes, axes, x.element)
+    made = VERBS.stated(ng.SegmentReduceOp, [x, offsets], attributes, axes, x.element)
+    return check_offsets(made, offsets, x.axes[place])
 
 
 def segment_sum(x: Any, offsets: Any, axis: Any, segments: Axis | None = None, dtype: Any = None) -> Tensor:
@@ -128,13 +130,15 @@ def segment_expand(x: Any, offsets: Any, axis: Any, rows: Axis) -> Tensor:
     x, offsets = as_op(x), _offsets(offsets)
     place = x.axes.index(axis)
     axes = Axes((*x.axes[:place], rows, *x.axes[place + 1 :]))
-    return VERBS.stated(ng.SegmentExpandOp, [x, offsets], {"axis": place}, axes, x.element)
+    made = VERBS.stated(ng.SegmentExpandOp, [x, offsets], {"axis": place}, axes, x.element)
+    return check_offsets(made, offsets, rows)
 
 
 def segment_softmax(x: Any, offsets: Any, axis: Any) -> Tensor:
     """Softmax along each segment of an axis."""
-    x = floating(x)
-    return VERBS.segment_softmax(x, _offsets(offsets), axis=x.axes.index(axis))
+    x, offsets = floating(x), _offsets(offsets)
+    made = VERBS.segment_softmax(x, offsets, axis=x.axes.index(axis))
+    return check_offsets(made, offsets, x.axes[x.axes.index(axis)])
 
 
 Combine = Literal["sum", "product", "max", "min"]
@@ -143,10 +147,11 @@ Combine = Literal["sum", "product", "max", "min"]
 def _cumulative(
     combine: Combine, x: Any, offsets: Any, axis: Any, reverse: bool, exclusive: bool, dtype: Any
 ) -> Tensor:
-    x = number(x, dtype)
-    return VERBS.segment_cumulative(
-        x, _offsets(offsets), axis=x.axes.index(axis), combine=combine, reverse=reverse, exclusive=exclusive
+    x, offsets = number(x, dtype), _offsets(offsets)
+    made = VERBS.segment_cumulative(
+        x, offsets, axis=x.axes.index(axis), combine=combine, reverse=reverse, exclusive=exclusive
     )
+    return check_offsets(made, offsets, x.axes[x.axes.index(axis)])
 
 
 def segment_cumulative_sum(

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the values of placeholders must be, beside their shape and type: looked at before a program runs, so that nothing has changed.
+
+An op that asks for something notes it in its `schemas`. Constants are looked at when the graph is built, too.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ops import ng
+from ..support.diagnostics import Location
+from .axes import Axis
+from .errors import UserError, fail
+from .node import Op
+from .tensor import Tensor
+from .values import ConstantOp
+
+
+@dataclass(frozen=True)
+class FedCheck(ABC):
+    """Something that is asked of the values of `source`, a placeholder or a constant."""
+
+    source: Tensor
+
+    @abstractmethod
+    def check(self, values: np.ndarray[Any, Any]) -> None:
+        """UserError, at the user's line, for values that are not as they must be."""
+
+
+def shown(op: Op) -> Op:
+    """What an op shows in another order or in other elements."""
+    while op.args and (op.operation in (ng.CastOp, ng.BroadcastOp, ng.TransposeOp, ng.CastAxesOp)):
+        op = op.args[0]
+    return op
+
+
+def fed_checks(ops: Iterable[Op]) -> dict[Op, list[FedCheck]]:
+    """What some ops ask of placeholders, by these; what they ask of constants is looked at."""
+    found: dict[Op, list[FedCheck]] = {}
+    for op in ops:
+        for check in op.schemas:
+            if not isinstance(check, FedCheck):
+                continue
+            if isinstance(check.source, ConstantOp):
+                check.check(check.source.array())
+            elif check not in found.setdefault(check.source, []):
+                found[check.source].append(check)
+    return found
+
+
+@dataclass(frozen=True)
+class OffsetsCheck(FedCheck):
+    """The offsets of segments, of the rows along an axis; the op that reads them stands at `location`."""
+
+    rows: Axis
+    location: Location
+
+    def check(self, values: np.ndarray[Any, Any]) -> None:
+        length, called = self.rows.length, self.source.called
+        wrong = ""
+        if values.size and values[0] != 0:
+            wrong = f"{called} begins with {values[0]}, but offsets of segments begin with 0"
+        elif (values[1:] < values[:-1]).any():
+            at = int(np.argmax(values[1:] < values[:-1]))
+            wrong = f"{called} falls from {values[at]} to {values[at + 1]} at position {at + 1}, but offsets of segments never fall"
+        elif length is not None and values.size and values[-1] != length:
+            wrong = f"{called} ends with {values[-1]}, but {self.rows.name} has {length} rows"
+        if wrong:
+            hint = "offsets are np.cumsum([0, *lengths]) of the lengths of all segments"
+            fail(UserError, wrong, f"{hint}; these are read at {self.location}")
+
+
+def check_offsets(op: Tensor, offsets: Tensor, rows: Axis) -> Tensor:
+    """The op, after noting that it reads offsets of segments of the rows along an axis; constants are looked at now."""
+    source = shown(offsets)
+    if isinstance(source, Tensor) and (source.is_placeholder or isinstance(source, ConstantOp)):
+        check = OffsetsCheck(source, rows, op.location)
+        if isinstance(source, ConstantOp):
+            check.check(source.value)
+        op.schemas.append(check)
+    return op
