@@ -458,6 +458,40 @@ HARD = {
         %y = ng.cumulative_sum %a axis 1 {exclusive = true} : tensor<3x13xi32>
         %z = ng.cumulative_max %a axis 0 {reverse = true} : tensor<3x13xi32>
         return %x, %y, %z : tensor<3x13xi32> }""",
+    "segments of rows": """(%a: tensor<13x5xf32>, %b: tensor<3x5xf32>) -> (tensor<3x5xf32>, tensor<3x5xf32>, tensor<3x5xf32>, tensor<3x5xf32>, tensor<3x5xf32>, tensor<13x5xf32>, tensor<13x5xf32>, tensor<13x5xf32>) {
+        %o = ng.constant dense<[0, 4, 4, 13]> : tensor<4xi32>
+        %r0 = ng.segment_reduce %a by %o axis 0 : (tensor<13x5xf32>, tensor<4xi32>) -> tensor<3x5xf32>
+        %r1 = ng.segment_reduce %a by %o axis 0 {combine = "product"} : (tensor<13x5xf32>, tensor<4xi32>) -> tensor<3x5xf32>
+        %r2 = ng.segment_reduce %a by %o axis 0 {combine = "max"} : (tensor<13x5xf32>, tensor<4xi32>) -> tensor<3x5xf32>
+        %r3 = ng.segment_reduce %a by %o axis 0 {combine = "first"} : (tensor<13x5xf32>, tensor<4xi32>) -> tensor<3x5xf32>
+        %r4 = ng.segment_reduce %a by %o axis 0 {combine = "last"} : (tensor<13x5xf32>, tensor<4xi32>) -> tensor<3x5xf32>
+        %c0 = ng.segment_cumulative %a by %o axis 0 : (tensor<13x5xf32>, tensor<4xi32>) -> tensor<13x5xf32>
+        %c1 = ng.segment_cumulative %a by %o axis 0 {combine = "max", exclusive = true, reverse = true} : (tensor<13x5xf32>, tensor<4xi32>) -> tensor<13x5xf32>
+        %e = ng.segment_expand %b by %o axis 0 : (tensor<3x5xf32>, tensor<4xi32>) -> tensor<13x5xf32>
+        return %r0, %r1, %r2, %r3, %r4, %c0, %c1, %e : tensor<3x5xf32>, tensor<3x5xf32>, tensor<3x5xf32>, tensor<3x5xf32>, tensor<3x5xf32>, tensor<13x5xf32>, tensor<13x5xf32>, tensor<13x5xf32> }""",
+    "segments of single elements": """(%f32: tensor<76xf32>, %i32: tensor<76xi32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<76xf32>, tensor<76xf32>, tensor<76xf32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<76xi32>, tensor<76xi32>, tensor<76xi32>) {
+        %o = ng.constant dense<[0, 70, 70, 75, 76]> : tensor<5xi32>
+        %f32r0 = ng.segment_reduce %f32 by %o axis 0 : (tensor<76xf32>, tensor<5xi32>) -> tensor<4xf32>
+        %f32r1 = ng.segment_reduce %f32 by %o axis 0 {combine = "first"} : (tensor<76xf32>, tensor<5xi32>) -> tensor<4xf32>
+        %f32r2 = ng.segment_reduce %f32 by %o axis 0 {combine = "last"} : (tensor<76xf32>, tensor<5xi32>) -> tensor<4xf32>
+        %f32r3 = ng.segment_reduce %f32 by %o axis 0 {combine = "min"} : (tensor<76xf32>, tensor<5xi32>) -> tensor<4xf32>
+        %f32c0 = ng.segment_cumulative %f32 by %o axis 0 : (tensor<76xf32>, tensor<5xi32>) -> tensor<76xf32>
+        %f32c1 = ng.segment_cumulative %f32 by %o axis 0 {exclusive = true, reverse = true} : (tensor<76xf32>, tensor<5xi32>) -> tensor<76xf32>
+        %f32e = ng.segment_expand %f32r0 by %o axis 0 : (tensor<4xf32>, tensor<5xi32>) -> tensor<76xf32>
+        %i32r0 = ng.segment_reduce %i32 by %o axis 0 : (tensor<76xi32>, tensor<5xi32>) -> tensor<4xi32>
+        %i32r1 = ng.segment_reduce %i32 by %o axis 0 {combine = "first"} : (tensor<76xi32>, tensor<5xi32>) -> tensor<4xi32>
+        %i32r2 = ng.segment_reduce %i32 by %o axis 0 {combine = "last"} : (tensor<76xi32>, tensor<5xi32>) -> tensor<4xi32>
+        %i32r3 = ng.segment_reduce %i32 by %o axis 0 {combine = "min"} : (tensor<76xi32>, tensor<5xi32>) -> tensor<4xi32>
+        %i32c0 = ng.segment_cumulative %i32 by %o axis 0 : (tensor<76xi32>, tensor<5xi32>) -> tensor<76xi32>
+        %i32c1 = ng.segment_cumulative %i32 by %o axis 0 {exclusive = true, reverse = true} : (tensor<76xi32>, tensor<5xi32>) -> tensor<76xi32>
+        %i32e = ng.segment_expand %i32r0 by %o axis 0 : (tensor<4xi32>, tensor<5xi32>) -> tensor<76xi32>
+        return %f32r0, %f32r1, %f32r2, %f32r3, %f32c0, %f32c1, %f32e, %i32r0, %i32r1, %i32r2, %i32r3, %i32c0, %i32c1, %i32e : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<76xf32>, tensor<76xf32>, tensor<76xf32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<76xi32>, tensor<76xi32>, tensor<76xi32> }""",
+    "segments of nothing": """(%a: tensor<0x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>) {
+        %o = ng.constant dense<0> : tensor<3xi32>
+        %s = ng.segment_reduce %a by %o axis 0 : (tensor<0x3xf32>, tensor<3xi32>) -> tensor<2x3xf32>
+        %p = ng.segment_reduce %a by %o axis 0 {combine = "product"} : (tensor<0x3xf32>, tensor<3xi32>) -> tensor<2x3xf32>
+        %m = ng.segment_reduce %a by %o axis 0 {combine = "max"} : (tensor<0x3xf32>, tensor<3xi32>) -> tensor<2x3xf32>
+        return %s, %p, %m : tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32> }""",
     "the power of unsigned numbers": """(%a: tensor<7xui8>, %b: tensor<7xui8>) -> tensor<7xui8> {
         %p = ng.power %a, %b : tensor<7xui8>
         return %p : tensor<7xui8> }""",
