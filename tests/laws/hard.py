@@ -409,6 +409,13 @@ HARD = {
         %w = ng.broadcast %s dims [0] : (tensor<8xf32>) -> tensor<8x5xf32>
         %r = ng.add %w, %b : tensor<8x5xf32>
         return %r : tensor<8x5xf32> }""",
+    "a table of which few rows change": """(%t: tensor<640x8xf32>, %i: tensor<9xi32>, %u: tensor<9x8xf32>) -> tensor<640x8xf32> {
+        %0 = ng.constant dense<0.0> : tensor<640x8xf32>
+        %1 = ng.scatter %0[%i], %u axis 0 {combine = "add"} : (tensor<640x8xf32>, tensor<9xi32>, tensor<9x8xf32>) -> tensor<640x8xf32>
+        %2 = ng.constant dense<0.5> : tensor<640x8xf32>
+        %3 = ng.multiply %2, %1 : tensor<640x8xf32>
+        %r = ng.subtract %t, %3 : tensor<640x8xf32>
+        return %r : tensor<640x8xf32> }""",
     "elements scattered in whole tiles": """(%a: tensor<10xf32>, %i: tensor<256xi32>, %u: tensor<256xf32>) -> tensor<10xf32> {
         %r = ng.scatter %a[%i], %u axis 0 {combine = "add"} : (tensor<10xf32>, tensor<256xi32>, tensor<256xf32>) -> tensor<10xf32>
         return %r : tensor<10xf32> }""",

@@ -39,6 +39,7 @@ SETTLING = [
     "gathers-to-slices",
     "select-parts",
     "order-updates",
+    "update-rows",
     "write-parts",
     "sorting-networks",
     "common-subexpressions",

@@ -40,6 +40,7 @@ from .sizes import sizes
 from .sorting_networks import sorting_networks
 from .split_reductions import split_reductions
 from .to_kernels import to_kernels
+from .update_rows import update_rows
 from .write_parts import write_parts
 
 PASSES: dict[str, Pass] = {
@@ -49,6 +50,7 @@ PASSES: dict[str, Pass] = {
         sizes,
         emulate_narrow,
         decompose,
+        update_rows,
         order_updates,
         write_parts,
         sorting_networks,
