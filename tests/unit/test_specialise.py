@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 import ngmlir as ng
+from ngmlir import transformers as ngt
 from ngmlir.ops.words import from_text
 from ngmlir.runtime.targets import DEVICES, compiling_device, device_named, find_device
 from ngmlir.support.lru import LruCache
 from ngmlir.transformers.backends import BACKENDS
 from ngmlir.transformers.open_functions import open_functions
 from ngmlir.transformers.specialise import Specialised
+from ngmlir.transformers.transformer import Transformer
 
 
 def test_the_values_used_last_are_kept() -> None:
@@ -127,3 +129,118 @@ def test_devices_by_name() -> None:
     assert "did you mean cuda?" in str(caught.value)
     with pytest.raises(ng.UserError, match="cannot run here: 'numpy'"):
         compiling_device("numpy")
+
+
+# ---- graphs
+
+LENGTHS = (3, 7, 100, 1, 0, 64, 65, 7)
+
+
+@pytest.fixture
+def lifted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The functions that graphs are lifted to, by the shapes of what they take."""
+    made: list[str] = []
+    real = Transformer.transform_ordered_ops
+
+    def noted(self: Any, *given: Any) -> Any:
+        found = real(self, *given)
+        made.append(", ".join(str(a.type) for a in found.module.ops[0].block.args))
+        return found
+
+    monkeypatch.setattr(Transformer, "transform_ordered_ops", noted)
+    return made
+
+
+def agrees(build: Any, *, lengths: Any = LENGTHS, named: str = "N") -> Any:
+    """Calls a graph of an array of each length, on the CPU and in NumPy."""
+    n, c = ng.make_axis(name=named), ng.make_axis(4, "C")
+    x = ng.placeholder([n, c])
+    y = build(x, n, c)
+    run, other = ng.compile(y, [x]), ng.compile(y, [x], target="numpy")
+    for length in lengths:
+        value = np.random.default_rng(length).normal(size=(length, 4)).astype(np.float32)
+        found, wanted = run(value), other(value)
+        assert found.shape == wanted.shape
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    return run
+
+
+@pytest.mark.parametrize("named", ["N", "rows"])
+def test_a_graph_is_lifted_for_two_numbers_of_rows(named: str, lifted: list[str]) -> None:
+    run = agrees(lambda x, n, c: ng.softmax(ng.tanh(x) * 2, normalization_axes=[c]), named=named)
+    lifted.clear()
+    before = run.executor
+    for length in range(2, 60):
+        assert run(np.zeros((length, 4), "f")).shape == (length, 4)
+    assert not lifted and run.executor is before
+
+
+def part(n: Any) -> Any:
+    """As many numbers as there are among the first 5."""
+    return ng.constant(1.0, [ng.slice_axis(n, slice(2, 5))])
+
+
+#: What programs follow from beside the number of rows: equal for 3 and 7, and not for 100, or for 3 and 7 by chance.
+TOLD = {
+    "part": lambda x, n, c: x[:64] * 2,
+    "last": lambda x, n, c: x[-64:] * 2,
+    "size of a part": lambda x, n, c: x * ng.sum(part(n), out_axes=[]),
+    "number of a part": lambda x, n, c: x / ng.tensor_size(part(n)),
+    "number": lambda x, n, c: x / ng.tensor_size(x),
+    "the lesser": lambda x, n, c: x * ng.minimum(ng.tensor_size(x), 5),
+    "positions": lambda x, n, c: x + ng.cast(ng.iota([n, c], n), "f32"),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_programs_that_follow_from_more_are_made_for_each(name: str) -> None:
+    agrees(TOLD[name])
+
+
+def test_numbers_and_rows_are_broadcast_as_before() -> None:
+    n, c = ng.make_axis(name="N"), ng.make_axis(4, "C")
+    x, y, z = ng.placeholder([n, c]), ng.placeholder([n]), ng.placeholder([])
+    run, other = (ng.compile(x * y + z, [x, y, z], target=t) for t in ("cpu", "numpy"))
+    for length in (3, 7, 100, 5):
+        a, b = np.random.default_rng(length).normal(size=(2, length, 4)).astype(np.float32)
+        for given in (
+            (a, b[:, 0], 2.0),
+            (a.tolist(), b[:, 1], np.float64(1)),
+            (a, 3, 1),
+            (a[:, ::-1], b[:, 0], 0),
+        ):
+            np.testing.assert_allclose(run(*given), other(*given), rtol=1e-6)
+        with pytest.raises(ng.UserError):
+            run(a, np.ones(length + 1, "f"), 0)
+        with pytest.raises(ng.UserError):
+            run(a[:, :3], b[:, 0], 0)
+    with pytest.raises(ng.UserError):
+        run(3, np.ones(100, "f"), 1, 2)
+
+
+def test_a_pass_that_looks_at_lengths_sees_each(lifted: list[str]) -> None:
+    n = ng.make_axis(name="N")
+    x = ng.placeholder([n])
+    seen: list[str] = []
+
+    def look(module: Any) -> Any:
+        seen.append(str(module.ops[0].block.args[0].type))
+        return module.with_ops([module.ops[0].rebuilt()])
+
+    with ngt.make_transformer("cpu") as transformer:
+        transformer.register_graph_pass(look)
+        run = transformer.computation(x + 1, x)
+        for length in (3, 7, 9, 11):
+            assert run(np.zeros(length)).tolist() == [1] * length
+    assert len(seen) == len(lifted) == 4
+
+
+def test_labels_of_any_number_of_rows_are_checked() -> None:
+    n, y = ng.make_axis(name="N"), ng.make_axis(3, "Y")
+    x, label = ng.placeholder([n, y]), ng.placeholder([n], dtype="int32")
+    cost = ng.cross_entropy_multi(ng.softmax(x, normalization_axes=[y]), ng.one_hot(label, axis=y))
+    run = ng.compile(cost, [x, label])
+    for length in (3, 7, 20):
+        assert run(np.zeros((length, 3)), np.zeros(length, np.int32)).shape == (length,)
+    with pytest.raises(ng.UserError, match="label 3"):
+        run(np.zeros((30, 3)), np.full(30, 3, np.int32))

@@ -54,8 +54,8 @@ class FlattenedAxis(Axis):
         return False
 
     @property
-    def roots(self) -> tuple[Axis, ...]:
-        return tuple(root for axis in self.axes for root in axis.roots)
+    def parts(self) -> Sequence[object]:
+        return tuple(self.axes)
 
     @property
     def is_flattened(self) -> bool:

@@ -8,10 +8,11 @@ read when a computation is compiled.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NoReturn
 
 from ..ir.types import DYNAMIC
-from ..ops.lengths import READING, Changes, Length, same
+from ..ops.lengths import INCREASING, READING, Changes, Length, same
 from ..support.diagnostics import Location
 from .errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 
@@ -86,9 +87,16 @@ class Axis:
         return self._length is None or self.is_batch
 
     @property
+    def parts(self) -> Sequence[object]:
+        """What its length follows from, where it was derived from others."""
+        return ()
+
+    @property
     def roots(self) -> tuple[Axis, ...]:
         """The axes whose lengths this one's follows from: itself, unless it was derived from others."""
-        return (self,)
+        if not self.parts:
+            return (self,)
+        return tuple([part for part in _all_parts([self]) if isinstance(part, Axis) and not part.parts])
 
     @property
     def known_length(self) -> int:
@@ -172,22 +180,26 @@ class DerivedAxis(Axis):
         return False
 
     @property
-    def roots(self) -> tuple[Axis, ...]:
-        found: dict[int, Axis] = {}
-        seen: set[int] = set()
-        stack: list[Any] = [*self._follows.parts]
-        while stack:
-            part = stack.pop()
-            if id(part) in seen:
-                continue
+    def parts(self) -> Sequence[object]:
+        return (self._follows,)
+
+
+def _all_parts(given: Iterable[object]) -> Iterator[Axis | Length]:
+    """The axes and lengths among what is given, and all that they follow from."""
+    seen: set[int] = set()
+    stack = [*given]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, (Axis, Length)) and id(part) not in seen:
             seen.add(id(part))
-            if isinstance(part, DerivedAxis):
-                part = part._follows
-            if isinstance(part, Length):
-                stack.extend(part.parts)
-            elif isinstance(part, Axis):
-                found.update((id(root), root) for root in part.roots)
-        return tuple(found.values())
+            yield part
+            stack += reversed(part.parts)
+
+
+def roots_of_others(given: Iterable[object]) -> set[int]:
+    """The `id`s of the roots of lengths, among what is given, that need not be others for other lengths of these."""
+    found = [p for p in _all_parts(given) if isinstance(p, Length) and p.function not in INCREASING]
+    return {id(part) for part in _all_parts(found) if isinstance(part, Axis) and not part.parts}
 
 
 def check_axis(axis: object) -> None:

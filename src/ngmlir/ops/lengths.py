@@ -119,3 +119,8 @@ def product(*lengths: int) -> int:
 def total(*lengths: int) -> int:
     """How long things are, one after the other."""
     return sum(lengths)
+
+
+#: Functions that give other numbers for other lengths. Two equal numbers of another function say nothing of a third: where a slice
+#: ends is the lesser of a number and a length.
+INCREASING = frozenset((same, product, total, operator.add, operator.mul))

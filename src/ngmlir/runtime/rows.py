@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
@@ -147,16 +147,21 @@ class CpuRows:
         return self._call(*values)
 
     def bind(
-        self, arrays: Mapping[int, Array], prepare: Prepare | None = None
+        self,
+        arrays: Mapping[int, Array],
+        prepare: Prepare | None = None,
+        unprepared: Container[int] | None = None,
     ) -> Callable[..., tuple[Array, ...]]:
-        """As `CpuExecutable.bind`; what is bound has no rows."""
+        """As `CpuExecutable.bind`; what is bound has no rows. Arrays of as many rows as a block has, if that is among `unprepared`
+        (without it, of any block), are taken as they are: `prepare` does not see them."""
         single = self.signature
         for index, array in arrays.items():
             in_place(single.arguments[index], array, writable=False)
         call: Callable[..., tuple[Array, ...]] = _CpuCall(self, single, arrays, prepare)
-        for executable in reversed(self.executables.values()):
+        for rows, executable in reversed(self.executables.items()):
             program = executable.program
-            if not program.code.artifact.checks and program.code.timer is None:
+            taken = unprepared is None or rows in unprepared
+            if taken and not program.code.artifact.checks and program.code.timer is None:
                 fast = builtin(program.signature, program.context, arrays, executable.release_gil, call)
                 call = fast or call
         return call

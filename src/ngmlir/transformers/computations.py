@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Never, Protocol
+from typing import TYPE_CHECKING, Any, Never, Protocol, cast
 
 from ..ir.core import Module
 from ..op_graph.computation import Computation
@@ -15,7 +15,7 @@ from ..op_graph.lift import Lifted
 from ..op_graph.node import Op
 from ..op_graph.ordered import OrderedSet
 from ..op_graph.tensor import Tensor
-from ..ops.lengths import Changes
+from ..ops.lengths import Changes, reading
 from ..runtime.threads import using_threads
 from ..runtime.timing import Profile, listening
 from ..support.spelling import counted
@@ -29,6 +29,7 @@ from .specialise import Specialised
 from .statistics import OutputStatistics
 
 if TYPE_CHECKING:
+    from ..runtime.rows import CpuRows
     from .report import Report
 
 
@@ -215,7 +216,7 @@ class DeviceComputation:
             with self.programs.making(), using_threads(self.transformer.threads):
                 found = self.programs.for_rows(module, said)
             if found is not None:
-                program.bind(bound_to(found), program.entry)
+                self._compiled_by_rows(program, cast("CpuRows", found), module is not program.lifted.module)
                 return
             if 0 in given.values() and not program.lifted.tied:
                 # Of nothing there is nothing to compute: that is not worth a compilation.
@@ -223,6 +224,20 @@ class DeviceComputation:
                 return
         self._compile(program)
         self.programs.count(self._compiled_for)
+
+    def _compiled_by_rows(self, program: Program, found: CpuRows, changed: bool) -> None:
+        """Makes what runs a program of any number of rows. Where the graph says nothing more of that number, and no pass has `changed`
+        what it says, it is not lifted again for others."""
+        i, rows = next((i, rows) for i, rows in enumerate(found.how.arguments) if rows is not None)
+        axis = program.lifted.arguments[i].axes[rows.dimension]
+        with reading(program.given):
+            own = axis.known_length
+        # Other numbers of rows may be those of another program.
+        program.bind(bound_to(found, {own}), program.entry)
+        if program.may_serve_rows and not changed and (places := self.lengths.places(axis.name)):
+            served = self.programs.add_open(program.key, places, program, found)
+            if served is not None:
+                served.serve_rows(axis.name, found)
 
     def _compiled_for(self, made: int) -> str:
         """Which lengths so many programs are for."""

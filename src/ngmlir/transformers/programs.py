@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ..ir.attributes import StringAttr
 from ..ir.core import Module, count_uses, module
 from ..ir.literals import dtype_of
 from ..op_graph.axes import Axis
+from ..op_graph.axis import roots_of_others
 from ..op_graph.computation import Computation
 from ..op_graph.errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from ..op_graph.fed_checks import FedCheck, fed_checks
@@ -21,7 +22,8 @@ from ..op_graph.node import Op, closure
 from ..op_graph.order import schedule
 from ..op_graph.state import AssignableTensorOp
 from ..op_graph.tensor import Tensor
-from ..op_graph.values import ValueFor, numbers
+from ..op_graph.values import FollowingOp, ValueFor, numbers
+from ..ops.lengths import Length as Following
 from ..ops.lengths import reading
 from ..runtime.targets import device_named
 from ..support.arrays import shape_on_device
@@ -33,7 +35,7 @@ from .storage import DeviceBufferStorage, UninitializedVariable, fit
 
 if TYPE_CHECKING:
     from ..runtime.executable import Prepare
-    from ..runtime.rows import CpuRows, GpuRows
+    from ..runtime.rows import CpuRows
 
 #: So many programs a computation keeps; one more takes the place of the one not used for longest.
 PROGRAMS_KEPT = 16
@@ -54,8 +56,14 @@ class Lengths:
         self.computation = computation
         roots: dict[int, Axis] = {}
         unset: dict[int, Axis] = {}
+        told: list[object] = []
         for op in closure([computation]):
+            for value in op.attributes.values():
+                told.extend(cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,))
             if isinstance(op, Tensor):
+                told.extend(op.axes)
+                if isinstance(op, FollowingOp):
+                    told.append(Following(cast("Callable[..., int]", op.function), *op.lengths))
                 for axis in op.axes:
                     found = {id(root): root for root in axis.roots}
                     roots |= found
@@ -64,6 +72,8 @@ class Lengths:
         #: All axes whose lengths the programs follow from.
         self.roots = tuple(roots.values())
         self._of_storage = unset.keys()
+        #: The axes (by `id`) whose lengths may be told to programs in another way than as that of what they compute.
+        self._told = roots_of_others(told)
 
     def given(self, values: Sequence[Any]) -> Mapping[int, int]:
         """The lengths (by `id` of the axis) that fed values say: of the batch axis, and of axes without a length."""
@@ -130,6 +140,11 @@ class Lengths:
                     places.setdefault(axis.name, []).append((i, d))
         return [Length(name, tuple(each)) for name, each in places.items()]
 
+    def places(self, name: str) -> list[int]:
+        """Where a key has the length of the axes of a name, if programs know it only as that of what they compute; else nowhere."""
+        found = [i for i, axis in enumerate(self.roots) if axis.name == name]
+        return [] if any(id(self.roots[i]) in self._told for i in found) else found
+
     def follow_from_values(self) -> bool:
         """Whether a length is not set, and is for the values of a call to say."""
         fed = {
@@ -181,6 +196,9 @@ class Program:
         self._state: dict[int, DeviceBufferStorage] = {}
         self._shapes: list[tuple[int, ...]] = []  # of all parameters
         self._unsaid = key == lengths.key({})  # whether these lengths hold where values say none
+        #: Dimensions of parameters that have any number of rows, and where keys have that number.
+        self._rows: Sequence[tuple[int, int]] = ()
+        self._counted: Sequence[int] = ()
 
     @property
     def fed(self) -> Mapping[int, Tensor]:
@@ -227,28 +245,52 @@ class Program:
         self._writes = [state[i] for i in sorted({argument for _, argument in lifted.tied})]
         self.executor = bind(entry, state, lifted.tied, self._prepare)
 
+    @property
+    def may_serve_rows(self) -> bool:
+        """Whether its values are only computed with: none is written to state, none is looked at for lengths."""
+        return not self._stored and not self._checks
+
+    def serve_rows(self, name: str, found: CpuRows) -> None:
+        """From now on, takes values with any number of rows above one along the axis of a name, as what runs it does."""
+        self._counted = self.lengths.places(name)
+        parameters = enumerate(self.computation.parameters)
+        self._rows = [(i, d) for i, op in parameters for d, axis in enumerate(op.axes) if axis.name == name]
+        bind = bound_to(found, {*found.executables} - {1})
+        self.executor = bind(self.entry, self._state, self.lifted.tied, self._prepare)
+
+    def _with_rows(self, number: int) -> Sequence[tuple[int, ...]]:
+        """The shapes of all parameters, with so many rows."""
+        shapes = [[*shape] for shape in self._shapes]
+        for i, d in self._rows:
+            shapes[i][d] = number
+        return [tuple(shape) for shape in shapes]
+
     def _prepare(self, values: Sequence[Any]) -> Sequence[Any]:
         """Arrays of the values that are no state; OtherLengths where they are for another program."""
+        all_fed = self._fed
         if not self._stored:
-            values = self._checked(values)
+            values, shapes = self._checked(values)
+            if shapes is not self._shapes:
+                all_fed = [(op, shape, dtype) for (op, _, dtype), shape in zip(all_fed, shapes, strict=True)]
         if self._stays_there:  # what lies there is used where it lies
             return [
                 fit(value, *fed) if shape_on_device(value) is None else value
-                for value, fed in zip(values, self._fed, strict=True)
+                for value, fed in zip(values, all_fed, strict=True)
             ]
-        return [fit(value, *fed) for value, fed in zip(values, self._fed, strict=True)]
+        return [fit(value, *fed) for value, fed in zip(values, all_fed, strict=True)]
 
     def _looked_at(self, values: Sequence[Any]) -> Sequence[Any]:
         """The values; UserError for those that are not what ops ask of them. What lies on a device is not looked at."""
-        values = self._checked(values)
+        values, _ = self._checked(values)
         with reading(self.given):
             for i, check in self._checks:
                 if type(values[i]) is np.ndarray:
                     check.check(values[i])
         return values
 
-    def _checked(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The values, arrays of those that lie here; OtherLengths where they are for another program."""
+    def _checked(self, values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[tuple[int, ...]]]:
+        """The values, arrays of those that lie here, and the shapes that are meant; OtherLengths where they are for another
+        program."""
         arrays = [
             value
             if type(value) is np.ndarray or (self._stays_there and shape_on_device(value) is not None)
@@ -260,9 +302,16 @@ class Program:
             array.shape == shape or (self._unsaid and not array.shape)
             for array, shape in zip(arrays, self._shapes, strict=True)
         )
-        if not whole and self.lengths.key(self.lengths.given(arrays)) != self.key:
-            raise OtherLengths
-        return arrays
+        if whole or (key := self.lengths.key(self.lengths.given(arrays))) == self.key:
+            return arrays, self._shapes
+        rows = {key[i] for i in self._counted}
+        if len(rows) == 1 and rows.isdisjoint((0, 1)):
+            (number,) = rows
+            if number is not None and key == tuple(
+                [number if i in self._counted else n for i, n in enumerate(self.key)]
+            ):
+                return arrays, self._with_rows(number)
+        raise OtherLengths
 
     def _check_set(self) -> None:
         """UninitializedVariable where something is read that has no value."""
@@ -314,7 +363,7 @@ class Program:
         if self._unset:
             self._check_set()
         if self._stored:
-            values = self._checked(values)
+            values, _ = self._checked(values)
             # What does not fit is refused before anything changes.
             rest = self._prepare([value for i, value in enumerate(values) if i not in self._stored])
             ready = [(storage, storage.fitted(values[i])) for i, storage in self._stored.items()]
@@ -355,9 +404,8 @@ def joined(programs: Sequence[Program]) -> tuple[Module, list[str]]:
     return module(functions, location=programs[0].computation.location), names
 
 
-def bound_to(found: CpuRows | GpuRows) -> Bind:
-    """What binds a program for any number of rows to state, which it does not change."""
-    from ..runtime.rows import CpuRows
+def bound_to(found: CpuRows, unprepared: Container[int]) -> Bind:
+    """What binds a program for any number of rows to state, which it does not change; `unprepared` as for `CpuRows.bind`."""
 
     def bind(
         entry: str,
@@ -365,8 +413,6 @@ def bound_to(found: CpuRows | GpuRows) -> Bind:
         tied: Sequence[tuple[int, int]],
         prepare: Prepare,
     ) -> Run:
-        if isinstance(found, CpuRows):
-            return found.bind({i: s.host for i, s in state.items()}, prepare)
-        return found.bind({i: s.on(found.device) for i, s in state.items()}, prepare)
+        return found.bind({i: s.host for i, s in state.items()}, prepare, unprepared)
 
     return bind

@@ -105,18 +105,19 @@ class Specialised(Generic[V]):
                     found = self.add(key, make())
         return found
 
-    def add_open(self, key: Key, places: Sequence[int], value: V, rows: CpuRows | GpuRows) -> None:
+    def add_open(self, key: Key, places: Sequence[int], value: V, rows: CpuRows | GpuRows) -> V | None:
         """Keeps a program for any number of `rows`, which is what these places of a key are. For a source of which nothing but the
-        program follows from that number: where two numbers have given the same program, it serves others too."""
+        program follows from that number: where two numbers have given the same program, it serves others too; then, it is given."""
         length = key[places[0]]
         pattern = tuple([None if i in places else part for i, part in enumerate(key)])
         if length < 2:
-            return
-        for each in self._open:
-            if each.rows is rows and each.key == pattern:
-                each.lengths.add(length)
-                return
-        self._open = [*self._open[1 - self.most :], _Open(pattern, value, rows, {length})]
+            return None
+        found = next((each for each in self._open if each.rows is rows and each.key == pattern), None)
+        if found is None:
+            found = _Open(pattern, value, rows, set())
+            self._open = [*self._open[1 - self.most :], found]
+        found.lengths.add(length)
+        return found.value if len(found.lengths) > 1 else None
 
     def for_rows(self, of: Module, lengths: Sequence[Length] | None = None) -> CpuRows | GpuRows | None:
         """What runs a module of one function for any number of rows, along the first of these lengths that allows it: each is one
