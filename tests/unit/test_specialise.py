@@ -244,3 +244,11 @@ def test_labels_of_any_number_of_rows_are_checked() -> None:
         assert run(np.zeros((length, 3)), np.zeros(length, np.int32)).shape == (length,)
     with pytest.raises(ng.UserError, match="label 3"):
         run(np.zeros((30, 3)), np.full(30, 3, np.int32))
+
+
+def test_a_variable_that_is_fed_is_of_its_call() -> None:
+    n, c = ng.make_axis(name="N"), ng.make_axis(4, "C")
+    x, w = ng.placeholder([n, c]), ng.variable([c], initial_value=1)
+    run = ng.compile(x * w, [x, w])
+    for length in (3, 7, 9, 8, 1, 11):
+        np.testing.assert_array_equal(run(np.ones((length, 4)), [length] * 4), np.full((length, 4), length))
