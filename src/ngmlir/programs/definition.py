@@ -51,6 +51,11 @@ class Context(Protocol):
         """States the raggedness of an output, where it is not that of the first ragged input that has as many rows."""
         ...
 
+    @property
+    def is_trial(self) -> bool:
+        """Whether only types are asked for: lengths that are not known are made up."""
+        ...
+
     def size(self, count: Tensor) -> int:
         """A length that depends on values: what `count`, one integer, is in the run that is compiled for."""
         ...

@@ -251,6 +251,8 @@ def _tensor(type: TensorType, length: int) -> Tensor:
 class _Types:
     """What operators are built in while only types are asked for."""
 
+    is_trial = True
+
     def __init__(self, ragged: Mapping[str, Sequence[int]], length: int):
         self.length = length
         self.given: dict[tuple[str, int], Levels] = {}

@@ -133,6 +133,7 @@ class _Lowering:
     asked: int = 0
     #: Inside of blocks that run: their numbers of the round or step, the outermost first.
     turns: tuple[Tensor | None, ...] = ()
+    is_trial: bool = False
 
     def run(self, block: BlockView) -> None:
         """Builds the operators of a block, one after the other."""

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loops over sequences: one `scan` over the steps of the longest one, in which each sequence takes part as long as it has rows.
+
+In the loop a tensor has a row for each sequence. A sequence that has ended keeps its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from .. import numpy as np
+from ..op_graph.functions.control import scan
+from ..op_graph.tensor import Tensor
+from . import segments
+from .definition import Context
+
+#: Given the states and the rows of a step, and which step it is, the new states and what is kept of the step.
+Step = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor], tuple[Sequence[Tensor], Sequence[Tensor]]]
+
+
+def longest(offsets: Tensor) -> Tensor:
+    """The length of the longest sequence, as a tensor of one element; 0 where there is none."""
+    counts = np.concatenate([np.zeros([1], np.int32), segments.lengths(offsets)])
+    return np.reshape(np.max(counts), [1])
+
+
+@dataclass
+class OverTime:
+    """Sequences by their steps; with `reverse` each begins at its end."""
+
+    offsets: Tensor
+    context: Context
+    reverse: bool = False
+
+    @cached_property
+    def count(self) -> int:
+        """How many sequences there are."""
+        return segments.sequences(self.offsets)
+
+    @cached_property
+    def steps(self) -> int:
+        """How many steps the longest has."""
+        return self.context.size(longest(self.offsets))
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        return segments.lengths(self.offsets)
+
+    def rows(self, x: Tensor) -> Tensor:
+        """The rows by step and sequence; any row where a sequence has ended."""
+        step = np.reshape(np.arange(self.steps, dtype=np.int32), (self.steps, 1))
+        if self.reverse:
+            at = np.subtract(np.subtract(segments.ends(self.offsets), np.int32(1)), step)
+        else:
+            at = np.add(segments.starts(self.offsets), step)
+        return segments.take(x, at)
+
+    def flat(self, x: Tensor, rows: int) -> Tensor:
+        """What `rows` made of so many rows, as these rows again."""
+        owner, place = segments.owners(self.offsets, rows), segments.places(self.offsets, rows)
+        if self.reverse:
+            ends = segments.spread(self.lengths, self.offsets, rows)
+            place = np.subtract(np.subtract(ends, np.int32(1)), place)
+        whole = np.reshape(x, (self.steps * self.count, *x.type.shape[2:]))
+        return segments.take(whole, np.add(np.multiply(place, np.int32(self.count)), owner))
+
+    def run(
+        self, states: Sequence[Tensor], given: Sequence[Tensor], step: Step, backward: bool = False
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        """The last states, and by step and sequence what is kept of each step. `given` is by step and sequence; with `backward` the
+        last step comes first."""
+        number = np.arange(self.steps, dtype=np.int32)
+
+        def body(
+            before: tuple[Tensor, ...], now: tuple[Tensor, ...]
+        ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+            at, *fed = now
+            goes_on = np.less(at, self.lengths)
+            made, kept = step(before, fed, at)
+            new = [segments.where_rows(goes_on, a, b) for a, b in zip(made, before, strict=True)]
+            return tuple(new), tuple([segments.where_rows(goes_on, each, 0) for each in kept])
+
+        axis = number.axes[0]
+        return scan(body, tuple(states), (number, *given), axis, reverse=backward)

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators on sequences are made of: rows, and the offsets that cut them into sequences.
+
+Offsets are i32, one more than there are sequences: sequence s is the rows from offsets[s] to offsets[s + 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import numpy as np
+from ..numpy import getitem
+from ..op_graph.functions.composed import stop_gradient
+from ..op_graph.tensor import Tensor
+from ..op_graph.verbs import VERBS
+from ..support.diagnostics import UserError
+from .definition import Context, Levels
+
+
+def length_of(x: Tensor) -> int:
+    """The length of the first dimension."""
+    return x.type.shape[0]
+
+
+def sequences(offsets: Tensor) -> int:
+    """How many sequences there are."""
+    return length_of(offsets) - 1
+
+
+def starts(offsets: Tensor) -> Tensor:
+    """Where each sequence begins."""
+    return getitem(offsets, slice(None, -1))
+
+
+def ends(offsets: Tensor) -> Tensor:
+    """Where each sequence ends."""
+    return getitem(offsets, slice(1, None))
+
+
+def lengths(offsets: Tensor) -> Tensor:
+    """How many rows each sequence has."""
+    return np.subtract(ends(offsets), starts(offsets))
+
+
+def offsets_from(counts: Tensor) -> Tensor:
+    """The offsets of sequences of these lengths."""
+    return np.concatenate([np.zeros([1], np.int32), np.cumsum(np.astype(counts, np.int32), dtype=np.int32)])
+
+
+def last(offsets: Tensor) -> Tensor:
+    """The last of the offsets, the number of all rows, as a tensor of one element."""
+    return getitem(offsets, slice(-1, None))
+
+
+def owners(offsets: Tensor, rows: int) -> Tensor:
+    """Which sequence each row belongs to."""
+    ones = np.ones([sequences(offsets)], np.int32)
+    marks = VERBS.scatter(np.zeros([rows], np.int32), ends(offsets), ones, axis=0, combine="add", ascending=True)
+    return np.cumsum(marks, dtype=np.int32)
+
+
+def take(x: Tensor, places: Tensor) -> Tensor:
+    """Rows by number; the nearest where there is none, and zeros where there are no rows at all."""
+    if not length_of(x):
+        return np.zeros((*places.type.shape, *x.type.shape[1:]), x.dtype)
+    return np.take(x, np.clip(places, 0, length_of(x) - 1), axis=0)
+
+
+def spread(x: Tensor, offsets: Tensor, rows: int) -> Tensor:
+    """For each row what its sequence has in x."""
+    return take(x, owners(offsets, rows))
+
+
+def places(offsets: Tensor, rows: int) -> Tensor:
+    """Where in its sequence each row is, from 0."""
+    return np.subtract(np.arange(rows, dtype=np.int32), spread(starts(offsets), offsets, rows))
+
+
+def beside(mask: Tensor, x: Tensor) -> Tensor:
+    """A mask of rows in the rank of x."""
+    return np.reshape(mask, (*mask.type.shape, *(1,) * (len(x.type.shape) - len(mask.type.shape))))
+
+
+def where_rows(mask: Tensor, x: Any, y: Any) -> Tensor:
+    """Rows of x where the mask holds, else of y."""
+    return np.where(beside(mask, x if isinstance(x, Tensor) else y), x, y)
+
+
+def combined(x: Tensor, offsets: Tensor, combine: str, fill: Any) -> Tensor:
+    """The rows of each sequence combined; `fill` for an empty one."""
+    count = sequences(offsets)
+    begin = np.full((count, *x.type.shape[1:]), fill, x.dtype)
+    rows = owners(offsets, length_of(x))
+    return VERBS.scatter(begin, rows, x, axis=0, combine=combine, ascending=True)
+
+
+def total(x: Tensor, offsets: Tensor) -> Tensor:
+    """The sum of the rows of each sequence."""
+    return combined(x, offsets, "add", 0)
+
+
+def first_of_largest(x: Tensor, offsets: Tensor) -> Tensor:
+    """The row, for each sequence and column, of the first largest element; the number of all rows for an empty sequence."""
+    rows = length_of(x)
+    x = stop_gradient(x)
+    most = spread(combined(x, offsets, "max", -np.inf), offsets, rows)
+    is_most = np.logical_or(np.equal(x, most), np.not_equal(x, x))
+    number = np.reshape(np.arange(rows, dtype=np.int32), (rows, *(1,) * (len(x.type.shape) - 1)))
+    return combined(np.where(is_most, number, np.int32(rows)), offsets, "min", rows)
+
+
+def softmax(x: Tensor, offsets: Tensor) -> Tensor:
+    """Softmax over the rows of each sequence."""
+    rows = length_of(x)
+    most = spread(combined(stop_gradient(x), offsets, "max", -np.inf), offsets, rows)
+    powers = np.exp(np.subtract(x, most))
+    return np.divide(powers, spread(total(powers, offsets), offsets, rows))
+
+
+def shifted(x: Tensor, offsets: Tensor, by: int) -> tuple[Tensor, Tensor]:
+    """For each row that which is so many rows further, and whether that is in the same sequence."""
+    rows = length_of(x)
+    at = np.add(places(offsets, rows), by)
+    inside = np.logical_and(
+        np.greater_equal(at, 0), np.less(at, spread(lengths(offsets), offsets, rows))
+    )
+    return take(x, np.add(np.arange(rows, dtype=np.int32), np.int32(by))), inside
+
+
+def kept(mask: Tensor, offsets: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+    """The numbers of the rows where a mask holds, of which there are `rows`, and the offsets that cut these."""
+    number = length_of(mask)
+    before = np.concatenate([np.zeros([1], np.int32), np.cumsum(np.astype(mask, np.int32), dtype=np.int32)])
+    place = np.where(mask, getitem(before, slice(None, -1)), np.int32(rows))
+    found = VERBS.scatter(
+        np.zeros([rows], np.int32), place, np.arange(number, dtype=np.int32), axis=0, combine="set"
+    )
+    return found, take(before, offsets)
+
+
+def innermost(context: Context, slot: str, operator: str, at: int = 0) -> Tensor:
+    """The offsets of the last level of an input; UserError where it is not ragged."""
+    return ragged(context, slot, operator, at)[-1]
+
+
+def ragged(context: Context, slot: str, operator: str, at: int = 0) -> Levels:
+    """The levels of an input; UserError where it is not ragged."""
+    levels = context.levels(slot, at)
+    if not levels:
+        raise UserError(
+            f"operator {operator} takes sequences as {slot}, and this variable is not ragged",
+            hint="layers.data(name, shape, lod_level=1) declares what is ragged; layers.lod_reset gives rows offsets",
+        )
+    return levels
+
+
+def absolute(levels: Sequence[Tensor]) -> Tensor:
+    """The offsets of the first of some levels in rows of the last one."""
+    made = levels[0]
+    for level in levels[1:]:
+        made = take(level, made)
+    return made
+
+
+def joined(parts: Sequence[Tensor], offsets: Sequence[Tensor]) -> Callable[[Sequence[Tensor]], Tensor]:
+    """What joins item after item the rows of several tensors, of which the offsets cut the items: item 0 of each, then item 1 ..."""
+    before = np.add(starts(offsets[0]), 0)
+    for other in offsets[1:]:
+        before = np.add(before, starts(other))
+    targets: list[Tensor] = []
+    for part, own in zip(parts, offsets, strict=True):
+        rows = length_of(part)
+        moved = spread(np.subtract(before, starts(own)), own, rows)
+        targets.append(np.add(np.arange(rows, dtype=np.int32), moved))
+        before = np.add(before, lengths(own))
+    target = np.concatenate(targets)
+    count = length_of(target)
+    numbers = np.arange(count, dtype=np.int32)
+    order = VERBS.scatter(np.zeros([count], np.int32), target, numbers, axis=0, combine="set")
+    return lambda values: take(np.concatenate(list(values)), order)
