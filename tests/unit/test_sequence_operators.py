@@ -97,7 +97,7 @@ def windows(part: Array, start: int, length: int, outside: Array | None) -> Arra
                 made[row, j] = part[at]
             elif outside is not None:
                 made[row, j] = outside[above + at] if at < 0 else outside[above + at - len(part)]
-    return made.reshape(len(part), -1)
+    return made.reshape(len(part), length * part.shape[1])
 
 
 CONVOLUTIONS = [(-1, 3, False), (0, 2, False), (-2, 2, True), (-1, 4, True), (1, 2, True)]

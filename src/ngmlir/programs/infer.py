@@ -23,7 +23,7 @@ from .attributes import values_of
 from .catalogue import REGISTRY
 from .definition import Levels
 from .descriptions import Operator, Variable
-from .names import EMPTY, GRADIENT
+from .names import EMPTY, GRADIENT, offsets_names
 from .places import at
 from .ragged import shared
 from .sparse_rows import RowsType, SparseRows
@@ -34,8 +34,8 @@ _LENGTHS = (240, 480)
 #: Of each slot the types of its variables; None for one that holds no tensor.
 Types = tuple[tuple[str, tuple[TensorType | RowsType | None, ...]], ...]
 
-#: Of each slot the numbers of ragged levels of its variables.
-Raggedness = tuple[tuple[str, tuple[int, ...]], ...]
+#: Of each slot, for each of its variables, how many offsets each of its ragged levels has.
+Raggedness = tuple[tuple[str, tuple[tuple[int, ...], ...]], ...]
 
 
 class Given(NamedTuple):
@@ -109,15 +109,16 @@ def types_of(operator: Operator) -> Types:
 
 
 def raggedness_of(operator: Operator) -> Raggedness:
-    """The numbers of ragged levels of what an operator reads; nothing where none has any."""
+    """The ragged levels of what an operator reads; nothing where none has any."""
 
-    visible, where = operator.block.visible, operator.location
-    found = tuple(
-        [
-            (slot, tuple([0 if n == EMPTY else visible(n, where).ragged for n in names]))
-            for slot, names in operator.inputs.items()
-        ]
-    )
+    block, where = operator.block, operator.location
+
+    def offsets(name: str) -> tuple[int, ...]:
+        levels = 0 if name == EMPTY else block.visible(name, where).ragged
+        declared = [block.find(each) for each in offsets_names(name, levels)]
+        return tuple([DYNAMIC if v is None else v.shape[0] for v in declared])
+
+    found = tuple([(slot, tuple(map(offsets, names))) for slot, names in operator.inputs.items()])
     return found if any(any(levels) for _, levels in found) else ()
 
 
@@ -253,16 +254,15 @@ class _Types:
 
     is_trial = True
 
-    def __init__(self, ragged: Mapping[str, Sequence[int]], length: int):
+    def __init__(self, ragged: Mapping[str, Sequence[Sequence[int]]], length: int):
         self.length = length
         self.given: dict[tuple[str, int], Levels] = {}
         #: What lengths depend on.
         self.sizes: list[Tensor] = []
-        offsets = TensorType((length + 1,), i32)
         self._levels = {
-            (slot, i): tuple([_tensor(offsets, length) for _ in range(count)])
-            for slot, counts in ragged.items()
-            for i, count in enumerate(counts)
+            (slot, i): tuple([_tensor(TensorType((n,), i32), length + 1) for n in offsets])
+            for slot, each in ragged.items()
+            for i, offsets in enumerate(each)
         }
 
     def random_key(self, seed: int) -> Tensor:

@@ -163,7 +163,7 @@ class _Lowering:
         definition = REGISTRY.get(operator.type)
         self.operator, self.stated, self.asked = operator, {}, 0
         inputs = {
-            slot: [None if n == EMPTY else self.tensor(operator, n) for n in names]
+            slot: [None if self._is_missing(operator, slot, n) else self.tensor(operator, n) for n in names]
             for slot, names in operator.inputs.items()
         }
         attributes = values_of(definition.entry, operator.dictionary)
@@ -176,16 +176,22 @@ class _Lowering:
             raise UserError(Diagnostic(message, operator.location, hint=hint))
         else:
             made = definition.values(self, inputs, attributes)
-        rows = {
-            slot: [(rows_of(v), len(self.levels(slot, i))) for i, v in enumerate(values)]
-            for slot, values in inputs.items()
-        }
         for slot, names in operator.outputs.items():
             for i, (name, value) in enumerate(zip(names, made.get(slot, ()), strict=False)):
                 if name != EMPTY and value is not None:
-                    levels = self._levels_of(slot, i, name, value, rows)
+                    levels = self._levels_of(slot, i, name, value, inputs)
                     self.write(operator, name, value)
                     self.values.update(zip(offsets_names(name, len(levels)), levels, strict=True))
+
+    def _is_missing(self, operator: Operator, slot: str, name: str) -> bool:
+        """Whether there is nothing in a slot; in one of a gradient also where the operator does not compute what exists for it."""
+        if name == EMPTY:
+            return True
+        if name in self.values or not operator.type.endswith("_grad"):
+            return False
+        forward = REGISTRY.find(_forward(operator.type))
+        made = None if forward is None else forward.entry.outputs_by_name.get(slot)
+        return made is not None and made.intermediate
 
     # ---- raggedness
 
@@ -208,29 +214,43 @@ class _Lowering:
         slot: str,
         at: int,
         name: str,
-        value: Tensor,
-        inputs: Mapping[str, Sequence[tuple[int | None, int]]],
+        value: Tensor | SparseRows,
+        inputs: Mapping[str, Sequence[Any]],
     ) -> Levels:
         """The raggedness of a result: what the operator stated, that of what it is the gradient of, or that of an input."""
         if (slot, at) in self.stated:
             return self.stated[slot, at]
-        assert self.operator is not None
-        count = self.operator.block.visible(name, self.operator.location).ragged
+        operator = self.operator
+        assert operator is not None
+        count = operator.block.visible(name, operator.location).ragged
         if not count:
             return ()
         if slot.endswith(GRADIENT):
-            return self.levels(slot.removesuffix(GRADIENT), at)
-        source = shared(rows_of(value), inputs, count)
+            forward = slot.removesuffix(GRADIENT)
+            name = operator.inputs[forward][at]
+            # A gradient of a gradient that was given has the raggedness that this was given with.
+            is_known = all(each in self.values for each in offsets_names(name, count))
+            return self.levels(forward, at) if is_known else ()
+        visible = operator.block.visible
+        rows = {
+            slot: [
+                (rows_of(v), 0 if n == EMPTY else visible(n, operator.location).ragged)
+                for n, v in zip(operator.inputs[slot], values, strict=True)
+            ]
+            for slot, values in inputs.items()
+        }
+        source = shared(rows_of(value), rows, count)
         return () if source is None else self.levels(*source)
 
     def size(self, count: Tensor) -> int:
         operator = self.operator
         assert operator is not None
-        slots = [s.name for s in REGISTRY.get(operator.type.removesuffix("_grad")).entry.inputs]
+        type = _forward(operator.type)
+        slots = [s.name for s in REGISTRY.get(type).entry.inputs]
         names = [n for slot in slots for n in operator.inputs.get(slot, ()) if n != EMPTY]
         read = [self.read(operator, n) for n in names]
         offsets = [o for n in names for o in self.levels_of(operator, n)]
-        key = (operator.type.removesuffix("_grad"), *read, *offsets, self.asked)
+        key = (type, *read, *offsets, self.asked)
         self.asked += 1
         if key not in self.known:
             if self.sizes is None:
@@ -386,6 +406,13 @@ _SPREAD = 0x9E3779B97F4A7C15
 
 def _constant(value: int) -> Tensor:
     return ConstantOp(np.array(value, np.uint64), Positions.of([]), ui64)
+
+
+def _forward(type: str) -> str:
+    """The operator that one is the gradient of, or the gradient of a gradient; itself where it is none."""
+    while type.endswith("_grad"):
+        type = type.removesuffix("_grad")
+    return type
 
 
 def _storage(name: str, type: TensorType, role: Role) -> AssignableTensorOp:

@@ -12,8 +12,10 @@ from typing import Any
 from .. import numpy as np
 from ..numpy import getitem
 from ..op_graph.functions.composed import stop_gradient
+from ..op_graph.positions import Positions
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
+from ..ops import ng
 from ..support.diagnostics import UserError
 from .definition import Context, Levels
 
@@ -55,9 +57,7 @@ def last(offsets: Tensor) -> Tensor:
 
 def owners(offsets: Tensor, rows: int) -> Tensor:
     """Which sequence each row belongs to."""
-    ones = np.ones([sequences(offsets)], np.int32)
-    marks = VERBS.scatter(np.zeros([rows], np.int32), ends(offsets), ones, axis=0, combine="add", ascending=True)
-    return np.cumsum(marks, dtype=np.int32)
+    return spread(np.arange(sequences(offsets), dtype=np.int32), offsets, rows)
 
 
 def take(x: Tensor, places: Tensor) -> Tensor:
@@ -68,8 +68,9 @@ def take(x: Tensor, places: Tensor) -> Tensor:
 
 
 def spread(x: Tensor, offsets: Tensor, rows: int) -> Tensor:
-    """For each row what its sequence has in x."""
-    return take(x, owners(offsets, rows))
+    """For each of so many rows what its sequence has in x."""
+    axes = Positions.of([rows, *x.type.shape[1:]])
+    return VERBS.stated(ng.SegmentExpandOp, [x, offsets], {"axis": 0}, axes, x.element)
 
 
 def places(offsets: Tensor, rows: int) -> Tensor:
@@ -87,35 +88,30 @@ def where_rows(mask: Tensor, x: Any, y: Any) -> Tensor:
     return np.where(beside(mask, x if isinstance(x, Tensor) else y), x, y)
 
 
-def combined(x: Tensor, offsets: Tensor, combine: str, fill: Any) -> Tensor:
-    """The rows of each sequence combined; `fill` for an empty one."""
-    count = sequences(offsets)
-    begin = np.full((count, *x.type.shape[1:]), fill, x.dtype)
-    rows = owners(offsets, length_of(x))
-    return VERBS.scatter(begin, rows, x, axis=0, combine=combine, ascending=True)
+def combined(x: Tensor, offsets: Tensor, combine: str) -> Tensor:
+    """The rows of each sequence combined: `sum`, `max`, `min`, `first` or `last`."""
+    axes = Positions.of([sequences(offsets), *x.type.shape[1:]])
+    return VERBS.stated(ng.SegmentReduceOp, [x, offsets], {"axis": 0, "combine": combine}, axes, x.element)
 
 
 def total(x: Tensor, offsets: Tensor) -> Tensor:
     """The sum of the rows of each sequence."""
-    return combined(x, offsets, "add", 0)
+    return combined(x, offsets, "sum")
 
 
 def first_of_largest(x: Tensor, offsets: Tensor) -> Tensor:
-    """The row, for each sequence and column, of the first largest element; the number of all rows for an empty sequence."""
+    """The row, for each sequence and column, of the first largest element; some number above them for an empty sequence."""
     rows = length_of(x)
     x = stop_gradient(x)
-    most = spread(combined(x, offsets, "max", -np.inf), offsets, rows)
+    most = spread(combined(x, offsets, "max"), offsets, rows)
     is_most = np.logical_or(np.equal(x, most), np.not_equal(x, x))
     number = np.reshape(np.arange(rows, dtype=np.int32), (rows, *(1,) * (len(x.type.shape) - 1)))
-    return combined(np.where(is_most, number, np.int32(rows)), offsets, "min", rows)
+    return combined(np.where(is_most, number, np.int32(rows)), offsets, "min")
 
 
 def softmax(x: Tensor, offsets: Tensor) -> Tensor:
     """Softmax over the rows of each sequence."""
-    rows = length_of(x)
-    most = spread(combined(stop_gradient(x), offsets, "max", -np.inf), offsets, rows)
-    powers = np.exp(np.subtract(x, most))
-    return np.divide(powers, spread(total(powers, offsets), offsets, rows))
+    return VERBS.segment_softmax(x, offsets, axis=0)
 
 
 def shifted(x: Tensor, offsets: Tensor, by: int) -> tuple[Tensor, Tensor]:

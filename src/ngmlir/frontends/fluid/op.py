@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.literals import type_of_dtype
-from ...ir.types import TensorType
+from ...ir.types import TensorType, i32
 from ...op_graph.answers import answered
 from ...programs import names
 from ...programs.attributes import completed
@@ -66,7 +66,9 @@ class SingleOperator:
             variable = view.top.declare(name, type, ragged=len(levels), flags=["persistable"])
             if levels:
                 check_offsets(variable, levels, tensor.shape()[0])
-                offsets.update(zip(names.offsets_names(name, len(levels)), levels, strict=True))
+                for each, level in zip(names.offsets_names(name, len(levels)), levels, strict=True):
+                    view.top.declare(each, TensorType((len(level),), i32))
+                    offsets[each] = level
         written = [n for each in self._outputs.values() for n in each if n != names.EMPTY]
         for name in dict.fromkeys(written):
             if name not in view.top.variables:

@@ -36,9 +36,7 @@ def sequence_pool(x: Tensor, *, pooltype: str, context: Context) -> tuple[Tensor
         most = np.take_along_axis(x, np.clip(at, 0, rows - 1), axis=0)
         return segments.where_rows(is_there, most, 0), segments.where_rows(is_there, at, _NONE)
     if pooltype in ("FIRST", "LAST"):
-        ends = segments.ends(offsets)
-        place = segments.starts(offsets) if pooltype == "FIRST" else np.subtract(ends, 1)
-        return segments.where_rows(is_there, segments.take(x, place), 0), None
+        return segments.combined(x, offsets, pooltype.lower()), None
     total = segments.total(x, offsets)
     if pooltype == "SUM":
         return total, None
