@@ -7,12 +7,14 @@ In the loop a tensor has a row for each sequence. A sequence that has ended keep
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from .. import numpy as np
-from ..op_graph.functions.control import scan
+from ..op_graph.positions import Positions
+from ..op_graph.regions import ControlOp, build_region
 from ..op_graph.tensor import Tensor
+from ..ops import ng
 from . import segments
 from .definition import Context
 
@@ -33,6 +35,11 @@ class OverTime:
     offsets: Tensor
     context: Context
     reverse: bool = False
+    #: How many rows each sequence has.
+    lengths: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lengths = segments.lengths(self.offsets)
 
     @cached_property
     def count(self) -> int:
@@ -43,10 +50,6 @@ class OverTime:
     def steps(self) -> int:
         """How many steps the longest has."""
         return self.context.size(longest(self.offsets))
-
-    @cached_property
-    def lengths(self) -> Tensor:
-        return segments.lengths(self.offsets)
 
     def rows(self, x: Tensor) -> Tensor:
         """The rows by step and sequence; any row where a sequence has ended."""
@@ -72,15 +75,23 @@ class OverTime:
         """The last states, and by step and sequence what is kept of each step. `given` is by step and sequence; with `backward` the
         last step comes first."""
         number = np.arange(self.steps, dtype=np.int32)
+        count = len(states)
 
-        def body(
-            before: tuple[Tensor, ...], now: tuple[Tensor, ...]
-        ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-            at, *fed = now
+        def body(*values: Tensor) -> list[Tensor]:
+            before, at, fed = values[:count], values[count], values[count + 1 :]
             goes_on = np.less(at, self.lengths)
             made, kept = step(before, fed, at)
             new = [segments.where_rows(goes_on, a, b) for a, b in zip(made, before, strict=True)]
-            return tuple(new), tuple([segments.where_rows(goes_on, each, 0) for each in kept])
+            shown = [segments.where_rows(goes_on, each, 0) for each in kept]
+            stacked.extend(shown)
+            return [*new, *shown]
 
-        axis = number.axes[0]
-        return scan(body, tuple(states), (number, *given), axis, reverse=backward)
+        stacked: list[Tensor] = []
+        sequences = [number, *given]
+        parameters = [(s.axes, s.element) for s in states]
+        slices = [(Positions.of(s.type.shape[1:]), s.element) for s in sequences]
+        region = build_region([*parameters, *slices], body)
+        types = [*parameters, *[(Positions.of([self.steps, *s.type.shape]), s.element) for s in stacked]]
+        fields = {"carried": count, "reverse": backward}
+        results = ControlOp(ng.ScanOp, [*states, *sequences], [region], types, fields).results
+        return results[:count], results[count:]
