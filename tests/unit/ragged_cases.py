@@ -47,9 +47,7 @@ class Applied:
                 array, lengths = item if isinstance(item, Rows) else (item, ())
                 self._declare(name, array, lengths)
         self.outputs = {s.name: f"out {s.name}" for s in self.entry.outputs}
-        appended(
-            self.program.top, type, self.slots, {s: [n] for s, n in self.outputs.items()}, **attributes
-        )
+        appended(self.program.top, type, self.slots, {s: [n] for s, n in self.outputs.items()}, **attributes)
 
     def _declare(self, name: str, array: Array, lengths: Sequence[Sequence[int]] = ()) -> None:
         top = self.program.top
@@ -71,7 +69,9 @@ class Applied:
             top.visible(name).type = typed(*array.shape, element=type_of_dtype(array.dtype))
             top.insert(i, "feed", {"X": ["feed"]}, {"Out": [name]}, completed(feed, {"col": i}))
         for i, name in enumerate(names):
-            top.insert(len(top.operators), "fetch", {"X": [name]}, {"Out": ["fetch"]}, completed(fetch, {"col": i}))
+            top.insert(
+                len(top.operators), "fetch", {"X": [name]}, {"Out": ["fetch"]}, completed(fetch, {"col": i})
+            )
         sizes: tuple[int, ...] = ()
         while True:
             lowered: Lowered = lower(copy, sizes=sizes)
@@ -99,12 +99,18 @@ class Applied:
             for slot, n in zip(wanted, names, strict=True)
         }
 
-    def gradients(self, outputs: Sequence[str], inputs: Sequence[str], target: str, order: int = 1) -> list[Array]:
+    def gradients(
+        self, outputs: Sequence[str], inputs: Sequence[str], target: str, order: int = 1
+    ) -> list[Array]:
         """Gradients by inputs of the sum of outputs, each weighted by its place; with order 2 of the sum of these, weighted so too."""
+        return self.differentiated(outputs, inputs, target, order)(*self.values.values())
+
+    def differentiated(
+        self, outputs: Sequence[str], inputs: Sequence[str], target: str, order: int = 1
+    ) -> Any:
+        """What computes `gradients`, as a function of the inputs."""
         program = self.program.copy()
-        top = program.top
-        known = dict(self.values)
-        results = {s: self.results("numpy", [s])[s].array for s in outputs}
+        top, known = program.top, self.values
         by = [self.slots[s][0] for s in inputs]
 
         def seeds(names: Sequence[str], arrays: Sequence[Array]) -> list[Any]:
@@ -113,21 +119,31 @@ class Applied:
                 self.values[f"error {name}"] = weights(array)
             return [top.variables[f"error {n}"] for n in names]
 
+        results = self.results("numpy", outputs)
+        self.values = dict(known)
         targets = [self.outputs[s] for s in outputs]
-        errors = seeds(targets, [results[s] for s in outputs])
+        errors = seeds(targets, [results[s].array for s in outputs])
         made = append_gradients([top.variables[n] for n in targets], [top.variables[n] for n in by], errors)
         if order == 2:
             held = [m for m in made if m is not None]
-            first = [appended(top, "assign", {"X": [m.name]}, {"Out": [f"first {m.name}"]}).writes[0] for m in held]
-            arrays = [known[m.name.partition("@")[0]] for m in held]
-            errors = seeds(first, arrays)
+            first = [
+                appended(top, "assign", {"X": [m.name]}, {"Out": [f"first {m.name}"]}).writes[0] for m in held
+            ]
+            errors = seeds(first, [known[m.name.partition("@")[0]] for m in held])
             made = append_gradients([top.variables[n] for n in first], [top.variables[n] for n in by], errors)
-        names = [m.name for m in made if m is not None]
         try:
-            found = iter(self.compiled(names, target, program)(*self.values.values()))
+            call = self.compiled([m.name for m in made if m is not None], target, program)
+            fixed = list(self.values.values())[len(known) :]
         finally:
             self.values = known
-        return [np.zeros_like(known[n]) if m is None else next(found) for n, m in zip(by, made, strict=True)]
+
+        def gradients(*arrays: Array) -> list[Array]:
+            found = iter(call(*arrays, *fixed))
+            return [
+                np.zeros_like(known[n]) if m is None else next(found) for n, m in zip(by, made, strict=True)
+            ]
+
+        return gradients
 
 
 def weights(array: Array) -> Array:
@@ -136,7 +152,12 @@ def weights(array: Array) -> Array:
 
 
 def check_gradients(
-    type: str, inputs: Mapping[str, Any], outputs: Sequence[str], by: Sequence[str], order: int = 1, **attributes: Any
+    type: str,
+    inputs: Mapping[str, Any],
+    outputs: Sequence[str],
+    by: Sequence[str],
+    order: int = 1,
+    **attributes: Any,
 ) -> None:
     """Gradients are those of central differences, and the same on every target."""
     made = Applied(type, inputs, **attributes)
@@ -145,11 +166,10 @@ def check_gradients(
         for a, b in zip(found, made.gradients(outputs, by, target, order), strict=True):
             assert np.allclose(a, b, rtol=1e-9, atol=1e-11), target
 
-    call = made.compiled([made.outputs[s] for s in outputs], "numpy") if order == 1 else None
+    names = [made.outputs[s] for s in outputs]
+    call = made.compiled(names, "numpy") if order == 1 else made.differentiated(outputs, by, "numpy")
 
     def total() -> float:
-        if call is None:
-            return sum(float((g * weights(g)).sum()) for g in made.gradients(outputs, by, "numpy"))
         return sum(float((r * weights(r)).sum()) for r in call(*made.values.values()))
 
     for slot, gradient in zip(by, found, strict=True):

@@ -79,7 +79,12 @@ SLOTS = {"lstm": ["Hidden", "Cell"], "lstmp": ["Projection", "Cell"], "gru": ["H
 CASES = [
     ("lstm", False, False, {"use_peepholes": False}),
     ("lstm", True, True, {"is_reverse": True}),
-    ("lstm", False, True, {"gate_activation": "tanh", "cell_activation": "relu", "candidate_activation": "identity"}),
+    (
+        "lstm",
+        False,
+        True,
+        {"gate_activation": "tanh", "cell_activation": "relu", "candidate_activation": "identity"},
+    ),
     ("lstmp", True, True, {}),
     ("lstmp", False, False, {"use_peepholes": False, "is_reverse": True, "proj_activation": "identity"}),
     ("gru", False, False, {}),

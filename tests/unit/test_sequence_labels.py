@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby, product
+from itertools import groupby, pairwise, product
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ def parts(array: Array, lengths: list[int]) -> list[Array]:
 
 def weight(emission: Array, transition: Array, path: Any) -> float:
     begin, end, between = transition[0], transition[1], transition[2:]
-    inner = sum(between[a, b] for a, b in zip(path, path[1:], strict=False))
+    inner = sum(between[a, b] for a, b in pairwise(path))
     return begin[path[0]] + end[path[-1]] + inner + sum(e[k] for e, k in zip(emission, path, strict=True))
 
 
@@ -36,7 +36,11 @@ def test_crf_against_all_paths(lengths: list[int], target: str) -> None:
     rows, k = sum(lengths), 3
     emission, transition = normal(rows, k), normal(k + 2, k)
     label = RNG.integers(0, k, (rows, 1))
-    inputs = {"Emission": Rows(emission, [lengths]), "Transition": transition, "Label": Rows(label, [lengths])}
+    inputs = {
+        "Emission": Rows(emission, [lengths]),
+        "Transition": transition,
+        "Label": Rows(label, [lengths]),
+    }
     losses, best = [], []
     for e, own in zip(parts(emission, lengths), parts(label[:, 0], lengths), strict=True):
         if not len(e):
@@ -50,7 +54,9 @@ def test_crf_against_all_paths(lengths: list[int], target: str) -> None:
     assert found.array.shape == (len(lengths), 1)
     assert np.allclose(found.array[:, 0], losses, rtol=1e-6)
     assert list(found.lengths) == []
-    path = Applied("crf_decoding", {s: inputs[s] for s in ("Emission", "Transition")}).results(target)["ViterbiPath"]
+    path = Applied("crf_decoding", {s: inputs[s] for s in ("Emission", "Transition")}).results(target)[
+        "ViterbiPath"
+    ]
     assert path.array[:, 0].tolist() == best
     assert path.lengths == [lengths]
     right = Applied("crf_decoding", inputs).results(target)["ViterbiPath"].array
@@ -113,7 +119,9 @@ def test_gradients_of_ctc(order: int) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_ctc_align(target: str) -> None:
-    x = np.array([[0], [1], [2], [2], [0], [4], [0], [4], [5], [0], [6], [6], [0], [0], [7], [7], [7], [0]], np.int32)
+    x = np.array(
+        [[0], [1], [2], [2], [0], [4], [0], [4], [5], [0], [6], [6], [0], [0], [7], [7], [7], [0]], np.int32
+    )
     given = {"Input": Rows(x, [[11, 7]])}
     found = Applied("ctc_align", given).results(target)["Output"]
     assert found.array.ravel().tolist() == [1, 2, 4, 4, 5, 6, 6, 7]
@@ -195,7 +203,9 @@ def test_chunks(scheme: str, target: str) -> None:
             guessed, there, right = (
                 sum(len(a) for a, _ in both), sum(len(b) for _, b in both), sum(len(a & b) for a, b in both),
             )  # fmt: skip
-            counts = [found[s].array.tolist() for s in ("NumInferChunks", "NumLabelChunks", "NumCorrectChunks")]
+            counts = [
+                found[s].array.tolist() for s in ("NumInferChunks", "NumLabelChunks", "NumCorrectChunks")
+            ]
             assert counts == [[guessed], [there], [right]]
             p, r = right / max(guessed, 1), right / max(there, 1)
             wanted = [p, r, 2 * p * r / (p + r) if right else 0.0]

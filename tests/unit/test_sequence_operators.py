@@ -132,11 +132,19 @@ def test_row_conv(target: str) -> None:
     for lengths in LENGTHS:
         x, w = Rows(normal(sum(lengths), 2), [lengths]), normal(3, 2)
         parts = [
-            np.array([sum(p[i + j] * w[j] for j in range(3) if i + j < len(p)) for i in range(len(p))]).reshape(-1, 2)
+            np.array(
+                [sum(p[i + j] * w[j] for j in range(3) if i + j < len(p)) for i in range(len(p))]
+            ).reshape(-1, 2)
             for p in pieces(x)
         ]
-        same(Applied("row_conv", {"X": x, "Filter": w}).results(target)["Out"], joined(parts, x.array), [lengths])
-    check_gradients("row_conv", {"X": Rows(normal(4, 2), [[3, 0, 1]]), "Filter": normal(3, 2)}, ["Out"], ["X", "Filter"])
+        same(
+            Applied("row_conv", {"X": x, "Filter": w}).results(target)["Out"],
+            joined(parts, x.array),
+            [lengths],
+        )
+    check_gradients(
+        "row_conv", {"X": Rows(normal(4, 2), [[3, 0, 1]]), "Filter": normal(3, 2)}, ["Out"], ["X", "Filter"]
+    )
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -150,9 +158,15 @@ def test_expand(target: str) -> None:
         own, other = Rows(normal(sum(lengths), 2), [lengths]), Rows(normal(sum(times), 1), [times])
         parts = [p for p, n in zip(pieces(own), times, strict=True) for _ in range(n)]
         found = Applied("sequence_expand", {"X": own, "Y": other}).results(target)["Out"]
-        same(found, joined(parts, own.array), [[n for n, t in zip(lengths, times, strict=True) for _ in range(t)]])
+        same(
+            found,
+            joined(parts, own.array),
+            [[n for n, t in zip(lengths, times, strict=True) for _ in range(t)]],
+        )
     deep = Rows(normal(5, 1), [[2, 1], [2, 0, 3]])
-    found = Applied("sequence_expand", {"X": np.array([[1.0], [2.0]]), "Y": deep}, ref_level=0).results(target)["Out"]
+    found = Applied("sequence_expand", {"X": np.array([[1.0], [2.0]]), "Y": deep}, ref_level=0).results(
+        target
+    )["Out"]
     same(found, np.array([[1.0], [1.0], [2.0]]))
 
 
@@ -223,7 +237,9 @@ def test_reshape_and_reset(target: str) -> None:
     same(Applied("lod_reset", {"X": x}, target_lod=[0, 5, 6]).results(target)["Out"], x.array, [[5, 1]])
     y = Rows(normal(6, 1), [[2, 1], [1, 2, 3]])
     same(Applied("lod_reset", {"X": x, "Y": y}).results(target)["Out"], x.array, y.lengths)
-    same(Applied("lod_reset", {"X": x, "Y": np.array([0, 6], np.int32)}).results(target)["Out"], x.array, [[6]])
+    same(
+        Applied("lod_reset", {"X": x, "Y": np.array([0, 6], np.int32)}).results(target)["Out"], x.array, [[6]]
+    )
 
 
 def test_gradients_of_reshape_and_reset() -> None:
@@ -241,7 +257,9 @@ def test_pad(most: int, target: str) -> None:
         wanted = np.full((len(lengths), long, 2), 0.5)
         for item, p in zip(wanted, pieces(x), strict=True):
             item[: min(long, len(p))] = p[:long]
-        found = Applied("sequence_pad", {"X": x, "PadValue": np.array([0.5])}, padded_length=most).results(target)
+        found = Applied("sequence_pad", {"X": x, "PadValue": np.array([0.5])}, padded_length=most).results(
+            target
+        )
         same(found["Out"], wanted)
 
 

@@ -118,9 +118,7 @@ def shifted(x: Tensor, offsets: Tensor, by: int) -> tuple[Tensor, Tensor]:
     """For each row that which is so many rows further, and whether that is in the same sequence."""
     rows = length_of(x)
     at = np.add(places(offsets, rows), by)
-    inside = np.logical_and(
-        np.greater_equal(at, 0), np.less(at, spread(lengths(offsets), offsets, rows))
-    )
+    inside = np.logical_and(np.greater_equal(at, 0), np.less(at, spread(lengths(offsets), offsets, rows)))
     return take(x, np.add(np.arange(rows, dtype=np.int32), np.int32(by))), inside
 
 

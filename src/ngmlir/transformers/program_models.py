@@ -89,7 +89,7 @@ class CompiledProgram:
             results = [np.asarray(result) for result in run(*arrays)]
             if not measures:
                 return self._outputs(results)
-            sizes = (*sizes, int(results[0]))
+            sizes = (*sizes, results[0].item())
 
     def _arrays(self, values: Sequence[Any], named: Mapping[str, Any]) -> list[Array]:
         names = self.model.input_names

@@ -131,7 +131,7 @@ class Executor:
             given = [arrays[name] for name in prepared.interface.feeds]
             if not prepared.measures:
                 break
-            sizes = (*sizes, int(_array(run(*given)[0])))
+            sizes = (*sizes, _array(run(*given)[0]).item())
         results = self._and_files(prepared, scope, run, given) if prepared.savings else run(*given)
         if lists.fetches:
             count = len(results) - len(lists.fetches)

@@ -11,7 +11,13 @@ from . import layers
 from .framework import Variable
 from .lists import listed
 
-__all__ = ["glu", "img_conv_group", "scaled_dot_product_attention", "simple_img_conv_pool"]
+__all__ = [
+    "glu",
+    "img_conv_group",
+    "scaled_dot_product_attention",
+    "sequence_conv_pool",
+    "simple_img_conv_pool",
+]
 
 
 def simple_img_conv_pool(
@@ -47,6 +53,19 @@ def simple_img_conv_pool(
         act=act,
     )
     return layers.pool2d(made, pool_size, pool_type, pool_stride, pool_padding, global_pooling)
+
+
+def sequence_conv_pool(
+    input: Variable,
+    num_filters: int,
+    filter_size: int,
+    param_attr: Any = None,
+    act: str = "sigmoid",
+    pool_type: str = "max",
+) -> Variable:
+    """A convolution along each sequence, then its rows as one."""
+    made = layers.sequence_conv(input, num_filters, filter_size, param_attr=param_attr, act=act)
+    return layers.sequence_pool(made, pool_type)
 
 
 def img_conv_group(

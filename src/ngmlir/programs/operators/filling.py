@@ -85,9 +85,21 @@ def _like(input: Tensor, shape: Sequence[int], input_dim_idx: int, output_dim_id
 
 @operator
 def fill_constant_batch_size_like(
-    input: Tensor, *, shape: Sequence[int], input_dim_idx: int, output_dim_idx: int, dtype: int, value: float
+    input: Tensor,
+    *,
+    shape: Sequence[int],
+    input_dim_idx: int,
+    output_dim_idx: int,
+    dtype: int,
+    value: float,
+    context: Context,
 ) -> Tensor:
-    return np.full(_like(input, shape, input_dim_idx, output_dim_idx), value, dtype_of(element_of(dtype)))
+    levels = context.levels("Input")
+    context.give_levels("Out", ())
+    lengths = _like(input, shape, input_dim_idx, output_dim_idx)
+    if levels and input_dim_idx == 0:
+        lengths[output_dim_idx] = levels[0].type.shape[0] - 1  # the number of sequences
+    return np.full(lengths, value, dtype_of(element_of(dtype)))
 
 
 # ---- random numbers
@@ -164,6 +176,7 @@ def uniform_random_batch_size_like(
     seed: int,
     dtype: int,
 ) -> Tensor:
+    context.give_levels("Out", ())
     return _uniform(context, _like(input, shape, input_dim_idx, output_dim_idx), min, max, seed, dtype)
 
 
@@ -180,6 +193,7 @@ def gaussian_random_batch_size_like(
     seed: int,
     dtype: int,
 ) -> Tensor:
+    context.give_levels("Out", ())
     return _normal(context, _like(input, shape, input_dim_idx, output_dim_idx), mean, std, seed, dtype)
 
 

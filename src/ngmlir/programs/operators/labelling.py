@@ -14,7 +14,7 @@ from ...op_graph.verbs import VERBS
 from ...support.diagnostics import UserError
 from .. import segments
 from ..definition import Context
-from ..over_time import OverTime, longest
+from ..over_time import OverTime
 from ..registry import operator
 
 #: The logarithm of what cannot be: finite, so that differences of such logarithms are numbers.
@@ -59,7 +59,9 @@ def linear_chain_crf(
         return np.zeros_like(emission), *exps, np.zeros([count, 1], emission.dtype)
     time = OverTime(offsets, context)
 
-    def step(before: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    def step(
+        before: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor
+    ) -> tuple[list[Tensor], list[Tensor]]:
         (sums,), (x,) = before, fed
         later = log_sum(np.add(np.expand_dims(sums, 2), between), 1)
         made = np.add(np.where(np.equal(at, 0), begin, later), x)
@@ -81,11 +83,17 @@ def _score(
     """The weight of the labels of each sequence."""
     rows, count = emission.type.shape
     number = np.arange(rows, dtype=np.int32)
-    own = np.take(np.reshape(emission, (rows * count,)), np.add(np.multiply(number, np.int32(count)), label), axis=0)
+    own = np.take(
+        np.reshape(emission, (rows * count,)), np.add(np.multiply(number, np.int32(count)), label), axis=0
+    )
     before = segments.take(label, np.subtract(number, np.int32(1)))
-    step = np.take(np.reshape(between, (count * count,)), np.add(np.multiply(before, np.int32(count)), label), axis=0)
+    step = np.take(
+        np.reshape(between, (count * count,)), np.add(np.multiply(before, np.int32(count)), label), axis=0
+    )
     place = segments.places(offsets, rows)
-    is_last = np.equal(place, np.subtract(segments.spread(segments.lengths(offsets), offsets, rows), np.int32(1)))
+    is_last = np.equal(
+        place, np.subtract(segments.spread(segments.lengths(offsets), offsets, rows), np.int32(1))
+    )
     first = np.where(np.equal(place, 0), np.take(begin, label, axis=0), step)
     last = np.where(is_last, np.take(end, label, axis=0), 0)
     return segments.total(np.add(np.add(own, first), last), offsets)
@@ -100,7 +108,9 @@ def crf_decoding(emission: Tensor, transition: Tensor, label: Tensor | None, *, 
         return np.zeros([0, 1], np.int64)
     time = OverTime(offsets, context)
 
-    def best(before: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    def best(
+        before: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor
+    ) -> tuple[list[Tensor], list[Tensor]]:
         (sums,), (x,) = before, fed
         ways = np.add(np.expand_dims(sums, 2), between)
         made = np.add(np.where(np.equal(at, 0), begin, np.max(ways, axis=1)), x)
@@ -112,7 +122,9 @@ def crf_decoding(emission: Tensor, transition: Tensor, label: Tensor | None, *, 
     # The way into each step, at the step before.
     onward = np.concatenate([getitem(ways, slice(1, None)), getitem(ways, slice(0, 1))])
 
-    def back(before: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    def back(
+        before: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor
+    ) -> tuple[list[Tensor], list[Tensor]]:
         (label,), (way,) = before, fed
         taken = np.reshape(np.take_along_axis(way, np.expand_dims(label, 1), axis=1), (count,))
         is_last = np.equal(at, np.subtract(time.lengths, np.int32(1)))
@@ -141,10 +153,16 @@ def warpctc(
     # The labels of each sequence with a blank before, between and behind them.
     given = np.transpose(text.rows(numbers(label))) if segments.length_of(label) else None
     blanks = np.full([count, most + 1], blank, np.int32)
-    shown = blanks if given is None else np.reshape(
-        np.stack([getitem(blanks, (slice(None), slice(0, most))), given], 2), (count, 2 * most)
+    shown = (
+        blanks
+        if given is None
+        else np.reshape(
+            np.stack([getitem(blanks, (slice(None), slice(0, most))), given], 2), (count, 2 * most)
+        )
     )
-    shown = shown if given is None else np.concatenate([shown, getitem(blanks, (slice(None), slice(0, 1)))], 1)
+    shown = (
+        shown if given is None else np.concatenate([shown, getitem(blanks, (slice(None), slice(0, 1)))], 1)
+    )
     width = 2 * most + 1
     place = np.arange(width, dtype=np.int32)
     last = np.expand_dims(np.multiply(text.lengths, np.int32(2)), 1)
@@ -161,9 +179,7 @@ def warpctc(
     number = np.multiply(time.rows(np.arange(rows, dtype=np.int32)), np.int32(classes))
     seen = np.take(flat, np.add(np.expand_dims(number, 2), shown), axis=0)
 
-    def step(
-        held: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor
-    ) -> tuple[list[Tensor], list[Tensor]]:
+    def step(held: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         (sums,), (now,) = held, fed
         one, two = _moved(sums, 1), np.where(may_skip, _moved(sums, 2), _NEVER)
         later = log_sum(np.stack([sums, one, two], 0), 0)
@@ -178,7 +194,9 @@ def warpctc(
     loss = np.where(is_possible, np.negative(np.where(is_possible, likelihood, 0)), np.inf)
     if norm_by_times:
         # The loss stays, its gradient is divided.
-        share = np.divide(np.where(is_possible, loss, 0), np.astype(np.maximum(time.lengths, np.int32(1)), logits.dtype))
+        share = np.divide(
+            np.where(is_possible, loss, 0), np.astype(np.maximum(time.lengths, np.int32(1)), logits.dtype)
+        )
         loss = np.add(stop_gradient(loss), np.subtract(share, stop_gradient(share)))
     loss = np.where(np.greater(time.lengths, 0), loss, np.astype(none_left, logits.dtype))
     return None, np.reshape(loss, (count, 1))
@@ -265,7 +283,9 @@ def chunk_eval(
 ) -> tuple[Tensor, ...]:
     offsets = segments.innermost(context, "Inference", "chunk_eval")
     if segments.length_of(inference) != segments.length_of(label):
-        raise UserError(f"{segments.length_of(inference)} labels are compared with {segments.length_of(label)}")
+        raise UserError(
+            f"{segments.length_of(inference)} labels are compared with {segments.length_of(label)}"
+        )
     for slot in ("Precision", "Recall", "F1-Score", "NumInferChunks", "NumLabelChunks", "NumCorrectChunks"):
         context.give_levels(slot, ())
     guessed, true = (
@@ -276,7 +296,9 @@ def chunk_eval(
     right = np.logical_and(np.logical_and(guessed[0], true[0]), same)
     counts = [np.reshape(np.sum(np.astype(mask, np.int64)), [1]) for mask in (guessed[0], true[0], right)]
     found, there, both = (np.astype(count, np.float32) for count in counts)
-    precision, recall = (np.where(np.greater(n, 0), np.divide(both, np.maximum(n, 1)), 0) for n in (found, there))
+    precision, recall = (
+        np.where(np.greater(n, 0), np.divide(both, np.maximum(n, 1)), 0) for n in (found, there)
+    )
     total = np.add(precision, recall)
     f1 = np.where(
         np.greater(total, 0),
@@ -315,7 +337,11 @@ def _chunks(
     first = starts(own, before)
     goes_on = np.logical_and(after[0], np.logical_not(starts(after, own)))
     number = np.arange(rows, dtype=np.int32)
-    last = VERBS.cumulative_min(np.where(goes_on, np.int32(rows), number), axis=0, reverse=True) if rows else number
+    last = (
+        VERBS.cumulative_min(np.where(goes_on, np.int32(rows), number), axis=0, reverse=True)
+        if rows
+        else number
+    )
     for type in excluded:
         first = np.logical_and(first, np.not_equal(own[1], type))
     return first, last, own[1]

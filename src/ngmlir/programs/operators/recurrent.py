@@ -46,7 +46,9 @@ def _checked(input: Tensor, weight: Tensor, rows: int, parts: int, operator: str
     return width
 
 
-def _biased(input: Tensor, bias: Tensor, width: int, use_peepholes: bool) -> tuple[Tensor, list[Tensor] | None]:
+def _biased(
+    input: Tensor, bias: Tensor, width: int, use_peepholes: bool
+) -> tuple[Tensor, list[Tensor] | None]:
     """The input with the bias of the gates, and the weights of the peepholes (input, forget, output)."""
     wanted = (7 if use_peepholes else 4) * width
     if bias.type.shape != (1, wanted):

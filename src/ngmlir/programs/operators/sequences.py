@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 
 import numpy
@@ -223,8 +224,6 @@ def _padded(x: Tensor, offsets: Tensor, fill: Tensor, length: int, context: Cont
     return np.where(segments.beside(inside, segments.take(x, at)), segments.take(x, at), fill)
 
 
-
-
 @operator
 def lod_reset(x: Tensor, y: Tensor | None, *, target_lod: Sequence[int], context: Context) -> Tensor:
     levels: Levels = ()
@@ -233,7 +232,7 @@ def lod_reset(x: Tensor, y: Tensor | None, *, target_lod: Sequence[int], context
             raise UserError("lod_reset takes offsets: give Y or target_lod")
         levels = (np.asarray(numpy.asarray(target_lod, numpy.int32)),)
         given = list(target_lod)
-        if given[0] != 0 or any(b < a for a, b in zip(given, given[1:], strict=False)):
+        if given[0] != 0 or any(b < a for a, b in pairwise(given)):
             raise UserError(f"offsets begin with 0 and never fall: {given}")
         rows = segments.length_of(x)
         if given[-1] != rows and not context.is_trial:
@@ -271,10 +270,14 @@ def im2sequence(
         np.transpose(cut, (0, 2, 4, 1, 3, 5)), (count * high * wide, channels * kernels[0] * kernels[1])
     )
     if y is None:
-        context.give_levels("Out", (np.multiply(np.arange(count + 1, dtype=np.int32), np.int32(high * wide)),))
+        context.give_levels(
+            "Out", (np.multiply(np.arange(count + 1, dtype=np.int32), np.int32(high * wide)),)
+        )
         return flat
     sizes = [
-        _real(np.reshape(getitem(y, (slice(None), d)), (count,)), out_stride[d], kernels[d], p, strides[d], most)
+        _real(
+            np.reshape(getitem(y, (slice(None), d)), (count,)), out_stride[d], kernels[d], p, strides[d], most
+        )
         for d, (p, most) in enumerate(((up + down, high), (left + right, wide)))
     ]
     made = segments.offsets_from(np.multiply(sizes[0], sizes[1]))
@@ -289,6 +292,8 @@ def im2sequence(
 
 def _real(size: Tensor, out_stride: int, kernel: int, padding: int, stride: int, most: int) -> Tensor:
     """How many windows an image of a real size has along a dimension."""
-    smaller = np.floor_divide(np.add(np.astype(size, np.int32), np.int32(out_stride - 1)), np.int32(out_stride))
+    smaller = np.floor_divide(
+        np.add(np.astype(size, np.int32), np.int32(out_stride - 1)), np.int32(out_stride)
+    )
     room = np.add(smaller, np.int32(padding - kernel))
     return np.clip(np.add(np.floor_divide(room, np.int32(stride)), np.int32(1)), 0, most)

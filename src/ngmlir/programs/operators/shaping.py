@@ -14,7 +14,7 @@ from ...numpy import getitem
 from ...op_graph.tensor import Tensor
 from ...op_graph.verbs import VERBS
 from ...support.diagnostics import UserError
-from ..definition import GradientOp
+from ..definition import Context, GradientOp
 from ..descriptions import Operator
 from ..names import EMPTY, gradient_name
 from ..registry import gradient_maker, operator
@@ -171,7 +171,8 @@ def multiplex(ids: Tensor, x: Sequence[Tensor]) -> Tensor:
 
 
 @operator
-def gather(x: Tensor, index: Tensor) -> Tensor:
+def gather(x: Tensor, index: Tensor, *, context: Context) -> Tensor:
+    context.give_levels("Out", ())
     return np.take(x, np.reshape(index, (prod(index.type.shape),)), axis=0)
 
 

@@ -8,11 +8,14 @@ from . import (
     control_flow,
     images,
     io,
+    labelling,
     learning_rate_scheduler,
     made,
     metrics,
     nn,
+    recurrent,
     resizing,
+    sequences,
     shaping,
     static_rnn,
     tensor,
@@ -20,10 +23,13 @@ from . import (
 from .control_flow import *  # noqa: F403
 from .images import *  # noqa: F403
 from .io import *  # noqa: F403
+from .labelling import *  # noqa: F403
 from .learning_rate_scheduler import *  # noqa: F403
 from .metrics import *  # noqa: F403
 from .nn import *  # noqa: F403
+from .recurrent import *  # noqa: F403
 from .resizing import *  # noqa: F403
+from .sequences import *  # noqa: F403
 from .shaping import *  # noqa: F403
 from .static_rnn import *  # noqa: F403
 from .tensor import *  # noqa: F403
@@ -34,10 +40,13 @@ _WRITTEN = {
         control_flow,
         images,
         io,
+        labelling,
         learning_rate_scheduler,
         metrics,
         nn,
+        recurrent,
         resizing,
+        sequences,
         shaping,
         static_rnn,
         tensor,
