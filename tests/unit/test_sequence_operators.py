@@ -271,7 +271,7 @@ def test_gradients_of_pad() -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_images_as_sequences(target: str) -> None:
     x = normal(2, 2, 4, 3)
-    settings = {"kernels": [2, 2], "strides": [2, 1], "paddings": [1, 0, 0, 1]}
+    settings: dict[str, Any] = {"kernels": [2, 2], "strides": [2, 1], "paddings": [1, 0, 0, 1]}
     padded = np.pad(x, [(0, 0), (0, 0), (1, 0), (0, 1)])
 
     def window(image: int, row: int, column: int) -> Array:
@@ -287,7 +287,7 @@ def test_images_as_sequences(target: str) -> None:
 
 
 def test_gradients_of_images_as_sequences() -> None:
-    settings = {"kernels": [2, 2], "strides": [2, 1], "paddings": [1, 0, 0, 1]}
+    settings: dict[str, Any] = {"kernels": [2, 2], "strides": [2, 1], "paddings": [1, 0, 0, 1]}
     check_gradients("im2sequence", {"X": normal(2, 1, 3, 3)}, ["Out"], ["X"], **settings)
 
 

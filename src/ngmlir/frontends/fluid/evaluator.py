@@ -84,8 +84,8 @@ class EditDistance(Evaluator):
         self._summed("instance_error", layers.reduce_sum(differs))
         self.metrics = [distances, count]
 
-    def eval(self, executor: Executor, eval_program: Program | None = None) -> tuple[Any, Any]:
+    def eval(self, executor: Executor, eval_program: Program | None = None) -> tuple[Any, ...]:
         """(mean distance, share of pairs that differ) since the last reset, each of shape [1]; NaN where there were no pairs."""
         total, count, differs = self._now()
         with np.errstate(invalid="ignore"):
-            return np.float32([total]) / np.float32(count), np.float32([differs]) / np.float32(count)
+            return tuple([np.array([n], np.float32) / np.float32(count) for n in (total, differs)])

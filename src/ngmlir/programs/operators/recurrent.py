@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ... import numpy as np
 from ...numpy import getitem
@@ -104,8 +104,10 @@ def lstm(
         empty = np.zeros([0, width], input.dtype)
         return empty, empty, None, None
 
-    def step(before: object, fed: object, at: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        (hidden, cell), (x,) = before, fed  # pyright: ignore[reportGeneralTypeIssues]
+    def step(
+        before: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        (hidden, cell), (x,) = before, fed
         made = _lstm_step(np.add(x, np.matmul(hidden, weight)), cell, peepholes, gate, candidate, output)
         return [*made], [*made]
 
@@ -142,8 +144,10 @@ def lstmp(
         none = (np.zeros([0, projection.type.shape[1]], input.dtype), np.zeros([0, width], input.dtype))
         return *none, None, None, None, None
 
-    def step(before: object, fed: object, at: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        (handed, cell), (x,) = before, fed  # pyright: ignore[reportGeneralTypeIssues]
+    def step(
+        before: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        (handed, cell), (x,) = before, fed
         sums = np.add(x, np.matmul(handed, weight))
         hidden, cell = _lstm_step(sums, cell, peepholes, gate, candidate, output)
         made = [project(np.matmul(hidden, projection)), cell]
@@ -177,8 +181,10 @@ def gru(
     if not rows:
         return None, None, None, np.zeros([0, width], input.dtype)
 
-    def step(before: object, fed: object, at: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        (hidden,), (x,) = before, fed  # pyright: ignore[reportGeneralTypeIssues]
+    def step(
+        before: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        (hidden,), (x,) = before, fed
         (x_u, x_r, x_m), (h_u, h_r) = columns(x, 3), columns(np.matmul(hidden, both), 2)
         u, r = gate(np.add(x_u, h_u)), gate(np.add(x_r, h_r))
         m = candidate(np.add(x_m, np.matmul(np.multiply(r, hidden), last)))
