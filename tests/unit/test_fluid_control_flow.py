@@ -460,7 +460,7 @@ def test_a_step_that_reads_a_later_value() -> None:
         ("takes an array, not 'x' is a tensor|takes an array", lambda x: layers.array_read(x, x)),
         ("a case stands inside of its Switch", lambda x: layers.Switch().case(x).__enter__()),
         ("is said inside of the step", lambda x: layers.StaticRNN().step_input(x)),
-        ("a StaticRNN gives something when its step is filled", lambda x: layers.StaticRNN()()),
+        ("gives something when its step is filled", lambda x: layers.StaticRNN()()),
     ],
 )
 def test_layers_that_are_used_wrongly(match: str, make: Callable[[Any], Any]) -> None:

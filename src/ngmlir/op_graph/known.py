@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..ops.interpreter import run
+from .errors import limit
 from .lift import lift
 from .node import Op, closure
 from .order import schedule
@@ -30,9 +31,25 @@ def known_value(value: Tensor) -> np.ndarray[Any, Any] | None:
     if len(ops) > _MOST_OPS or any(_depends(op) for op in ops):
         return None
     with Op.saved_user_deps(), Op.all_ops(isolate=True), within(None):
-        replay = Replay({})  # outside of the loop or branch that it belongs to
+        (found,) = run(lift([outside(value)]).module)
+    return found
+
+
+def outside(value: Tensor) -> Tensor:
+    """A value that a loop or branch computes, computed outside of it. Limit where it follows from what differs from round to round."""
+    ops = closure([value])
+    if all(op.region is None for op in ops):
+        return value
+    if any(isinstance(op, RegionParameter) for op in ops):
+        limit(
+            f"a length depends on what a loop computes: on {value.called}",
+            "compute it before the loop",
+            value.location,
+        )
+    with within(None):
+        replay = Replay({op: op for op in ops if op.region is None})
         replay.run(schedule(ops))
-        (found,) = run(lift(replay.results([value])).module)
+        (found,) = replay.results([value])
     return found
 
 

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from ..op_graph.tensor import Tensor
 from ..support.diagnostics import UserError
 from .arrays import Array, StackedArray, TensorArray, summed
-from .block_values import Kept, Lowering, kept
+from .block_values import Kept, Lowering, called, kept
 from .descriptions import Operator
 from .names import GRADIENT
 
 
 def _array(lowering: Lowering, operator: Operator, name: str) -> Array:
     held = kept(lowering.read(operator, name))
-    if isinstance(held, Tensor):
+    if not isinstance(held, (TensorArray, StackedArray)):
         raise UserError(
-            f"operator {operator.type} takes an array, and '{name}' is a tensor",
+            f"operator {operator.type} takes an array, and '{name}' is {called(held)}",
             hint="layers.create_array(dtype), layers.array_write(x, i) make one",
         )
     return held

@@ -83,30 +83,40 @@ class TensorArray:
 
 @dataclass(frozen=True)
 class StackedArray:
-    """An array whose positions are known when the program runs: its elements, and how many there are (int64, [1])."""
+    """An array whose positions are known when the program runs: its elements, and how many there are (int64, [1]). Where elements are
+    sequences of rows, `offsets` holds the offsets of each, and `longest` is the greatest length of a sequence."""
 
     values: Tensor
     length: Tensor
+    offsets: Tensor | None = None
+    longest: int = 0
 
     @property
     def capacity(self) -> int:
         return self.values.type.shape[0]
 
     def parts(self) -> list[Tensor]:
-        return [self.values, self.length]
+        return [self.values, self.length, *([] if self.offsets is None else [self.offsets])]
 
     def of(self, parts: Sequence[Tensor]) -> StackedArray:
         """The same array of other tensors; the number of elements stays where it is not among them."""
-        return StackedArray(parts[0], parts[1] if len(parts) > 1 else self.length)
+        length = parts[1] if len(parts) > 1 else self.length
+        return StackedArray(parts[0], length, parts[2] if len(parts) > 2 else None, self.longest)
 
     def read(self, index: Tensor) -> Tensor:
         at = known_integer(index)
-        if at is not None and not 0 <= at < self.capacity:
+        if at is not None and self.capacity and not 0 <= at < self.capacity:
             raise UserError(
                 f"position {at} of the array is read, and it has at most {counted(self.capacity, 'element')}",
                 hint="an operator before this one has to write that position",
             )
+        if not self.capacity:
+            return np.zeros(self.values.type.shape[1:], dtype=self.values.dtype)
         return VERBS.gather(self.values, np.reshape(index, []), axis=0)
+
+    def offsets_at(self, index: Tensor) -> Tensor | None:
+        """The offsets of the element at a position."""
+        return None if self.offsets is None else VERBS.gather(self.offsets, np.reshape(index, []), axis=0)
 
     def written(self, index: Tensor, value: Tensor | None) -> StackedArray:
         """The array with another element at a position; with none, with zeros there."""

@@ -16,19 +16,23 @@ from typing import Protocol, TypeAlias
 
 from .. import numpy as np
 from ..ir.types import i1
+from ..op_graph.building import BUILDING
+from ..op_graph.regions import GraphRegion, within
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import cast as cast_elements
 from ..op_graph.writes import ReadOp
-from ..support.diagnostics import Diagnostic, Limit, UserError
+from ..support.diagnostics import Diagnostic, UserError
 from .arrays import Array, StackedArray, TensorArray
+from .definition import Levels
 from .descriptions import BlockView, Operator
 from .prune import reads_from_around, reads_of, writes_around
+from .rank_tables import RankTable
 from .sparse_rows import SparseRows, dense
 
-#: What a variable holds: a tensor, an array of them, or sparse rows.
-Held: TypeAlias = Tensor | Array | SparseRows
-#: What goes into blocks and comes out of them.
-Kept: TypeAlias = Tensor | Array
+#: What goes into blocks and comes out of them: a tensor, an array of them, a rank table.
+Kept: TypeAlias = Tensor | Array | RankTable
+#: What a variable holds: this, or sparse rows.
+Held: TypeAlias = Kept | SparseRows
 
 
 class Lowering(Protocol):
@@ -36,6 +40,8 @@ class Lowering(Protocol):
 
     values: dict[str, Held]
     ran: dict[tuple[str, ...], list[Ran]]
+    #: Of offsets inside of a block: the greatest length of their sequences, in all steps.
+    longest: dict[Tensor, int]
 
     def read(self, operator: Operator, name: str) -> Held:
         """The value that a variable has now."""
@@ -43,6 +49,14 @@ class Lowering(Protocol):
 
     def write(self, operator: Operator, name: str, value: Held) -> None:
         """Gives a variable a value."""
+        ...
+
+    def levels_of(self, operator: Operator, name: str) -> Levels:
+        """The offsets that a variable has now."""
+        ...
+
+    def size(self, count: Tensor) -> int:
+        """A length that depends on values: that of the run which is compiled for."""
         ...
 
     def run(self, block: BlockView) -> None:
@@ -77,6 +91,17 @@ def parts_of(value: Kept) -> list[Tensor]:
 def like(value: Kept, parts: Sequence[Tensor]) -> Kept:
     """A value of the same kind of other tensors."""
     return parts[0] if isinstance(value, Tensor) else value.of(parts)
+
+
+def called(value: Held) -> str:
+    """What a value is, in words."""
+    return (
+        "a rank table"
+        if isinstance(value, RankTable)
+        else "a tensor"
+        if isinstance(value, Tensor)
+        else "an array"
+    )
 
 
 def flat(values: Mapping[str, Kept]) -> list[Tensor]:
@@ -203,13 +228,11 @@ def all_operators(block: BlockView) -> Iterator[Operator]:
 
 
 def empty_array(entered: Entered, name: str, capacity: int) -> StackedArray:
-    variable = entered.operator.block.visible(name)
-    if not variable.type.static or not variable.type.shape:
-        raise Limit(
-            f"the shape of the elements of array '{name}', which is empty before the loop, is not known",
-            entered.operator.location,
-            hint="write its first element before the loop",
+    """An array without elements, with place for as many; what its elements are, the block says, which is built once to see it."""
+    with within(GraphRegion(BUILDING.region)):
+        made = entered.built(entered.before())[name]
+        element = (
+            made.read(np.asarray([0], dtype="int64")) if isinstance(made, StackedArray) else parts_of(made)[0]
         )
-    shape = [max(capacity, 1), *variable.type.shape]
-    zeros = cast_elements(np.zeros(shape), variable.element)
+    zeros = cast_elements(np.zeros([max(capacity, 1), *element.type.shape]), element.element)
     return StackedArray(zeros, np.asarray([0], dtype="int64"))

@@ -27,6 +27,7 @@ from .names import EMPTY, GRADIENT, offsets_names
 from .places import at
 from .ragged import shared
 from .sparse_rows import RowsType, SparseRows
+from .vartypes import element_of
 
 #: What stands for lengths that are not known: both have many divisors, as lengths of batches do.
 _LENGTHS = (240, 480)
@@ -81,15 +82,33 @@ def _of_arrays(operator: Operator) -> None:
     block, where = operator.block, operator.location
     match operator.type:
         case "write_to_array" | "read_from_array" | "clear_in_array":
-            given, made = (
-                block.visible(n, where) for n in (operator.inputs["X"][0], operator.outputs["Out"][0])
-            )
+            given, made = _first(operator, "X"), _result(operator)
             if given.type.shape and not made.type.shape:
-                made.type = given.type
-        case "lod_array_length":
+                made.type, made.ragged = given.type, given.ragged
+        case "lod_tensor_to_array":
+            given, made = _first(operator, "X"), _result(operator)
+            made.type, made.ragged = given.type, max(given.ragged - 1, 0)
+        case "array_to_lod_tensor":
+            given, made = _first(operator, "X"), _result(operator)
+            made.type, made.ragged = given.type, given.ragged + 1
+        case "fill_constant_by_rank_table":
+            element = element_of(operator.attribute("dtype"))
+            _result(operator).type = TensorType((DYNAMIC, *operator.attribute("shape")), element)
+        case "shrink_rnn_memory" | "reorder_lod_tensor_by_rank":
+            given, made = _first(operator, "X"), _result(operator)
+            made.type, made.ragged = given.type, given.ragged
+        case "lod_array_length" | "max_sequence_len":
             block.visible(operator.outputs["Out"][0], where).type = TensorType((1,), i64)
         case _:
             pass
+
+
+def _first(operator: Operator, slot: str) -> Variable:
+    return operator.block.visible(operator.inputs[slot][0], operator.location)
+
+
+def _result(operator: Operator) -> Variable:
+    return operator.block.visible(operator.outputs["Out"][0], operator.location)
 
 
 def types_of(operator: Operator) -> Types:

@@ -19,6 +19,7 @@ from .block_values import Entered, Kept, Lowering, all_operators, empty_array, f
 from .catalogue import REGISTRY
 from .descriptions import Operator
 from .names import EMPTY
+from .rank_tables import RankTable
 from .trips import Trips, trips
 
 
@@ -102,7 +103,7 @@ def _build(operator: Operator, values: Mapping[str, Tensor]) -> Mapping[str, Ten
 
 def _with_room(entered: Entered, name: str, value: Kept, rounds: Trips | None) -> Kept:
     """An array with place for what the loop writes."""
-    if isinstance(value, Tensor):
+    if isinstance(value, (Tensor, RankTable)):
         return value
     writers = [o for o in all_operators(entered.block) if o.type == "write_to_array" and name in o.writes]
     at_top = [at for at, o in enumerate(entered.block.operators) if o in writers]

@@ -24,6 +24,7 @@ from ..ir.types import FloatType, TensorType, ui64
 from ..op_graph.computation import Computation
 from ..op_graph.functions.composed import stop_gradient
 from ..op_graph.host_ops import HostOp
+from ..op_graph.known import outside
 from ..op_graph.lift import Trace, lift
 from ..op_graph.node import Op, closure
 from ..op_graph.positions import Positions
@@ -36,9 +37,8 @@ from ..op_graph.verbs import VERBS
 from ..op_graph.writes import AssignOp, ReadOp
 from ..support.diagnostics import Diagnostic, UserError
 from .array_operators import ARRAY_OPERATORS, of_arrays
-from .arrays import StackedArray, TensorArray
 from .attributes import values_of
-from .block_values import Held, Ran
+from .block_values import Held, Ran, called
 from .blocks import lowering_of
 from .catalogue import REGISTRY
 from .definition import Levels
@@ -50,6 +50,7 @@ from .kernels import KERNELS
 from .names import EMPTY, GRADIENT, LEVEL, RANDOM, offsets_names
 from .places import at
 from .ragged import shared
+from .rank_operators import RANK_OPERATORS
 from .sparse_rows import SparseRows, all_dense, dense
 
 
@@ -124,6 +125,7 @@ class _Lowering:
         default_factory=list[tuple[Operator, str, Tensor | SparseRows]]
     )
     ran: dict[tuple[str, ...], list[Ran]] = field(default_factory=dict[tuple[str, ...], list[Ran]])
+    longest: dict[Tensor, int] = field(default_factory=dict[Tensor, int])
     drawn: int = 0
     #: The operator that is built now, and the raggedness that it stated of its results.
     operator: Operator | None = None
@@ -154,14 +156,18 @@ class _Lowering:
                         self.build(operator)
 
     def build(self, operator: Operator) -> None:
-        special = lowering_of(operator.type) or ARRAY_OPERATORS.get(operator.type)
+        self.operator, self.stated, self.asked = operator, {}, 0
+        special = (
+            lowering_of(operator.type)
+            or ARRAY_OPERATORS.get(operator.type)
+            or RANK_OPERATORS.get(operator.type)
+        )
         if special is not None:
             special(self, operator)
             return
         if of_arrays(self, operator):
             return
         definition = REGISTRY.get(operator.type)
-        self.operator, self.stated, self.asked = operator, {}, 0
         inputs = {
             slot: [None if self._is_missing(operator, slot, n) else self.tensor(operator, n) for n in names]
             for slot, names in operator.inputs.items()
@@ -249,7 +255,8 @@ class _Lowering:
         slots = [s.name for s in REGISTRY.get(type).entry.inputs]
         names = [n for slot in slots for n in operator.inputs.get(slot, ()) if n != EMPTY]
         read = [self.read(operator, n) for n in names]
-        offsets = [o for n in names for o in self.levels_of(operator, n)]
+        tensors = [n for n, value in zip(names, read, strict=True) if isinstance(value, Tensor)]
+        offsets = [o for n in tensors for o in self.levels_of(operator, n)]
         key = (type, *read, *offsets, self.asked)
         self.asked += 1
         if key not in self.known:
@@ -288,10 +295,10 @@ class _Lowering:
     def tensor(self, operator: Operator, name: str) -> Tensor | SparseRows:
         """The value of a variable that holds a tensor, or rows of one."""
         held = self.read(operator, name)
-        if isinstance(held, (TensorArray, StackedArray)):
+        if not isinstance(held, (Tensor, SparseRows)):
             raise UserError(
-                f"operator {operator.type} takes a tensor, and '{name}' is an array",
-                hint="layers.array_read(array, i) gives one of its elements",
+                f"operator {operator.type} takes a tensor, and '{name}' is {called(held)}",
+                hint="layers.array_read(array, i) gives an element of an array",
             )
         return held
 
@@ -316,7 +323,7 @@ class _Lowering:
 
     def write(self, operator: Operator, name: str, value: Held) -> None:
         variable = operator.block.visible(name, operator.location)
-        if isinstance(value, (TensorArray, StackedArray)):
+        if not isinstance(value, (Tensor, SparseRows)):
             self.values[name] = value
             return
         if self.turns and variable.flag("stop_gradient"):
@@ -368,6 +375,7 @@ class _Lowering:
 
     def measured(self, count: Tensor) -> Lowered:
         """The part that computes a length."""
+        count = outside(count)
         needed = closure([count])
         states = {name: storage for name, storage in self.states.items() if storage in needed}
         made = Computation([ReadOp(count)], [*self.feeds.values(), *states.values()], tuple)

@@ -13,6 +13,8 @@ from ..registry import gradient_maker, operator, without_value
 without_value(
     "feed", "fetch", "while", "conditional_block", "recurrent",
     "write_to_array", "read_from_array", "clear_in_array", "lod_array_length",
+    "lod_rank_table", "max_sequence_len", "lod_tensor_to_array", "array_to_lod_tensor", "shrink_rnn_memory",
+    "reorder_lod_tensor_by_rank", "fill_constant_by_rank_table",
 )  # fmt: skip
 
 
@@ -54,3 +56,19 @@ def _read(op: Operator) -> list[GradientOp]:
             "write_to_array", {"X": [gradient_name(out)], "I": op.inputs["I"]}, {"Out": [gradient_name(x)]}
         )
     ]
+
+
+def _through(type: str, back: str) -> None:
+    """Registers an operator whose gradient is another one, with the same table."""
+
+    def maker(op: Operator) -> list[GradientOp]:
+        (x,), (out,) = op.inputs["X"], op.outputs["Out"]
+        others = {slot: names for slot, names in op.inputs.items() if slot != "X"}
+        return [GradientOp(back, {"X": [gradient_name(out)], **others}, {"Out": [gradient_name(x)]})]
+
+    gradient_maker(type)(maker)
+
+
+_through("lod_tensor_to_array", "array_to_lod_tensor")
+_through("array_to_lod_tensor", "lod_tensor_to_array")
+_through("shrink_rnn_memory", "shrink_rnn_memory")

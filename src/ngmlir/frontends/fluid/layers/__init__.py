@@ -21,6 +21,7 @@ from . import (
     tensor,
 )
 from .control_flow import *  # noqa: F403
+from .dynamic_rnn import *  # noqa: F403
 from .images import *  # noqa: F403
 from .io import *  # noqa: F403
 from .labelling import *  # noqa: F403

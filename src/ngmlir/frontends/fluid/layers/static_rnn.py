@@ -26,22 +26,16 @@ class _Memory:
     after: Variable | None = None
 
 
-class StaticRNN:
-    """A recurrent network over sequences of one length, whose dimension 0 is the steps; all steps share their parameters.
+class Network:
+    """A block that runs for each step, with memories that go from step to step. `StaticRNN` and `DynamicRNN` say what its steps are."""
 
-    rnn = StaticRNN()
-    with rnn.step():
-        word = rnn.step_input(x)
-        before = rnn.memory(shape=[-1, 8], batch_ref=word)
-        hidden = layers.fc(input=[word, before], size=8)
-        rnn.update_memory(before, hidden)
-        rnn.step_output(hidden)
-    outputs = rnn()
-    """
+    #: What the block of a step is opened by.
+    opening = "rnn.step()"
 
-    def __init__(self, name: str | None = None):
-        self.helper = LayerHelper("static_rnn", name=name)
+    def __init__(self, layer: str, name: str | None):
+        self.helper = LayerHelper(layer, name=name)
         self._memories: dict[str, _Memory] = {}
+        #: What the network goes over, of the block around, and the slices that a step reads, by the names of what was given.
         self._inputs: list[Variable] = []
         self._steps: dict[str, Variable] = {}
         self._outputs: list[Variable] = []
@@ -50,10 +44,10 @@ class StaticRNN:
         self._outer: Block | None = None
 
     @contextmanager
-    def step(self) -> Generator[None]:
-        """The block of one step. Raises UserError for a memory that it does not update."""
+    def _filled(self) -> Generator[None]:
+        """The block of one step."""
         if self._results is not None:
-            raise UserError("the step of a StaticRNN is filled once")
+            raise UserError("the step of a recurrent network is filled once")
         program = self.helper.main_program
         self._outer = program.current_block()
         try:
@@ -76,15 +70,13 @@ class StaticRNN:
                     )
                 )
         if not self._inputs:
-            raise UserError("a StaticRNN goes over a sequence", hint="rnn.step_input(x) inside of the step")
+            raise UserError(
+                "a recurrent network goes over a sequence", hint="rnn.step_input(x) inside of the step"
+            )
 
     def _complete(self, inner: Block) -> None:
-        outer = self._outer
-        assert outer is not None
-        count = self._inputs[0].shape[0]
-        self._results = [
-            outer.create_var(name=o.name, shape=[count, *o.shape], dtype=o.dtype) for o in self._outputs
-        ]
+        outer = self._around()
+        whole = [self._whole(outer, o) for o in self._outputs]
         boots = [m.init for m in self._memories.values()]
         known = {v.name for v in (*self._inputs, *boots)}
         outer.append_op(
@@ -94,18 +86,117 @@ class StaticRNN:
                 "initial_states": boots,
                 "parameters": [n for n in used_outside(inner) if n not in known],
             },
-            outputs={"outputs": self._results, "step_scopes": [step_scopes(outer)]},
+            outputs={"outputs": whole, "step_scopes": [step_scopes(outer)]},
             attrs={
                 "sub_block": inner,
                 "ex_states": [m.before.name for m in self._memories.values()],
                 "states": [m.after.name for m in self._memories.values() if m.after is not None],
             },
         )
+        self._results = [self._result(outer, v) for v in whole]
+
+    def _whole(self, outer: Block, output: Variable) -> Variable:
+        """What holds a result of all steps."""
+        raise NotImplementedError
+
+    def _result(self, outer: Block, whole: Variable) -> Variable:
+        """What the network gives of it."""
+        return whole
+
+    def _around(self) -> Block:
+        assert self._outer is not None
+        return self._outer
 
     def _block(self, what: str) -> Block:
         if self._inner is None:
-            raise UserError(f"{what} is said inside of the step", hint="with rnn.step(): ...")
+            raise UserError(f"{what} is said inside of the step", hint=f"with {self.opening}: ...")
         return self._inner
+
+    def _memory(self, init: Variable) -> Variable:
+        """What a step reads of the step before; it begins as a variable of the block around."""
+        if not self._around().has_var_recursive(init.name):
+            raise UserError(
+                f"the memory begins as '{init.name}', which is made anew in each step",
+                hint=f"make it before the step: above `with {self.opening}:`",
+            )
+        name = unique_name.generate(f"{self.helper.name}.memory")
+        before = self._block("a memory").create_var(name=name, shape=init.shape, dtype=init.dtype)
+        self._memories[name] = _Memory(init, before)
+        return before
+
+    def _filled_like(
+        self, like: Variable, shape: Sequence[int], value: float, own: int, other: int
+    ) -> Variable:
+        """A number in a shape, of which a length is that of a variable of the block around."""
+        outer = self._around()
+        made = outer.create_var(
+            name=unique_name.generate(f"{self.helper.name}.memory_init"), dtype=like.dtype
+        )
+        outer.append_op(
+            type="fill_constant_batch_size_like",
+            inputs={"Input": [like]},
+            outputs={"Out": [made]},
+            attrs={
+                "shape": list(shape), "value": float(value), "dtype": like.dtype,
+                "input_dim_idx": other, "output_dim_idx": own,
+            },
+        )  # fmt: skip
+        return made
+
+    def update_memory(self, mem: Variable, var: Variable) -> None:
+        """Has the next step read `var` as the memory."""
+        inner = self._block("the update of a memory")
+        memory = self._memories.get(mem.name)
+        if memory is None:
+            raise UserError(f"'{mem.name}' is no memory of this network", hint="rnn.memory(...) makes one")
+        if not inner.has_var_recursive(var.name):
+            raise UserError(f"'{var.name}', which updates a memory, is of no block around the step")
+        memory.after = var
+
+    def _step_output(self, o: Variable) -> None:
+        inner = self._block("the result of a step")
+        # A name of its own: the whole has it too, in the block around.
+        made = inner.create_var(name=unique_name.generate(f"{self.helper.name}.output"), dtype=o.dtype)
+        inner.append_op(type="assign", inputs={"X": [o]}, outputs={"Out": [made]})
+        self._outputs.append(made)
+
+    def __call__(self) -> Any:
+        """The results of all steps: one variable, or a list of several."""
+        if self._results is None:
+            raise UserError(
+                "a recurrent network gives something when its step is filled",
+                hint=f"with {self.opening}: ...",
+            )
+        if not self._results:
+            raise UserError("the step of this network gives nothing", hint="rnn.step_output(variable)")
+        return self._results[0] if len(self._results) == 1 else self._results
+
+
+class StaticRNN(Network):
+    """A recurrent network over sequences of one length, whose dimension 0 is the steps; all steps share their parameters.
+
+    rnn = StaticRNN()
+    with rnn.step():
+        word = rnn.step_input(x)
+        before = rnn.memory(shape=[-1, 8], batch_ref=word)
+        hidden = layers.fc(input=[word, before], size=8)
+        rnn.update_memory(before, hidden)
+        rnn.step_output(hidden)
+    outputs = rnn()
+    """
+
+    def __init__(self, name: str | None = None):
+        super().__init__("static_rnn", name)
+
+    @contextmanager
+    def step(self) -> Generator[None]:
+        """The block of one step. Raises UserError for a memory that it does not update."""
+        with self._filled():
+            yield
+
+    def _whole(self, outer: Block, output: Variable) -> Variable:
+        shape = [self._inputs[0].shape[0], *output.shape]
+        return outer.create_var(name=output.name, shape=shape, dtype=output.dtype)
 
     def step_input(self, x: Variable) -> Variable:
         """The slice of a sequence that a step reads."""
@@ -133,66 +224,22 @@ class StaticRNN:
     ) -> Variable:
         """What a step reads of the step before. It begins as `init`; or as a number in `shape`, of which length `init_batch_dim_idx` is
         length `ref_batch_dim_idx` of `batch_ref` (of a step's input: of the whole sequence, whose dimension 0 is the steps)."""
-        inner, outer = self._block("a memory"), self._outer
-        assert outer is not None
+        self._block("a memory")
         if init is None:
             if shape is None or batch_ref is None:
                 raise UserError(
                     "a memory begins as init=, or has a shape= and a batch_ref=",
                     hint="memory(shape=[-1, 8], batch_ref=word)",
                 )
-            init = outer.create_var(
-                name=unique_name.generate(f"{self.helper.name}.memory_init"), dtype=batch_ref.dtype
-            )
-            init.stop_gradient = False
-            outer.append_op(
-                type="fill_constant_batch_size_like",
-                inputs={"Input": [outer.var_recursive(batch_ref.name)]},
-                outputs={"Out": [init]},
-                attrs={
-                    "shape": list(shape), "value": float(init_value), "dtype": batch_ref.dtype,
-                    "input_dim_idx": ref_batch_dim_idx, "output_dim_idx": init_batch_dim_idx,
-                },
-            )  # fmt: skip
-        if not outer.has_var_recursive(init.name):
-            raise UserError(
-                f"the memory begins as '{init.name}', which is made anew in each step",
-                hint="make it before the step: above `with rnn.step():`",
-            )
-        name = unique_name.generate(f"{self.helper.name}.memory")
-        before = inner.create_var(name=name, shape=init.shape, dtype=init.dtype)
-        self._memories[name] = _Memory(init, before)
-        return before
-
-    def update_memory(self, mem: Variable, var: Variable) -> None:
-        """Has the next step read `var` as the memory."""
-        inner = self._block("the update of a memory")
-        memory = self._memories.get(mem.name)
-        if memory is None:
-            raise UserError(f"'{mem.name}' is no memory of this network", hint="rnn.memory(...) makes one")
-        if not inner.has_var_recursive(var.name):
-            raise UserError(f"'{var.name}', which updates a memory, is of no block around the step")
-        memory.after = var
+            like = self._around().var_recursive(batch_ref.name)
+            init = self._filled_like(like, shape, init_value, init_batch_dim_idx, ref_batch_dim_idx)
+        return self._memory(init)
 
     def step_output(self, o: Variable) -> None:
-        """Has the network give a variable of the step, those of all steps one after the other."""
-        inner = self._block("the result of a step")
-        # A name of its own: the whole has it too, in the block around.
-        made = inner.create_var(name=unique_name.generate(f"{self.helper.name}.output"), dtype=o.dtype)
-        inner.append_op(type="assign", inputs={"X": [o]}, outputs={"Out": [made]})
-        self._outputs.append(made)
+        """Has the network give a variable of the step, those of all steps one after the other: [steps, ...]."""
+        self._step_output(o)
 
     def output(self, *outputs: Variable) -> None:
         """As `step_output`, for several."""
         for each in outputs:
             self.step_output(each)
-
-    def __call__(self) -> Any:
-        """The results of all steps, [steps, ...]: one variable, or a list of several."""
-        if self._results is None:
-            raise UserError(
-                "a StaticRNN gives something when its step is filled", hint="with rnn.step(): ..."
-            )
-        if not self._results:
-            raise UserError("the step of this StaticRNN gives nothing", hint="rnn.step_output(variable)")
-        return self._results[0] if len(self._results) == 1 else self._results

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sequences in the order of their lengths, and cut into steps: step t holds the items number t of all sequences.
+
+Sequences end, so that less and less of a step is used. Here a step has place for all sequences: the rows of those that have
+ended are zeros, they come last, and nothing that is read of a step later takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .. import numpy as np
+from ..op_graph.tensor import Tensor
+from ..op_graph.verbs import VERBS
+from ..support.diagnostics import UserError
+from .arrays import StackedArray
+from .definition import Levels
+
+#: Gives a length that depends on values: that of the run which a program is compiled for.
+Size = Callable[[Tensor], int]
+
+
+@dataclass(frozen=True)
+class RankTable:
+    """Sequences of a level, the longest first: `order` holds their numbers, `lengths` how many items each has, `rank` the place of
+    each. All are i32. `longest` is the greatest length, `items` the number of items of all."""
+
+    offsets: Tensor
+    order: Tensor
+    rank: Tensor
+    lengths: Tensor
+    longest: int
+    items: int
+
+    @property
+    def count(self) -> int:
+        """The number of sequences."""
+        return self.order.type.shape[0]
+
+    def parts(self) -> list[Tensor]:
+        return [self.offsets, self.order, self.rank, self.lengths]
+
+    def of(self, parts: Sequence[Tensor]) -> RankTable:
+        """The same table of other tensors."""
+        offsets, order, rank, lengths = parts
+        return RankTable(offsets, order, rank, lengths, self.longest, self.items)
+
+    def running(self, step: Tensor) -> Tensor:
+        """How many sequences have more items than `step`."""
+        return np.sum(np.astype(np.greater(self.lengths, np.astype(np.reshape(step, []), "int32")), "int32"))
+
+    # ---- steps
+
+    def steps(self, x: Tensor, inner: Levels, size: Size) -> StackedArray:
+        """The steps of rows x, or, where there is a level below, of the sequences that it cuts x into. A step has place for as many
+        rows as the step of most rows has then."""
+        places, is_there = self._places()
+        if not inner:
+            values = _where(is_there, _taken(x, places), x)
+            return StackedArray(values, _length(self.longest))
+        (cuts,) = inner
+        starts, counts = (
+            _taken(cuts, places),
+            np.subtract(_taken(cuts, np.add(places, 1)), _taken(cuts, places)),
+        )
+        counts = np.where(is_there, counts, 0)
+        made = _offsets(counts)
+        rows = size(np.max(made)) if self.longest else 0
+        longest = size(np.max(counts)) if self.longest else 0
+        sequence, place = _owners(made, rows)
+        begins = np.take_along_axis(starts, np.clip(sequence, 0, self.count - 1), 1)
+        is_row = np.less(sequence, self.count)
+        values = _where(is_row, _taken(x, np.add(begins, place)), x)
+        return StackedArray(values, _length(self.longest), made, longest)
+
+    def _places(self) -> tuple[Tensor, Tensor]:
+        """The number of the item at each step and rank, and whether there is one."""
+        begins = np.expand_dims(_taken(self.offsets, self.order), 0)
+        step = np.reshape(np.arange(self.longest, dtype="int32"), [self.longest, 1])
+        return np.add(begins, step), np.less(step, np.expand_dims(self.lengths, 0))
+
+    def whole(self, steps: StackedArray, rows: int, inner: Tensor | None) -> Tensor:
+        """The rows of all steps, sequence by sequence: as many as `rows`. `inner` cuts them where a step holds sequences of rows."""
+        values = steps.values
+        items = np.arange(rows, dtype="int32")
+        place: Tensor | None = None
+        if inner is not None:
+            items, place = _owners(inner, rows)
+        sequence = np.astype(np.sum(_less_equal(self.offsets[1:], items), 0), "int32")
+        step = np.subtract(items, _taken(self.offsets, sequence))
+        rank = _taken(self.rank, sequence)
+        if place is not None:
+            assert steps.offsets is not None
+            width = steps.offsets.type.shape[1]
+            flat = np.reshape(steps.offsets, [-1])
+            rank = np.add(_taken(flat, np.add(np.multiply(step, width), rank)), place)
+        width = values.type.shape[1]
+        flat = np.reshape(values, [values.type.shape[0] * width, *values.type.shape[2:]])
+        return _taken(flat, np.add(np.multiply(step, width), rank))
+
+    def inner(self, counts: Tensor, items: int) -> Tensor:
+        """The offsets of as many sequences as `items`, of which each step and rank has so many rows, sequence by sequence."""
+        owner, step = _owners(self.offsets, items)
+        width = counts.type.shape[1]
+        at = np.add(np.multiply(step, width), _taken(self.rank, owner))
+        return _offsets(_taken(np.reshape(counts, [-1]), at))
+
+    # ---- order
+
+    def ordered(self, x: Tensor, levels: Levels, is_back: bool = False) -> tuple[Tensor, Levels]:
+        """Rows, or sequences of rows, in the order of the table; or, back, in the order that they had before."""
+        order = self.rank if is_back else self.order
+        if not levels:
+            return _taken(x, order), ()
+        (cuts,) = levels
+        counts = _taken(np.subtract(cuts[1:], cuts[:-1]), order)
+        made = _offsets(counts)
+        rows = x.type.shape[0]
+        sequence, place = _owners(made, rows)
+        begins = _taken(_taken(cuts, order), sequence)
+        return _taken(x, np.add(begins, place)), (made,)
+
+    def shrunk(self, x: Tensor, step: Tensor) -> Tensor:
+        """Rows of those that are still running at a step; zeros behind them."""
+        rows = np.arange(x.type.shape[0], dtype="int32")
+        return _where(np.less(rows, self.running(step)), x, x)
+
+
+def rank_table(offsets: Tensor, items: int, size: Size, known: int | None = None) -> RankTable:
+    """The table of the sequences that offsets cut so many items into; the longest has `known` items at most, where that is given."""
+    lengths = np.subtract(offsets[1:], offsets[:-1])
+    count = lengths.type.shape[0]
+    if not count:
+        raise UserError("there are no sequences to go over", hint="feed at least one, which may be empty")
+    order = np.astype(np.argsort(np.negative(lengths), stable=True), "int32")
+    rank = VERBS.scatter(order, order, np.arange(count, dtype="int32"), axis=0)
+    longest = size(np.max(lengths)) if known is None else known
+    return RankTable(offsets, order, rank, _taken(lengths, order), longest, items)
+
+
+def _taken(x: Tensor, places: Tensor) -> Tensor:
+    """Rows of x; places outside are moved inside, and zeros where x has no rows at all."""
+    if not x.type.shape[0]:
+        return np.zeros([*places.type.shape, *x.type.shape[1:]], dtype=x.dtype)
+    return VERBS.gather(x, np.maximum(places, 0), axis=0)
+
+
+def _where(mask: Tensor, values: Tensor, like: Tensor) -> Tensor:
+    more = len(values.type.shape) - len(mask.type.shape)
+    mask = np.reshape(mask, [*mask.type.shape, *[1] * more])
+    return np.where(mask, values, np.zeros([1] * len(values.type.shape), dtype=like.dtype))
+
+
+def _less_equal(bounds: Tensor, items: Tensor) -> Tensor:
+    return np.astype(np.less_equal(np.expand_dims(bounds, 1), np.expand_dims(items, 0)), "int32")
+
+
+def _offsets(counts: Tensor) -> Tensor:
+    """Offsets of sequences of these lengths, along the last dimension."""
+    zero = np.zeros([*counts.type.shape[:-1], 1], dtype="int32")
+    return np.astype(np.concatenate([zero, np.cumsum(counts, axis=-1)], axis=-1), "int32")
+
+
+def _owners(offsets: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+    """Of each of so many rows: the sequence that it is of, along the last dimension of the offsets, and its place there. Rows behind
+    all sequences are of one behind the last."""
+    items = np.arange(rows, dtype="int32")
+    bounds = offsets[..., 1:]
+    owner = np.sum(np.astype(np.less_equal(np.expand_dims(bounds, -1), items), "int32"), axis=-2)
+    owner = np.astype(owner, "int32")
+    count = offsets.type.shape[-1] - 1
+    begins = np.take_along_axis(offsets, np.clip(owner, 0, count), axis=-1)
+    return owner, np.subtract(items, begins)
+
+
+def _length(count: int) -> Tensor:
+    return np.asarray([count], dtype="int64")

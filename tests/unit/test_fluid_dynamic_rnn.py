@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recurrent networks over sequences of different lengths, the steps that they are made of, and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ngmlir.frontends import fluid
+from ngmlir.support.diagnostics import UserError
+
+layers = fluid.layers
+PLACES = {"numpy": fluid.NumpyPlace(), "cpu": fluid.CPUPlace(), "cuda-sim": fluid.Place("cuda-sim")}
+Array = np.ndarray[Any, Any]
+
+
+@pytest.fixture(autouse=True)
+def programs() -> Iterator[None]:
+    with (
+        fluid.program_guard(fluid.Program(), fluid.Program()),
+        fluid.unique_name.guard(),
+        fluid.scope_guard(fluid.Scope()),
+    ):
+        yield
+
+
+@pytest.fixture(params=list(PLACES))
+def place(request: pytest.FixtureRequest) -> Any:
+    return PLACES[request.param]
+
+
+def data(name: str, width: int, levels: int = 1, dtype: str = "float64") -> Any:
+    return layers.data(name, [width], dtype=dtype, lod_level=levels, stop_gradient=False)
+
+
+def drawn(rows: int, width: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).normal(size=(rows, width))
+
+
+def ragged(rows: Array, *lengths: Sequence[int]) -> Any:
+    return fluid.create_lod_tensor(rows, [list(each) for each in lengths], fluid.CPUPlace())
+
+
+def run(place: Any, feed: dict[str, Any], *fetches: Any) -> list[Any]:
+    executor = fluid.Executor(place)
+    executor.run(fluid.default_startup_program())
+    return executor.run(feed=feed, fetch_list=list(fetches), return_numpy=False)
+
+
+def simple(x: Any, width: int, init: Any = None, need_reorder: bool = False) -> Any:
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        step = rnn.step_input(x)
+        if init is None:
+            before = rnn.memory(shape=[width], value=0.5, dtype="float64")
+        else:
+            before = rnn.memory(init=init, need_reorder=need_reorder)
+        hidden = layers.tanh(step + before)
+        rnn.update_memory(before, hidden)
+        rnn.output(hidden)
+    return rnn()
+
+
+def by_hand(sequences: Sequence[Array], begins: Sequence[Array]) -> Array:
+    found: list[Array] = []
+    for rows, h in zip(sequences, begins, strict=True):
+        for row in rows:
+            h = np.tanh(row + h)
+            found.append(h)
+    return np.array(found).reshape(-1, begins[0].shape[0])
+
+
+def cut(rows: Array, lengths: Sequence[int]) -> list[Array]:
+    return np.split(rows, np.cumsum(lengths)[:-1])
+
+
+def differences(place: Any, loss: Any, feed: dict[str, Any], name: str, by: Any) -> None:
+    """The gradient of a loss by what is fed as `name` agrees with differences."""
+    slope = fluid.calc_gradient(loss, by)
+    held = feed[name]
+    is_ragged = isinstance(held, fluid.LoDTensor)
+    rows, lengths = np.array(held), held.recursive_sequence_lengths() if is_ragged else []
+    way = drawn(*rows.shape, seed=9)
+    executor = fluid.Executor(place)
+    executor.run(fluid.default_startup_program())
+
+    def value(move: float) -> float:
+        moved = rows + move * way
+        return float(
+            executor.run(
+                feed={**feed, name: ragged(moved, *lengths) if is_ragged else moved}, fetch_list=[loss]
+            )[0].sum()
+        )
+
+    (found,) = executor.run(feed=feed, fetch_list=[slope], return_numpy=False)
+    np.testing.assert_allclose(
+        (np.array(found) * way).sum(), (value(1e-6) - value(-1e-6)) / 2e-6, rtol=1e-6, atol=1e-8
+    )
+
+
+LENGTHS = ([2, 4, 1], [1], [0, 3], [0, 0], [5, 5, 2, 0, 7], [9, 8, 7, 6, 5, 4, 3, 2, 1, 0])
+
+
+def test_sequences_together_are_each_alone(place: Any) -> None:
+    x = data("x", 2)
+    out = simple(x, 2)
+    loss = layers.reduce_sum(layers.square(out))
+    slope = fluid.calc_gradient(loss, x)
+    for lengths in LENGTHS[:3] if place is PLACES["cuda-sim"] else LENGTHS:
+        rows = drawn(sum(lengths), 2)
+        together, slopes = run(place, {"x": ragged(rows, lengths)}, out, slope)
+        assert together.recursive_sequence_lengths() == slopes.recursive_sequence_lengths() == [lengths]
+        wanted = by_hand(cut(rows, lengths), [np.full(2, 0.5)] * len(lengths))
+        np.testing.assert_allclose(np.array(together), wanted, rtol=1e-6)
+    alone = [
+        run(place, {"x": ragged(part, [len(part)])}, slope)[0] for part in cut(rows, lengths) if len(part)
+    ]
+    np.testing.assert_allclose(np.array(slopes), np.concatenate([np.array(a) for a in alone]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("need_reorder", [True, False])
+def test_memories_that_begin_as_rows(need_reorder: bool, place: Any) -> None:
+    x, init = data("x", 2), data("init", 2, levels=0)
+    out = simple(x, 2, init, need_reorder)
+    lengths, rows, begins = [2, 4, 1], drawn(7, 2), drawn(3, 2, seed=1)
+    order = [1, 0, 2]  # the longest first
+    (found,) = run(place, {"x": ragged(rows, lengths), "init": begins}, out)
+    used = begins if need_reorder else begins[np.argsort(order)]
+    np.testing.assert_allclose(np.array(found), by_hand(cut(rows, lengths), list(used)), rtol=1e-6)
+    for name, by in (("x", x), ("init", init)):
+        differences(
+            place,
+            layers.reduce_sum(layers.square(out)),
+            {"x": ragged(rows, lengths), "init": begins},
+            name,
+            by,
+        )
+
+
+def test_static_inputs_and_parameters(place: Any) -> None:
+    x, fixed = data("x", 2), data("fixed", 3, levels=0)
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        step, still = rnn.step_input(x), rnn.static_input(fixed)
+        before = rnn.memory(shape=[3], dtype="float64")
+        hidden = layers.fc([step, before], 3, act="tanh") * still
+        rnn.update_memory(before, hidden)
+        rnn.output(hidden, still)
+    out, seen = rnn()
+    lengths = [1, 3, 2]
+    feed = {"x": ragged(drawn(6, 2), lengths), "fixed": drawn(3, 3, seed=1)}
+    (found,) = run(place, feed, seen)
+    np.testing.assert_array_equal(np.array(found), np.repeat(feed["fixed"], lengths, axis=0))
+    for name, by in (("x", x), ("fixed", fixed)):
+        differences(place, layers.reduce_sum(layers.square(out)), feed, name, by)
+
+
+def test_a_network_in_a_network(place: Any) -> None:
+    x = data("x", 2, levels=2)
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        sentence = rnn.step_input(x)
+        before = rnn.memory(shape=[2], dtype="float64")
+        inner = layers.DynamicRNN()
+        with inner.block():
+            word, state = inner.step_input(sentence), inner.memory(init=before, need_reorder=True)
+            made = layers.tanh(word + state)
+            inner.update_memory(state, made)
+            inner.output(made)
+        words = inner()
+        rnn.update_memory(before, before * 0.5)
+        rnn.output(words)
+    out = rnn()
+    outer, lengths = [2, 1, 3], [2, 0, 3, 1, 2, 1]
+    rows = drawn(sum(lengths), 2)
+    (found,) = run(place, {"x": ragged(rows, outer, lengths)}, out)
+    assert found.recursive_sequence_lengths() == [outer, lengths]
+    np.testing.assert_allclose(np.array(found), by_hand(cut(rows, lengths), [np.zeros(2)] * 6), rtol=1e-6)
+    differences(place, layers.reduce_sum(layers.square(out)), {"x": ragged(rows, outer, lengths)}, "x", x)
+
+
+# ---- steps
+
+
+def test_steps_of_sequences_and_back(place: Any) -> None:
+    x = data("x", 1)
+    table = layers.lod_rank_table(x)
+    steps = layers.lod_tensor_to_array(x, table)
+    back = layers.array_to_lod_tensor(steps, table)
+    at = [layers.fill_constant([1], "int64", t) for t in range(3)]
+    shrunk = layers.shrink_memory(layers.array_read(steps, at[0]), at[1], table)
+    slope = fluid.calc_gradient(layers.reduce_sum(layers.array_read(steps, at[1])), x)
+    lengths, rows = [1, 3, 0, 3], np.arange(7.0).reshape(7, 1)
+    fetches = [
+        layers.max_sequence_len(table),
+        layers.array_length(steps),
+        *[layers.array_read(steps, i) for i in at],
+        shrunk,
+        back,
+        slope,
+    ]
+    found = run(place, {"x": ragged(rows, lengths)}, *fetches)
+    assert [np.array(v).tolist() for v in found[:2]] == [[3], [3]]
+    assert np.array(found[2])[:3].ravel().tolist() == [1, 4, 0]
+    assert np.array(found[3])[:2].ravel().tolist() == [2, 5]
+    assert np.array(found[4])[:2].ravel().tolist() == [3, 6]
+    assert np.array(found[5]).ravel().tolist() == [1, 4, 0, 0]
+    np.testing.assert_array_equal(np.array(found[6]), rows)
+    assert found[6].recursive_sequence_lengths() == [lengths]
+    assert np.array(found[7]).ravel().tolist() == [0, 0, 1, 0, 0, 1, 0]
+
+
+def test_sequences_in_the_order_of_a_table(place: Any) -> None:
+    x, y, z = data("x", 1), data("y", 1), data("z", 1, levels=0)
+    table = layers.lod_rank_table(x)
+    rows, sequences = layers.reorder_lod_tensor_by_rank(z, table), layers.reorder_lod_tensor_by_rank(y, table)
+    weights = layers.data("w", [1], dtype="float64", lod_level=1)
+    slope = fluid.calc_gradient(layers.reduce_sum(sequences * weights), y)
+    feed = {
+        "x": ragged(np.zeros((6, 1)), [1, 3, 2]), "z": np.array([[1.0], [2], [3]]),
+        "y": ragged(np.arange(6.0).reshape(6, 1), [2, 0, 4]), "w": ragged(np.arange(6.0).reshape(6, 1), [0, 4, 2]),
+    }  # fmt: skip
+    one, other, back = run(place, feed, rows, sequences, slope)
+    assert np.array(one).ravel().tolist() == [2, 3, 1]
+    assert np.array(other).ravel().tolist() == [2, 3, 4, 5, 0, 1]
+    assert other.recursive_sequence_lengths() == [[0, 4, 2]]
+    assert np.array(back).ravel().tolist() == [4, 5, 0, 1, 2, 3]
+
+
+def test_a_loop_over_steps_by_hand(place: Any) -> None:
+    x = data("x", 2)
+    table = layers.lod_rank_table(x)
+    steps = layers.lod_tensor_to_array(x, table)
+    i, n = layers.fill_constant([1], "int64", 0), layers.max_sequence_len(table)
+    zeros = layers.array_read(steps, i) * 0.0
+    memory, out = layers.array_write(zeros, i), layers.create_array("float64")
+    more = layers.less_than(i, n)
+    with layers.While(more).block():
+        before = layers.shrink_memory(layers.array_read(memory, i), i, table)
+        hidden = layers.tanh(layers.array_read(steps, i) + before)
+        layers.array_write(hidden, i, array=out)
+        layers.increment(i)
+        layers.array_write(hidden, i, array=memory)
+        layers.less_than(i, n, cond=more)
+    found = layers.array_to_lod_tensor(out, table)
+    lengths, rows = [2, 4, 1], drawn(7, 2)
+    (values,) = run(place, {"x": ragged(rows, lengths)}, found)
+    np.testing.assert_allclose(np.array(values), by_hand(cut(rows, lengths), [np.zeros(2)] * 3), rtol=1e-6)
+    differences(place, layers.reduce_sum(layers.square(found)), {"x": ragged(rows, lengths)}, "x", x)
+
+
+# ---- bad input
+
+
+def test_layers_that_are_used_wrongly() -> None:
+    flat, x = data("flat", 2, levels=0), data("x", 2)
+    with pytest.raises(UserError, match="takes a variable of sequences, 'flat' has none"):
+        layers.lod_rank_table(flat)
+    with pytest.raises(UserError, match="takes a rank table"):
+        layers.max_sequence_len(x)
+    text = str(fluid.default_main_program())
+    rnn = layers.DynamicRNN()
+    with pytest.raises(UserError, match="come before all else") as caught, rnn.block():
+        rnn.static_input(x)
+    assert "hint:" in str(caught.value) and str(fluid.default_main_program()) == text
+    rnn = layers.DynamicRNN()
+    with pytest.raises(UserError, match="is never updated") as caught, rnn.block():
+        rnn.output(rnn.step_input(x) + rnn.memory(shape=[2], dtype="float64"))
+    assert "test_fluid_dynamic_rnn.py" in str(caught.value)
