@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of targets are compared only where targets are described; all others ask a `Device` or a `Target` what it has."""
+"""Names of targets are compared only where targets are described; all others ask a `Device` or a `Target` what it has. Passes have
+one question for whether threads share tiles, and numbers about machines say where they come from."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,3 +89,41 @@ def test_the_law_sees(code: str) -> None:
 )
 def test_the_law_leaves_alone(code: str) -> None:
     assert not list(comparisons(ast.parse(code)))
+
+
+#: Counts and kinds that are zero, or no, on CPUs: to ask whether they are is to ask `shares_tiles` in other words.
+ALIASES = {"multiprocessors", "is_gpu", "shared_bytes"}
+
+
+def truths(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """(line, attribute) of what is asked for being true."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
+                asked = [test]
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                asked = [operand]
+            case ast.BoolOp(values=values):
+                asked = values
+            case _:
+                continue
+        yield from ((each.lineno, each.attr) for each in asked if isinstance(each, ast.Attribute))
+
+
+def test_passes_ask_in_one_way_whether_threads_share_tiles() -> None:
+    found = [
+        f"{file.relative_to(SOURCE)}:{line}: {name}"
+        for file in sorted((SOURCE / "passes").rglob("*.py"))
+        for line, name in truths(ast.parse(file.read_text(encoding="utf-8")))
+        if name in ALIASES
+    ]
+    assert not found, "ask shares_tiles, or what is needed of the target:\n" + "\n".join(found)
+    assert [*truths(ast.parse("if not target.multiprocessors: pass"))] == [(1, "multiprocessors")]
+
+
+def test_numbers_about_machines_say_where_they_come_from() -> None:
+    text = (SOURCE / "support" / "machines.py").read_text(encoding="utf-8")
+    found = re.findall(r"((?:^#:.*\n)+)^([A-Z][A-Z_, ]+) = ", text, re.MULTILINE)
+    assert len(found) == len(re.findall(r"^[A-Z][A-Z_, ]+ = ", text, re.MULTILINE)) > 5
+    told = ("#: *Hardware:*", "#: *Measured on a device", "#: *Simulated", "#: *Guessed:*")
+    assert [name for comment, name in found if not comment.startswith(told)] == []

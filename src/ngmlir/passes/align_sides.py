@@ -47,7 +47,7 @@ def align_sides(module: Module, target: Target) -> Module:
           func.return %2 : tensor<1001x512xf32>
         }
     """
-    if not target.multiprocessors or not target.gpu.matrix:
+    if not target.matrix:
         return module
 
     def rule(op: Op, b: Builder) -> Sequence[Value] | None:

@@ -47,7 +47,7 @@ def short_floats(module: Module, target: Target) -> Module:
           func.return %3 : tensor<16x16xf32>
         }
     """
-    if not target.multiprocessors or all(atom.lhs != "tf32" for atom in target.gpu.matrix):
+    if all(atom.lhs != "tf32" for atom in target.matrix):
         return module
     return sweep(module, _mark, frozenset({"ng.dot"}))
 

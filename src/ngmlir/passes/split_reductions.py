@@ -95,7 +95,7 @@ class _Splitting:
 
     def rule(self, op: Op, b: Builder) -> Sequence[Value] | None:
         again = "reduction" in op.traits and next(self.again)
-        if again and not self.target.multiprocessors:
+        if again and not self.target.shares_tiles:
             return None
         if SCHEDULE in op.attributes or not all(_plain(v) for v in (*op.operands, *op.results)):
             return None

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads `lowering/machines.toml`: what features bring along, what architectures need, which machines have names."""
+"""Reads `lowering/machines.toml`: what features bring along, what architectures need, which machines have names.
+
+The numbers below are facts of the *hardware* (the PTX ISA and CUDA's documentation have them), or chosen: each says whether it was
+*measured on a device*, *simulated* (counted by the simulator) or *guessed*. None was measured on a GPU yet.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +16,25 @@ from typing import Any, Literal, NamedTuple
 from .diagnostics import UserError
 from .home import folder
 
-#: Threads of a GPU that carry out the same instructions.
+#: *Hardware:* threads of a GPU that carry out the same instructions.
 WARP = 32
-#: Registers of a multiprocessor of a GPU, of which the threads of its blocks have as many as their kernel wants, and bytes of one.
+#: *Hardware:* registers of a multiprocessor of a GPU, of which the threads of its blocks have as many as their kernel wants, and bytes of one.
 GPU_REGISTERS, REGISTER_BYTES = 1 << 16, 4
-#: Those of one thread, at most.
+#: *Hardware:* those of one thread, at most.
 THREAD_REGISTERS = 255
-#: Seconds until a load from a GPU's memory is answered, about: so long must its bytes be under way.
+#: *Guessed:* seconds until a load from a GPU's memory is answered, about: so long must its bytes be under way.
 MEMORY_LATENCY = 600e-9
-#: Bytes that one thread of a GPU moves at once at most, and `ldmatrix` reads of each row.
+#: *Hardware:* bytes that one thread of a GPU moves at once at most, and `ldmatrix` reads of each row.
 PIECE_BYTES = 16
-#: Bytes in which a GPU's memory answers.
+#: *Hardware:* bytes in which a GPU's memory answers.
 SECTOR_BYTES = 32
-#: Bytes of the pieces in which GPUs with matrix instructions copy to shared memory in the background.
+#: *Hardware:* bytes of the pieces in which GPUs with matrix instructions copy to shared memory in the background.
 COPIED_BYTES = (4, 8, PIECE_BYTES)
-#: A copy has so many instructions of each thread at most, and is a loop where more are needed.
+#: *Guessed:* a copy has so many instructions of each thread at most, and is a loop where more are needed.
 COPIES_WRITTEN_OUT = 32
-#: Blocks of each multiprocessor from which on memory binds whatever one block waits for: threads of a GPU read a row each of
+#: *Guessed:* blocks of each multiprocessor from which on memory binds whatever one block waits for: threads of a GPU read a row each of
 #: elements shorter than a word, which meet in banks of shared memory, and the end of a line has code of its own.
 MEETING_BLOCKS = 8
-#: Bytes that shared memory moves at once.
-WAVEFRONT_BYTES = 128
 
 #: The kinds of code that can be made.
 Code = Literal["cpu", "nvptx"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from .diagnostics import UserError
-from .machines import Architecture, Code, Gpu, machines
+from .machines import Architecture, Code, Gpu, MatrixAtom, machines
 
 #: Bytes of parameters of a launch on a GPU, of those of a call on a CPU, and of a pointer among them.
 PARAMETER_BYTES = 4096
@@ -107,6 +107,11 @@ class Target:
     def gpu(self) -> Gpu:
         """What all GPUs like it have in common. UserError for a GPU that LLVM does not know."""
         return machines().gpu(self.cpu)
+
+    @property
+    def matrix(self) -> tuple[MatrixAtom, ...]:
+        """The matrix instructions that it has."""
+        return self.gpu.matrix if self.is_gpu else ()
 
     @property
     def shares_tiles(self) -> bool:

@@ -173,7 +173,7 @@ class _Scatter:
     def _owners(self, target: Target) -> int:
         """How many programs share the rows."""
         elements = (self.size + self.count) * self.after
-        if target.multiprocessors:
+        if target.shares_tiles:
             tiles = max(1, self.before) * -(-self.after // self.width)
             wanted = min(-(-2 * target.multiprocessors // tiles), elements // BLOCK_ELEMENTS, self.size)
             return max(1, wanted)

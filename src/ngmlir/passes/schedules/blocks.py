@@ -18,7 +18,6 @@ from ...support.machines import (
     PIECE_BYTES,
     THREAD_REGISTERS,
     WARP,
-    WAVEFRONT_BYTES,
     MatrixAtom,
 )
 from ...support.target import Target
@@ -38,6 +37,8 @@ _STAGES = (1, 2, 3, 4)
 _OTHER_REGISTERS, _MOST_REGISTERS = 48, 240
 #: The same beside what is held of each element when a kernel ends: a few elements are computed side by side.
 _END_REGISTERS = 64
+#: Bytes that shared memory moves at once.
+_WAVEFRONT_BYTES = 128
 #: Bytes of sectors that one multiprocessor is given in a cycle.
 _SECTORS = 64
 #: Cycles of a round in which all threads of a block meet, and the first operands come from shared memory.
@@ -177,7 +178,7 @@ def _by_warps(product: Product, target: Target, made: Blocks) -> _Feed:
         * made.step
         * item_bytes(product.lhs_element)
     )
-    return _Feed(max(1, target.gpu.matrix_flops) / 2, 0, read / WAVEFRONT_BYTES)
+    return _Feed(max(1, target.gpu.matrix_flops) / 2, 0, read / _WAVEFRONT_BYTES)
 
 
 @cache
@@ -195,7 +196,7 @@ def _by_threads(product: Product, target: Target, made: Blocks) -> _Feed:
     begun = made.tile[0] * made.tile[1] * made.step + read / PIECE_BYTES
     adds = target.gpu.multiply_adds
     rate = adds.get(product.accumulator.text.lstrip("u"), adds["i32"])
-    return _Feed(rate, begun / _ISSUED, read / WAVEFRONT_BYTES)
+    return _Feed(rate, begun / _ISSUED, read / _WAVEFRONT_BYTES)
 
 
 def _registers_of_threads(product: Product, made: Blocks) -> int:
@@ -217,7 +218,7 @@ def _timed(product: Product, target: Target, made: Blocks, registers: int, feed:
     arithmetic = max(rows * columns * depth / feed.rate, feed.issue)
     # What comes from memory is written once.
     asked = asked_bytes(product, made.tile, depth)
-    step = max(arithmetic, feed.reads + bytes / WAVEFRONT_BYTES, asked / _SECTORS)
+    step = max(arithmetic, feed.reads + bytes / _WAVEFRONT_BYTES, asked / _SECTORS)
     wait = MEMORY_LATENCY * gpu.clock * 1e6
     each = -(-_tiles(product, made.tile) // target.multiprocessors)  # blocks of the busiest multiprocessor
     room = min(

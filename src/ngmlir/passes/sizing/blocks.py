@@ -59,7 +59,7 @@ def block_rows(block: Block, rows: Mapping[Value, Rows], length: int, target: Ta
     machine, and that a launch has enough to do."""
     work = _Work(rows, length)
     work.add(block, 1)
-    if target.is_gpu:
+    if target.shares_tiles:
         elements = target.multiprocessors * target.threads * 8
         least = target.threads * 8
     else:

@@ -61,7 +61,7 @@ class Room:
 
     @staticmethod
     def of(target: Target, item: int, elements: int) -> Room:
-        if target.multiprocessors:
+        if target.shares_tiles:
             columns = max(target.threads, WARP * PIECE_BYTES // item)
             return Room(
                 2 * target.multiprocessors, elements or BLOCK_ELEMENTS, 1, BLOCK_DEPTH,
