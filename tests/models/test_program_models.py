@@ -67,15 +67,19 @@ def exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     ) -> None:
         test = fluid.io.get_inference_program(targets, main)
         fed: dict[str, Any] = {}
+        tensors: dict[str, Any] = {}
         for name in feeds:
             variable = main.global_block().var(name)
             shape = [7 if n < 0 else n for n in variable.shape]
             whole = (
                 draw.integers(0, 8, shape) if variable.np_dtype.kind == "i" else draw.standard_normal(shape)
             )
-            fed[name] = whole.astype(variable.np_dtype)
+            tensors[name] = fed[name] = whole.astype(variable.np_dtype)
+            if variable.lod_level:
+                tensors[name] = fluid.create_lod_tensor(fed[name], [[4, 0, 3]], None)
+                fed[f"{name}@LOD0"] = np.array([0, 4, 4, 7], np.int32)
         given = {
-            target: fluid.Executor(place).run(test, feed=fed, fetch_list=targets)[0]
+            target: fluid.Executor(place).run(test, feed=tensors, fetch_list=targets)[0]
             for target, place in PLACES.items()
         }
         np.savez(Path(folder) / "fed.npz", **fed)
@@ -128,3 +132,10 @@ def test_models_with_sparse_rows(name: str, bar: float, exported: str) -> None:
 
 def test_recommender_system(exported: str) -> None:
     assert run("recommender_system", passes=2, save_to=exported) < 18.8  # the mean of each item 18.86
+
+
+@pytest.mark.parametrize("network", ["convolution", "stacked_lstm"])
+def test_understand_sentiment(network: str, exported: str) -> None:
+    module = import_module("understand_sentiment")
+    cost, share = module.main(getattr(module, network), save_to=exported)
+    assert cost < 0.4 and share > 0.943  # logistic regression on the words of a line 0.943
