@@ -10,7 +10,7 @@ from ..support.diagnostics import UserError
 from .arrays import Array, StackedArray, TensorArray, summed
 from .block_values import Kept, Lowering, called, kept
 from .descriptions import Operator
-from .names import GRADIENT
+from .names import GRADIENT, offsets_names
 
 
 def _array(lowering: Lowering, operator: Operator, name: str) -> Array:
@@ -49,13 +49,17 @@ def write_to_array(lowering: Lowering, operator: Operator) -> None:
     whole = lowering.values.get(name.partition(GRADIENT)[0])
     if held == TensorArray() and isinstance(whole, StackedArray):
         held = held.stacked(whole.capacity, value)  # a gradient of an array has place for as many elements
-    made = held.written(_index(lowering, operator), value)
+    levels = lowering.levels_of(operator, operator.inputs["X"][0])
+    made = held.written(_index(lowering, operator), value, levels)
     lowering.write(operator, name, made)
 
 
 def read_from_array(lowering: Lowering, operator: Operator) -> None:
     array = _array(lowering, operator, operator.inputs["X"][0])
-    lowering.write(operator, operator.outputs["Out"][0], array.read(_index(lowering, operator)))
+    index, (name,) = _index(lowering, operator), operator.outputs["Out"]
+    levels = array.levels_at(index)
+    lowering.write(operator, name, array.read(index))
+    lowering.values.update(zip(offsets_names(name, len(levels)), levels, strict=True))
 
 
 def clear_in_array(lowering: Lowering, operator: Operator) -> None:

@@ -17,13 +17,15 @@ from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
 from ..support.diagnostics import Limit, UserError
 from ..support.spelling import counted
+from .definition import Levels
 
 
 @dataclass(frozen=True)
 class TensorArray:
-    """An array whose positions are known; None where no element was written."""
+    """An array whose positions are known; None where no element was written. `levels` holds the offsets of each element."""
 
     elements: tuple[Tensor | None, ...] = ()
+    levels: tuple[Levels, ...] = ()
 
     @property
     def length(self) -> Tensor:
@@ -35,7 +37,7 @@ class TensorArray:
     def of(self, parts: Sequence[Tensor]) -> TensorArray:
         """The same array of other tensors."""
         left = iter(parts)
-        return TensorArray(tuple([None if e is None else next(left) for e in self.elements]))
+        return TensorArray(tuple([None if e is None else next(left) for e in self.elements]), self.levels)
 
     def read(self, index: Tensor) -> Tensor:
         at = known_integer(index)
@@ -50,16 +52,23 @@ class TensorArray:
         assert found is not None
         return found
 
-    def written(self, index: Tensor, value: Tensor | None) -> TensorArray | StackedArray:
-        """The array with another element at a position; with none, without."""
+    def levels_at(self, index: Tensor) -> Levels:
+        """The offsets of the element at a position."""
+        at = known_integer(index)
+        return self.levels[at] if at is not None and 0 <= at < len(self.levels) else ()
+
+    def written(self, index: Tensor, value: Tensor | None, levels: Levels = ()) -> TensorArray | StackedArray:
+        """The array with another element at a position, and its offsets; with none, without."""
         at = known_integer(index)
         if at is None:
-            return self.stacked(len(self.elements), value).written(index, value)
+            return self.stacked(len(self.elements), value).written(index, value, levels)
         if at < 0:
             raise UserError(f"position {at} of an array is written, and positions count from 0")
         held = [*self.elements, *[None] * (at + 1 - len(self.elements))]
         held[at] = value
-        return TensorArray(tuple(held))
+        cuts = [*self.levels, *[()] * (len(held) - len(self.levels))]
+        cuts[at] = levels
+        return TensorArray(tuple(held), tuple(cuts))
 
     def stacked(self, capacity: int, like: Tensor | None = None) -> StackedArray:
         """The array as one tensor, with place for so many elements."""
@@ -114,12 +123,16 @@ class StackedArray:
             return np.zeros(self.values.type.shape[1:], dtype=self.values.dtype)
         return VERBS.gather(self.values, np.reshape(index, []), axis=0)
 
-    def offsets_at(self, index: Tensor) -> Tensor | None:
+    def levels_at(self, index: Tensor) -> Levels:
         """The offsets of the element at a position."""
-        return None if self.offsets is None else VERBS.gather(self.offsets, np.reshape(index, []), axis=0)
+        if self.offsets is None or not self.capacity:
+            return ()
+        return (VERBS.gather(self.offsets, np.reshape(index, []), axis=0),)
 
-    def written(self, index: Tensor, value: Tensor | None) -> StackedArray:
+    def written(self, index: Tensor, value: Tensor | None, levels: Levels = ()) -> StackedArray:
         """The array with another element at a position; with none, with zeros there."""
+        if levels:
+            raise Limit("an array that a loop writes holds tensors, and no sequences")
         shape = self.values.type.shape
         if value is None:
             value = np.zeros(shape[1:], dtype=self.values.dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from .operators import (  # noqa: F401  (each registers what is in it)
     activations,
+    beams,
     cells,
     comparisons,
     control,

@@ -91,6 +91,10 @@ def _of_arrays(operator: Operator) -> None:
         case "array_to_lod_tensor":
             given, made = _first(operator, "X"), _result(operator)
             made.type, made.ragged = given.type, given.ragged + 1
+        case "beam_search_decode":
+            for slot, source in (("SentenceIds", "Ids"), ("SentenceScores", "Scores")):
+                made = operator.block.visible(operator.outputs[slot][0], operator.location)
+                made.type, made.ragged = TensorType((DYNAMIC,), _first(operator, source).type.element), 2
         case "fill_constant_by_rank_table":
             element = element_of(operator.attribute("dtype"))
             _result(operator).type = TensorType((DYNAMIC, *operator.attribute("shape")), element)

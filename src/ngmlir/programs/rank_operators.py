@@ -10,6 +10,7 @@ from ..ir.literals import dtype_of
 from ..op_graph.tensor import Tensor
 from ..support.diagnostics import UserError
 from .arrays import StackedArray, TensorArray
+from .beams import beam_search_decode
 from .block_values import Lowering, called, kept
 from .definition import Levels
 from .descriptions import Operator
@@ -146,4 +147,5 @@ RANK_OPERATORS: dict[str, Callable[[Lowering, Operator], None]] = {
     "shrink_rnn_memory": shrink_rnn_memory,
     "reorder_lod_tensor_by_rank": reorder_lod_tensor_by_rank,
     "reorder_lod_tensor_by_rank_grad": reorder_lod_tensor_by_rank_grad,
+    "beam_search_decode": beam_search_decode,
 }

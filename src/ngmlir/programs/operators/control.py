@@ -15,6 +15,7 @@ without_value(
     "write_to_array", "read_from_array", "clear_in_array", "lod_array_length",
     "lod_rank_table", "max_sequence_len", "lod_tensor_to_array", "array_to_lod_tensor", "shrink_rnn_memory",
     "reorder_lod_tensor_by_rank", "fill_constant_by_rank_table",
+    "beam_search_decode",
 )  # fmt: skip
 
 

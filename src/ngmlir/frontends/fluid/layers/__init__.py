@@ -5,7 +5,9 @@ from typing import Any
 
 from ....op_graph.answers import answer_all, answered
 from . import (
+    beams,
     control_flow,
+    dynamic_rnn,
     images,
     io,
     labelling,
@@ -20,6 +22,7 @@ from . import (
     static_rnn,
     tensor,
 )
+from .beams import *  # noqa: F403
 from .control_flow import *  # noqa: F403
 from .dynamic_rnn import *  # noqa: F403
 from .images import *  # noqa: F403
@@ -38,7 +41,9 @@ from .tensor import *  # noqa: F403
 _WRITTEN = {
     name
     for room in (
+        beams,
         control_flow,
+        dynamic_rnn,
         images,
         io,
         labelling,

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Beam search: one beam is the greedy choice, and enough beams find what an exhaustive search finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ngmlir.frontends import fluid
+from ngmlir.support.diagnostics import UserError
+
+layers = fluid.layers
+PLACES = {"numpy": fluid.NumpyPlace(), "cpu": fluid.CPUPlace(), "cuda-sim": fluid.Place("cuda-sim")}
+Array = np.ndarray[Any, Any]
+WORDS, END = 4, 3
+
+
+@pytest.fixture(autouse=True)
+def programs() -> Iterator[None]:
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
+        yield
+
+
+def ragged(rows: Array, *lengths: list[int]) -> Any:
+    return fluid.create_lod_tensor(rows, list(lengths), fluid.CPUPlace())
+
+
+def at(position: int) -> Any:
+    return layers.fill_constant([1], "int64", position)
+
+
+def search(
+    place: Any, table: Array, begins: list[int], beam: int, steps: int
+) -> list[list[tuple[list[int], list[float]]]]:
+    """Of each source its hypotheses: ids and scores. `table` holds the log probability of each word after each other."""
+    odds = layers.data("odds", list(table.shape), append_batch_size=False)
+    ids = layers.data("ids", [1], dtype="int64", lod_level=2)
+    scores = layers.data("scores", [1], lod_level=2)
+    all_ids, all_scores = layers.array_write(ids, at(0)), layers.array_write(scores, at(0))
+    for step in range(steps):
+        after = layers.elementwise_add(layers.gather(odds, ids), scores, axis=0)
+        best, words = layers.topk(after, k=WORDS)
+        ids, scores = layers.beam_search(ids, scores, words, best, beam_size=beam, end_id=END)
+        layers.array_write(ids, at(step + 1), array=all_ids)
+        layers.array_write(scores, at(step + 1), array=all_scores)
+    found = layers.beam_search_decode(all_ids, all_scores, beam_size=beam, end_id=END)
+    count = len(begins)
+    feed = {
+        "odds": table.astype(np.float32),
+        "ids": ragged(np.array(begins, np.int64).reshape(-1, 1), [1] * count, [1] * count),
+        "scores": ragged(np.zeros((count, 1), np.float32), [1] * count, [1] * count),
+    }
+    words, values = fluid.Executor(place).run(feed=feed, fetch_list=list(found), return_numpy=False)
+    sources, lengths = words.recursive_sequence_lengths()
+    assert values.recursive_sequence_lengths() == [sources, lengths]
+    cuts = np.cumsum(lengths)[:-1]
+    pairs = [
+        (a.tolist(), b.tolist())
+        for a, b in zip(np.split(np.array(words), cuts), np.split(np.array(values), cuts), strict=True)
+    ]
+    ends = np.cumsum([0, *sources])
+    return [pairs[a:b] for a, b in pairwise(ends)]
+
+
+def drawn(seed: int) -> Array:
+    odds = np.random.default_rng(seed).dirichlet(np.ones(WORDS), WORDS)
+    return np.log(odds).astype(np.float32)
+
+
+def exhaustive(table: Array, begin: int, steps: int) -> list[tuple[float, list[int]]]:
+    """All hypotheses, the best first."""
+    found: dict[tuple[int, ...], float] = {}
+    for words in product(range(WORDS), repeat=steps):
+        path, score = [begin], 0.0
+        for word in words:
+            if path[-1] == END:
+                break
+            score += float(table[path[-1], word])
+            path.append(word)
+        found[tuple(path)] = score
+    return sorted(((score, list(path)) for path, score in found.items()), reverse=True)
+
+
+@pytest.mark.parametrize(("place", "steps"), [("numpy", 2), ("cpu", 1), ("cpu", 3), ("cuda-sim", 2)])
+def test_enough_beams_find_what_an_exhaustive_search_finds(place: str, steps: int) -> None:
+    table, beam = drawn(steps), WORDS**steps
+    for source, begin in zip(search(PLACES[place], table, [0, 2], beam, steps), [0, 2], strict=True):
+        wanted = exhaustive(table, begin, steps)
+        assert sorted(path for path, _ in source) == sorted(path for _, path in wanted)
+        scored = {tuple(path): score for score, path in wanted}
+        np.testing.assert_allclose(
+            [s[-1] for _, s in source], [scored[tuple(p)] for p, _ in source], rtol=1e-5
+        )
+        np.testing.assert_allclose([scores[-1] for _, scores in source], [s for s, _ in wanted], rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_beam_is_the_greedy_choice(seed: int) -> None:
+    table, begins, steps = drawn(seed), [0, 1, 2], 4
+    for (only,), begin in zip(search(fluid.CPUPlace(), table, begins, 1, steps), begins, strict=True):
+        path, score = [begin], [0.0]
+        while len(path) <= steps and path[-1] != END:
+            score.append(score[-1] + float(table[path[-1]].max()))
+            path.append(int(table[path[-1]].argmax()))
+        assert only[0] == path
+        np.testing.assert_allclose(only[1], score, rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_more_beams_are_no_worse(seed: int) -> None:
+    best: list[float] = []
+    for beam in (1, 2, 4):
+        with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
+            ((first, *_),) = search(fluid.CPUPlace(), drawn(seed), [0], beam, 3)
+        best.append(first[1][-1])
+    assert best[0] <= best[1] + 1e-5 and best[1] <= best[2] + 1e-5
+
+
+def test_a_step_by_itself() -> None:
+    """Two sources: one of two prefixes, of which one has ended; one whose only prefix has ended, which is dropped."""
+    fed = {
+        "pre_ids": ragged(np.array([[1], [END], [END]], np.int64), [1, 1], [2, 1]),
+        "pre_scores": ragged(np.float32([[-1], [-2], [-3]]), [1, 1], [2, 1]),
+        "ids": ragged(np.array([[0, 1], [0, 1], [0, 1]], np.int64), [1, 1], [2, 1]),
+        "scores": ragged(np.float32([[-1.5, -4], [0, 0], [0, 0]]), [1, 1], [2, 1]),
+    }  # fmt: skip
+    given = {
+        n: layers.data(n, [t.shape()[1]], dtype="int64" if "ids" in n else "float32", lod_level=2)
+        for n, t in fed.items()
+    }
+    found = layers.beam_search(**given, beam_size=2, end_id=END)
+    ids, scores = fluid.Executor().run(feed=fed, fetch_list=list(found), return_numpy=False)
+    assert np.array(ids).ravel().tolist() == [0, END]
+    np.testing.assert_allclose(np.array(scores).ravel(), [-1.5, -2])
+    assert ids.recursive_sequence_lengths() == [[2, 1], [1, 1, 0]]
+
+
+def test_what_is_not_of_sources_is_refused() -> None:
+    flat = [
+        layers.data(n, [2], dtype=d)
+        for n, d in (("a", "int64"), ("b", "float32"), ("c", "int64"), ("d", "float32"))
+    ]
+    with pytest.raises(UserError, match="not ragged"):
+        layers.beam_search(*flat, beam_size=2, end_id=0)
