@@ -133,7 +133,8 @@ def _shared_bytes(product: Product, target: Target, made: Blocks) -> int:
     if _waits(product, target, made):
         item = max(item_bytes(product.result), product.end.item if product.end else 0)
         result = rows * (columns * item + PIECE_BYTES)
-        return made.stages * bytes_waiting(product, made.tile, made.step) + result
+        under_way = min(made.stages, -(-product.depth // made.step))  # of few rounds all
+        return under_way * bytes_waiting(product, made.tile, made.step) + result
     return _step_bytes(product, made)
 
 
