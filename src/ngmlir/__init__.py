@@ -3,8 +3,8 @@
 
     graph --lift--> ng module --passes--> kernels --emit--> LLVM IR --assemble--> artifact --load--> call
 
-axes        make_axis, make_axes
-storage     placeholder, variable, persistent_tensor, constant, adopt
+axes        make_axis, make_axes, ragged_axis (docs/ragged.md)
+storage     placeholder, ragged, variable, persistent_tensor, constant, adopt
 elements    + - * / ** comparisons; exp, log, tanh, sigmoid, relu, where, maximum, ... (docs/ops.md lists all ops)
 reductions  sum, mean, max, argmax, prod, variance, ...; their axes are left out or named: out_axes=, reduction_axes=
 products    dot, convolution, deconvolution, pooling
@@ -57,6 +57,7 @@ from .op_graph.lift import lift
 from .op_graph.lookuptable import lookuptable_update
 from .op_graph.node import Invalid, Op
 from .op_graph.printing import PrintOp
+from .op_graph.ragged import RaggedAxis, ragged, ragged_axis
 from .op_graph.raising import raise_
 from .op_graph.schemas import Schema
 from .op_graph.selection import find_op, select_ops
@@ -99,15 +100,73 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "Axes", "AxesMap", "Axis", "AxisLengthError", "AxisNotFound", "Bug", "CycleError", "DuplicateAxisNames",
-    "FlattenedAxis", "IncompatibleAxesError", "Invalid", "InvalidOp", "Limit", "MissingPlaceholder", "NgmlirError",
-    "NotAssignable", "NotDifferentiable", "Op", "OutsideRegion", "PrintOp", "Schema", "SetItem", "Tensor",
-    "TensorDescription", "UnmatchedAxesError", "UnsupportedTransformerException", "UserError", "adopt", "assign",
-    "compile", "composite_op", "computation", "create_reduction_op", "default_dtype", "default_float",
-    "default_int_dtype", "deriv", "doall", "fill", "find_op", "host_op", "lift", "load", "lookuptable_update",
-    "make_axes", "make_axis", "max_adjoints", "metadata", "min_adjoints", "name_scope", "persistent_tensor",
-    "placeholder", "prod_adjoints", "raise_", "save", "select_ops", "sequential", "slice_axis", "sum_adjoints",
-    "temporary", "tile_op", "value_of", "variable", "with_op_metadata",
+    "Axes",
+    "AxesMap",
+    "Axis",
+    "AxisLengthError",
+    "AxisNotFound",
+    "Bug",
+    "CycleError",
+    "DuplicateAxisNames",
+    "FlattenedAxis",
+    "IncompatibleAxesError",
+    "Invalid",
+    "InvalidOp",
+    "Limit",
+    "MissingPlaceholder",
+    "NgmlirError",
+    "NotAssignable",
+    "NotDifferentiable",
+    "Op",
+    "OutsideRegion",
+    "PrintOp",
+    "RaggedAxis",
+    "Schema",
+    "SetItem",
+    "Tensor",
+    "TensorDescription",
+    "UnmatchedAxesError",
+    "UnsupportedTransformerException",
+    "UserError",
+    "adopt",
+    "assign",
+    "compile",
+    "composite_op",
+    "computation",
+    "create_reduction_op",
+    "default_dtype",
+    "default_float",
+    "default_int_dtype",
+    "deriv",
+    "doall",
+    "fill",
+    "find_op",
+    "host_op",
+    "lift",
+    "load",
+    "lookuptable_update",
+    "make_axes",
+    "make_axis",
+    "max_adjoints",
+    "metadata",
+    "min_adjoints",
+    "name_scope",
+    "persistent_tensor",
+    "placeholder",
+    "prod_adjoints",
+    "ragged",
+    "ragged_axis",
+    "raise_",
+    "save",
+    "select_ops",
+    "sequential",
+    "slice_axis",
+    "sum_adjoints",
+    "temporary",
+    "tile_op",
+    "value_of",
+    "variable",
+    "with_op_metadata",
 ]  # fmt: skip
 _answer_all(globals(), [n for n in __all__ if n.islower()], "ng")
 __all__ += functions.__all__

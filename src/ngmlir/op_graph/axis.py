@@ -86,6 +86,10 @@ class Axis:
         """Whether what is fed says the length: of the batch axis, and of one whose length is not set."""
         return self._length is None or self.is_batch
 
+    def said(self, length: int) -> tuple[Axis, int]:
+        """Whose length a value says that has this length along the axis, and which."""
+        return self, length
+
     @property
     def parts(self) -> Sequence[object]:
         """What its length follows from, where it was derived from others."""

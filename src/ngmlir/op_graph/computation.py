@@ -9,19 +9,28 @@ from typing import Any
 from .errors import MissingPlaceholder, NotAssignable, UserError, fail
 from .node import Op, closure
 from .ordered import OrderedSet
+from .ragged import with_offsets
 from .state import AssignableTensorOp, ComputationOp
 from .tensor import Tensor
 from .values import as_op
 
 
 class Computation(ComputationOp):
-    """A computation that a transformer can run; `pack` gives the values of `returns` the structure asked for."""
+    """A computation that a transformer can run; `pack` gives the values of `returns` the structure asked for.
+
+    The first `taken` parameters are those that were named; behind them are the offsets of ragged ones.
+    """
 
     def __init__(
-        self, returns: Sequence[Op], parameters: Sequence[Tensor], pack: Callable[[Sequence[Any]], Any]
+        self,
+        returns: Sequence[Op],
+        parameters: Sequence[Tensor],
+        pack: Callable[[Sequence[Any]], Any],
+        taken: int | None = None,
     ):
         super().__init__(returns, parameters)
         self.pack = pack
+        self.taken = len(parameters) if taken is None else taken
 
 
 def computation(returns: Any, *parameters: Any, name: str | None = None) -> Computation:
@@ -55,7 +64,9 @@ def computation(returns: Any, *parameters: Any, name: str | None = None) -> Comp
         if parameter in inputs:
             fail(UserError, f"{parameter.called} is given twice as a parameter")
         inputs.append(parameter)
-    made = Computation(ops, inputs, pack)
+    taken = len(inputs)
+    inputs, ops, pack = with_offsets(inputs, ops, pack)
+    made = Computation(ops, inputs, pack, taken)
     if name is not None:
         made.name = name
     for op in closure([made]):

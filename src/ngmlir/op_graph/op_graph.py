@@ -23,6 +23,7 @@ from .functions.network import Softmax
 from .node import Invalid, Op
 from .ordered import OrderedSet
 from .printing import PrintOp
+from .ragged import RaggedAxis, ragged, ragged_axis
 from .state import (
     SetItem,
     assign,
@@ -40,11 +41,45 @@ from .tensor import Tensor
 from .values import default_dtype, default_int_dtype
 
 __all__ = [
-    "Axes", "AxesMap", "Axis", "FlattenedAxis", "Invalid", "Op", "OrderedSet", "PrintOp", "SetItem", "Softmax",
-    "Tensor", "TensorDescription", "UnmatchedAxesError", "assign", "computation", "create_reduction_op",
-    "default_dtype", "default_int_dtype", "deriv", "doall", "fill", "make_axes", "make_axis", "max_adjoints",
-    "metadata", "min_adjoints", "persistent_tensor", "placeholder", "prod_adjoints", "sequential", "slice_axis",
-    "sum_adjoints", "temporary", "value_of", "variable", "with_op_metadata",
+    "Axes",
+    "AxesMap",
+    "Axis",
+    "FlattenedAxis",
+    "Invalid",
+    "Op",
+    "OrderedSet",
+    "PrintOp",
+    "RaggedAxis",
+    "SetItem",
+    "Softmax",
+    "Tensor",
+    "TensorDescription",
+    "UnmatchedAxesError",
+    "assign",
+    "computation",
+    "create_reduction_op",
+    "default_dtype",
+    "default_int_dtype",
+    "deriv",
+    "doall",
+    "fill",
+    "make_axes",
+    "make_axis",
+    "max_adjoints",
+    "metadata",
+    "min_adjoints",
+    "persistent_tensor",
+    "placeholder",
+    "prod_adjoints",
+    "ragged",
+    "ragged_axis",
+    "sequential",
+    "slice_axis",
+    "sum_adjoints",
+    "temporary",
+    "value_of",
+    "variable",
+    "with_op_metadata",
 ]  # fmt: skip
 __all__ += functions.__all__
 

@@ -14,6 +14,7 @@ from ..op_graph.kept import kept, named
 from ..op_graph.lift import Lifted
 from ..op_graph.node import Op
 from ..op_graph.ordered import OrderedSet
+from ..op_graph.ragged import Feeding, levels_of
 from ..op_graph.tensor import Tensor
 from ..ops.lengths import Changes, reading
 from ..runtime.threads import using_threads
@@ -61,7 +62,10 @@ class DeviceComputation:
     def __init__(self, transformer: Owner, op: Computation):
         self.transformer = transformer
         self.computation_op = op
-        self._taken = len(op.parameters)
+        self._taken = op.taken
+        self._feeding = (
+            Feeding(op.parameters, op.taken) if levels_of(a for p in op.parameters for a in p.axes) else None
+        )
         self.programs: Specialised[Program] = Specialised(transformer.target, PROGRAMS_KEPT)
         self._program: Program | None = None  # the one that was used last
         self._seen = -1  # the change of lengths that it was chosen after
@@ -265,6 +269,8 @@ class DeviceComputation:
             )
         if feed_dict is not None or len(values) != self._taken:
             values = self._by_position(values, feed_dict)
+        if self._feeding is not None:
+            values = self._feeding.flat(values)
         program = self._program
         if program is None or program.executor is None or self._seen != Changes.serial:
             program = self._current(values)
@@ -312,6 +318,8 @@ class DeviceComputation:
     ) -> Any:
         self.transformer.check_open()
         values = self._by_position(values, feed_dict)
+        if self._feeding is not None:
+            values = self._feeding.flat(values)
         try:
             return run(self._current(values), values, stream)
         except OtherLengths:
@@ -323,6 +331,8 @@ class DeviceComputation:
         """A program of its own for these values, compiled by another backend, and the values by position."""
         self.transformer.check_open()
         values = self._by_position(values, feed_dict)
+        if self._feeding is not None:
+            values = self._feeding.flat(values)
         self.transformer.begin()
         self.transformer.run_passes_on(self.computation_op)
         given = self.lengths.given(values)
@@ -335,7 +345,7 @@ class DeviceComputation:
 
     def _by_position(self, values: tuple[Any, ...], feed_dict: Mapping[Op, Any] | None) -> tuple[Any, ...]:
         """The values of the parameters in their order; UserError where one lacks or is too many."""
-        parameters = self.computation_op.parameters
+        parameters = self.computation_op.parameters[: self._taken]
         if feed_dict is not None:
             if values:
                 fail(UserError, "values are passed both by position and in feed_dict", "use one of them")

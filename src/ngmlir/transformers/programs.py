@@ -87,7 +87,8 @@ class Lengths:
             if len(shape) > len(op.axes):
                 self._refuse(op, shape)
             shapes[op] = shape
-            for axis, length in zip(op.axes[len(op.axes) - len(shape) :], shape, strict=True):
+            for along, size in zip(op.axes[len(op.axes) - len(shape) :], shape, strict=True):
+                axis, length = along.said(size)
                 if not axis.is_open:
                     continue
                 known, first = said.setdefault(axis.name, (length, op))
@@ -138,6 +139,8 @@ class Lengths:
             for d, axis in enumerate(op.axes):
                 if axis.name in open_:
                     places.setdefault(axis.name, []).append((i, d))
+        if open_ - places.keys():
+            return []  # a length that is said by how many offsets there are is no dimension
         return [Length(name, tuple(each)) for name, each in places.items()]
 
     def places(self, name: str) -> list[int]:
@@ -151,8 +154,8 @@ class Lengths:
             axis.name
             for op in self.computation.parameters
             if not op.is_persistent
-            for axis in op.axes
-            if axis.is_open
+            for along in op.axes
+            if (axis := along.said(0)[0]).is_open
         }
         return any(axis.length is None and axis.name in fed for axis in self.roots)
 

@@ -11,10 +11,12 @@ import numpy as np
 
 from ...ir.literals import dtype_of
 from ...ir.types import FloatType, IntegerType, Type, f64, i1
-from ...ops.ng import BroadcastOp, CastAxesOp
+from ...ops.ng import BroadcastOp, CastAxesOp, SegmentExpandOp
 from ..axes import Axes, AxesOrNames
 from ..building import BUILDING
 from ..errors import AxisLengthError, AxisNotFound, IncompatibleAxesError, UserError, fail
+from ..fed_checks import check_offsets
+from ..ragged import levels_of
 from ..source import called_functions
 from ..tensor import Tensor
 from ..values import ConstantOp, constant, element_of, numbers
@@ -140,7 +142,10 @@ def result_axes(x: Axes, y: Axes) -> Axes:
     """Axes of x combined with y: y's if it has all of x's, else x's and then those that only y has."""
     if set(x.names) <= set(y.names):
         return y
-    return Axes((*x, *(a for a in y if a.name not in x.names)))
+    joined = Axes((*x, *(a for a in y if a.name not in x.names)))
+    # Along a ragged axis lie the positions of those that it is made of, too.
+    gone = {level.outer.name for level in levels_of(joined)}
+    return joined if gone.isdisjoint(joined.names) else Axes(a for a in joined if a.name not in gone)
 
 
 def check_lengths(x: Axes, y: Axes) -> None:
@@ -169,6 +174,7 @@ def broadcast(x: Any, axes: AxesOrNames) -> Tensor:
         return x
     if isinstance(x, ConstantOp) and x.value.ndim == 0 and not x.axes:
         return ConstantOp(x.value, wanted, x.element)
+    x = _along_rows(x, wanted)
     lost = [n for n in x.axes.names if n not in wanted.names]
     if lost:
         fail(
@@ -184,6 +190,17 @@ def broadcast(x: Any, axes: AxesOrNames) -> Tensor:
     if len(wanted) == len(places):
         return x
     return VERBS.stated(BroadcastOp, [x], {"dimensions": tuple(sorted(places))}, wanted, x.element)
+
+
+def _along_rows(x: Tensor, wanted: Axes) -> Tensor:
+    """What has a value for each sequence, at each of its rows, where a ragged axis is wanted."""
+    for level in levels_of(wanted):
+        if level.outer in x.axes and level not in x.axes and level.outer not in wanted:
+            place = x.axes.index(level.outer)
+            axes = Axes((*x.axes[:place], level, *x.axes[place + 1 :]))
+            made = VERBS.stated(SegmentExpandOp, [x, level.offsets], {"axis": place}, axes, x.element)
+            x = check_offsets(made, level.offsets, level)
+    return x
 
 
 def align(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,8 +11,9 @@ from math import log as number_log
 from typing import Any, NamedTuple
 
 from ..axes import Axes, AxesOrNames
-from ..errors import AxisNotFound, UnmatchedAxesError, fail
+from ..errors import AxisNotFound, UnmatchedAxesError, UserError, fail
 from ..labels import check_target, labels_of, warn_of_logits
+from ..ragged import RaggedAxis, ragged_among
 from ..tensor import Tensor, as_tensor
 from ..user_ops import one_op
 from ..verbs import VERBS
@@ -20,8 +21,9 @@ from ..writes import read_by
 from .applying import unary
 from .coerce import Positions, as_op, broadcast, floating, one_of, operand, result_axes, result_element
 from .composed import safelog
-from .elementwise import add, maximum, multiply, negative, softplus, subtract
+from .elementwise import add, exp, log, maximum, multiply, negative, softplus, subtract
 from .reductions import compute_reduction_axes, sum
+from .segments import segment_max, segment_softmax, segment_sum
 
 
 class Softmax(NamedTuple):
@@ -51,7 +53,24 @@ def _normalized(
     for each in axes:
         if each not in x.axes:
             fail(AxisNotFound, f"there is no axis {each.name} in ({', '.join(x.axes.names)})")
+    ragged = ragged_among(axes)
+    if ragged is not None:
+        return _along_sequences(name, x, ragged, axes), x, axes
     return getattr(VERBS, name)(x, axes=tuple(x.axes.index(a) for a in axes)), x, axes
+
+
+def _along_sequences(name: str, x: Tensor, axis: RaggedAxis, axes: Axes) -> Tensor:
+    """Softmax, or its logarithm, within each sequence."""
+    if len(axes) > 1:
+        fail(
+            UserError,
+            f"softmax along the ragged axis {axis.name} goes along no other axis",
+            "softmax(x, axis)",
+        )
+    if name == "softmax":
+        return segment_softmax(x, axis=axis)
+    shifted = subtract(x, segment_max(x, axis=axis))
+    return subtract(shifted, log(segment_sum(exp(shifted), axis=axis)))
 
 
 def softmax(x: Any, normalization_axes: AxesOrNames | None = None, axis: Positions = None) -> Tensor:

@@ -7,17 +7,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Literal, cast
 
-from ...ir.types import Type, i1
+from ...ir.types import Type, i1, i8
 from ...ops import ng
 from ..axes import Axes, AxesOrNames, Axis
 from ..building import BUILDING
-from ..errors import IncompatibleAxesError, fail
+from ..errors import IncompatibleAxesError, UserError, fail
+from ..ragged import RaggedAxis, ragged_among
 from ..tensor import Tensor
 from ..values import element_of, size_op
 from ..verbs import VERBS
 from ..verbs import cast as cast_elements
+from . import segments
 from .coerce import Positions, as_op, broadcast, floating, number, one_of, result_element
 from .elementwise import absolute, add, not_equal, sqrt, square, subtract
 
@@ -61,9 +63,64 @@ def _places(x: Tensor, axes: Axes) -> tuple[int, ...]:
 def _reduce(
     name: str, x: Tensor, reduction_axes: AxesOrNames | None, out_axes: AxesOrNames | None, **more: Any
 ) -> Tensor:
+    x, reduction_axes = _by_sequence(name, x, reduction_axes, out_axes)
     reduced, kept = compute_reduction_axes(x, reduction_axes, out_axes, **more)
     made = getattr(VERBS, name)(x, axes=_places(x, reduced)) if reduced else x
     return broadcast(made, kept)
+
+
+def _by_sequence(
+    name: str, x: Tensor, reduction_axes: AxesOrNames | None, out_axes: AxesOrNames | None
+) -> tuple[Tensor, AxesOrNames | None]:
+    """x reduced along its ragged axis, where that is asked for, to a value for each sequence; and the axes that are left to reduce.
+
+    It is asked for where the axis is among those to reduce, or where those to keep have one that it is made of.
+    """
+    axis = ragged_among(x.axes)
+    if axis is None:
+        return x, reduction_axes
+    kept = None if out_axes is None else (x.axes | axis.outer).chosen(out_axes)
+    gone = None if reduction_axes is None else x.axes.chosen(reduction_axes)
+    outer = {level.outer.name for level in axis.levels}
+    if gone is None:
+        asked = kept is not None and axis not in kept and not outer.isdisjoint(kept.names)
+    else:
+        asked = axis in gone and outer.isdisjoint(gone.names)
+    if not asked:
+        return x, reduction_axes
+    if name not in SEQUENCE_REDUCTIONS:
+        fail(
+            UserError,
+            f"{name} has no form along a ragged axis yet",
+            f"{', '.join(SEQUENCE_REDUCTIONS)} have one",
+        )
+    made = SEQUENCE_REDUCTIONS[name](x, axis)
+    left = None if gone is None else gone - axis
+    if gone is None:
+        return _by_sequence(name, made, None, out_axes)
+    return made, left
+
+
+def _truths(combine: Literal["max", "min"]) -> Callable[[Tensor, Axis], Tensor]:
+    """Whether any, or all, are true, as an extreme: that of nothing is less, or greater, than those of both."""
+
+    def reduced(x: Tensor, axis: Axis) -> Tensor:
+        found = getattr(segments, f"segment_{combine}")(cast_elements(x, i8), axis=axis)
+        return VERBS.greater(found, VERBS.number_like(0, found))
+
+    return reduced
+
+
+#: Reduction -> the same of each sequence along a ragged axis.
+SEQUENCE_REDUCTIONS: dict[str, Callable[[Tensor, Axis], Tensor]] = {
+    "sum": lambda x, axis: segments.segment_sum(x, axis=axis, dtype=x.element),
+    "product": lambda x, axis: segments.segment_prod(x, axis=axis, dtype=x.element),
+    "max": lambda x, axis: segments.segment_max(x, axis=axis),
+    "min": lambda x, axis: segments.segment_min(x, axis=axis),
+    "mean": lambda x, axis: segments.segment_mean(x, axis=axis, dtype=x.element),
+    "any": _truths("max"),
+    "all": _truths("min"),
+}
 
 
 def sum(
@@ -221,7 +278,7 @@ def L1_norm(x: Any, out_axes: AxesOrNames | None = None, reduction_axes: AxesOrN
     return _reduce("sum", absolute(x), reduction_axes, out_axes, default=Axes.sample_axes)
 
 
-def _truths(x: Any) -> Tensor:
+def _truth_of(x: Any) -> Tensor:
     x = as_op(x)
     return x if x.element is i1 else not_equal(x, 0)
 
@@ -233,7 +290,7 @@ def any(
     axis: Positions = None,
 ) -> Tensor:
     """True if any element is true (not 0)."""
-    x = _truths(x)
+    x = _truth_of(x)
     return _reduce("any", x, one_of(x, reduction_axes, axis), out_axes)
 
 
@@ -244,7 +301,7 @@ def all(
     axis: Positions = None,
 ) -> Tensor:
     """True if all elements are true (not 0)."""
-    x = _truths(x)
+    x = _truth_of(x)
     return _reduce("all", x, one_of(x, reduction_axes, axis), out_axes)
 
 
@@ -263,6 +320,10 @@ def batch_size(x: Tensor) -> Tensor:
 
 def _cumulative(name: str, x: Any, axis: Any, reverse: bool, exclusive: bool, dtype: Any) -> Tensor:
     x = number(x, dtype)
+    if isinstance(x.axes[x.axes.index(axis)], RaggedAxis):
+        along = {"product": "prod"}.get(name, name)
+        function = getattr(segments, f"segment_cumulative_{along}")
+        return function(x, axis=axis, reverse=reverse, exclusive=exclusive, dtype=x.element)
     verb = getattr(VERBS, f"cumulative_{name}")
     return verb(x, axis=x.axes.index(axis), reverse=reverse, exclusive=exclusive)
 

@@ -2,7 +2,7 @@
 """Functions on segments: runs of rows that follow each other along one axis, as offsets say.
 
 `offsets` has one integer more than there are segments: segment s is the rows from offsets[s] to offsets[s + 1]. They begin with
-0, never fall, and end with the number of rows. A segment may be empty. Nothing is padded.
+0, never fall, and end with the number of rows. A segment may be empty. Nothing is padded. A ragged axis has offsets of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ...ops.lengths import Length, same
 from ..axes import Axes, Axis, DerivedAxis
 from ..errors import IncompatibleAxesError, UserError, fail
 from ..fed_checks import check_offsets
+from ..ragged import RaggedAxis
 from ..tensor import Tensor
 from ..values import constant, numbers
 from ..verbs import VERBS
@@ -44,20 +45,33 @@ def segments_axis(offsets: Tensor, name: str) -> Axis:
     return DerivedAxis(name, Length(same, offsets.axes[0]) - 1)
 
 
-def _segments_name(x: Tensor, axis: Any) -> str:
-    return f"{x.axes.names[x.axes.index(axis)]}_segments"
+def _of_axis(x: Tensor, offsets: Any, axis: Any, segments: Axis | None = None) -> tuple[Tensor, int, Axis]:
+    """The offsets, the place of the axis, and the axis that has a position for each segment: of a ragged axis its own."""
+    place = x.axes.index(axis)
+    own: Axis = x.axes[place]
+    if offsets is None and isinstance(own, RaggedAxis):
+        return own.offsets, place, segments or own.outer
+    if offsets is None:
+        fail(
+            UserError,
+            f"axis {own.name} is not ragged, so offsets are needed",
+            "ng.ragged_axis(N, name), or offsets=",
+        )
+    offsets = _offsets(offsets)
+    return offsets, place, segments or segments_axis(offsets, f"{own.name}_segments")
 
 
 def _reduced(combine: str, x: Tensor, offsets: Any, axis: Any, segments: Axis | None) -> Tensor:
-    offsets, place = _offsets(offsets), x.axes.index(axis)
-    segments = segments or segments_axis(offsets, _segments_name(x, axis))
+    offsets, place, segments = _of_axis(x, offsets, axis, segments)
     axes = Axes((*x.axes[:place], segments, *x.axes[place + 1 :]))
     attributes = {"axis": place, "combine": combine}
     made = VERBS.stated(ng.SegmentReduceOp, [x, offsets], attributes, axes, x.element)
     return check_offsets(made, offsets, x.axes[place])
 
 
-def segment_sum(x: Any, offsets: Any, axis: Any, segments: Axis | None = None, dtype: Any = None) -> Tensor:
+def segment_sum(
+    x: Any, offsets: Any = None, axis: Any = None, segments: Axis | None = None, dtype: Any = None
+) -> Tensor:
     """The sum of the rows of each segment along an axis; 0 for an empty one.
 
     The axis `segments` of the result stands in the place of `axis`; its default has the name `<axis>_segments`.
@@ -65,7 +79,9 @@ def segment_sum(x: Any, offsets: Any, axis: Any, segments: Axis | None = None, d
     return _reduced("sum", number(x, dtype), offsets, axis, segments)
 
 
-def segment_prod(x: Any, offsets: Any, axis: Any, segments: Axis | None = None, dtype: Any = None) -> Tensor:
+def segment_prod(
+    x: Any, offsets: Any = None, axis: Any = None, segments: Axis | None = None, dtype: Any = None
+) -> Tensor:
     """The product of the rows of each segment; 1 for an empty one. Axes as of `segment_sum`."""
     return _reduced("product", number(x, dtype), offsets, axis, segments)
 
@@ -78,7 +94,7 @@ def _kept(combine: str, x: Any, offsets: Any, axis: Any, segments: Axis | None) 
     return cast_elements(_reduced(combine, cast_elements(x, i8), offsets, axis, segments), i1)
 
 
-def segment_max(x: Any, offsets: Any, axis: Any, segments: Axis | None = None) -> Tensor:
+def segment_max(x: Any, offsets: Any = None, axis: Any = None, segments: Axis | None = None) -> Tensor:
     """The maximum of the rows of each segment; -inf or the smallest integer for an empty one. Axes as of `segment_sum`.
 
     The gradient goes to every row that is the maximum.
@@ -86,17 +102,17 @@ def segment_max(x: Any, offsets: Any, axis: Any, segments: Axis | None = None) -
     return _kept("max", x, offsets, axis, segments)
 
 
-def segment_min(x: Any, offsets: Any, axis: Any, segments: Axis | None = None) -> Tensor:
+def segment_min(x: Any, offsets: Any = None, axis: Any = None, segments: Axis | None = None) -> Tensor:
     """The minimum of the rows of each segment; +inf or the largest integer for an empty one. As `segment_max`."""
     return _kept("min", x, offsets, axis, segments)
 
 
-def segment_first(x: Any, offsets: Any, axis: Any, segments: Axis | None = None) -> Tensor:
+def segment_first(x: Any, offsets: Any = None, axis: Any = None, segments: Axis | None = None) -> Tensor:
     """The first row of each segment; 0 for an empty one. Axes as of `segment_sum`."""
     return _kept("first", x, offsets, axis, segments)
 
 
-def segment_last(x: Any, offsets: Any, axis: Any, segments: Axis | None = None) -> Tensor:
+def segment_last(x: Any, offsets: Any = None, axis: Any = None, segments: Axis | None = None) -> Tensor:
     """The last row of each segment; 0 for an empty one. Axes as of `segment_sum`."""
     return _kept("last", x, offsets, axis, segments)
 
@@ -111,10 +127,12 @@ def segment_lengths(offsets: Any, segments: Axis | None = None) -> Tensor:
     return VERBS.subtract(above, below)
 
 
-def segment_mean(x: Any, offsets: Any, axis: Any, segments: Axis | None = None, dtype: Any = None) -> Tensor:
+def segment_mean(
+    x: Any, offsets: Any = None, axis: Any = None, segments: Axis | None = None, dtype: Any = None
+) -> Tensor:
     """The mean of the rows of each segment: the sum divided by their number; 0 for an empty one. Axes as of `segment_sum`."""
-    x, offsets = floating(x, dtype), _offsets(offsets)
-    segments = segments or segments_axis(offsets, _segments_name(x, axis))
+    x = floating(x, dtype)
+    offsets, _, segments = _of_axis(x, offsets, axis, segments)
     total = _reduced("sum", x, offsets, axis, segments)
     lengths = segment_lengths(offsets, segments)
     count = cast_elements(VERBS.maximum(lengths, VERBS.number_like(1, lengths)), x.element)
@@ -134,11 +152,11 @@ def segment_expand(x: Any, offsets: Any, axis: Any, rows: Axis) -> Tensor:
     return check_offsets(made, offsets, rows)
 
 
-def segment_softmax(x: Any, offsets: Any, axis: Any) -> Tensor:
+def segment_softmax(x: Any, offsets: Any = None, axis: Any = None) -> Tensor:
     """Softmax along each segment of an axis."""
-    x, offsets = floating(x), _offsets(offsets)
-    made = VERBS.segment_softmax(x, offsets, axis=x.axes.index(axis))
-    return check_offsets(made, offsets, x.axes[x.axes.index(axis)])
+    x = floating(x)
+    offsets, place, _ = _of_axis(x, offsets, axis)
+    return check_offsets(VERBS.segment_softmax(x, offsets, axis=place), offsets, x.axes[place])
 
 
 Combine = Literal["sum", "product", "max", "min"]
@@ -147,36 +165,57 @@ Combine = Literal["sum", "product", "max", "min"]
 def _cumulative(
     combine: Combine, x: Any, offsets: Any, axis: Any, reverse: bool, exclusive: bool, dtype: Any
 ) -> Tensor:
-    x, offsets = number(x, dtype), _offsets(offsets)
+    x = number(x, dtype)
+    offsets, place, _ = _of_axis(x, offsets, axis)
     made = VERBS.segment_cumulative(
-        x, offsets, axis=x.axes.index(axis), combine=combine, reverse=reverse, exclusive=exclusive
+        x, offsets, axis=place, combine=combine, reverse=reverse, exclusive=exclusive
     )
-    return check_offsets(made, offsets, x.axes[x.axes.index(axis)])
+    return check_offsets(made, offsets, x.axes[place])
 
 
 def segment_cumulative_sum(
-    x: Any, offsets: Any, axis: Any, reverse: bool = False, exclusive: bool = False, dtype: Any = None
+    x: Any,
+    offsets: Any = None,
+    axis: Any = None,
+    reverse: bool = False,
+    exclusive: bool = False,
+    dtype: Any = None,
 ) -> Tensor:
     """The sum up to each row, from the first of its segment; `reverse` from the last, `exclusive` without the row itself."""
     return _cumulative("sum", x, offsets, axis, reverse, exclusive, dtype)
 
 
 def segment_cumulative_prod(
-    x: Any, offsets: Any, axis: Any, reverse: bool = False, exclusive: bool = False, dtype: Any = None
+    x: Any,
+    offsets: Any = None,
+    axis: Any = None,
+    reverse: bool = False,
+    exclusive: bool = False,
+    dtype: Any = None,
 ) -> Tensor:
     """The product up to each row, from the first of its segment; as `segment_cumulative_sum`."""
     return _cumulative("product", x, offsets, axis, reverse, exclusive, dtype)
 
 
 def segment_cumulative_max(
-    x: Any, offsets: Any, axis: Any, reverse: bool = False, exclusive: bool = False, dtype: Any = None
+    x: Any,
+    offsets: Any = None,
+    axis: Any = None,
+    reverse: bool = False,
+    exclusive: bool = False,
+    dtype: Any = None,
 ) -> Tensor:
     """The maximum up to each row, from the first of its segment; as `segment_cumulative_sum`."""
     return _cumulative("max", x, offsets, axis, reverse, exclusive, dtype)
 
 
 def segment_cumulative_min(
-    x: Any, offsets: Any, axis: Any, reverse: bool = False, exclusive: bool = False, dtype: Any = None
+    x: Any,
+    offsets: Any = None,
+    axis: Any = None,
+    reverse: bool = False,
+    exclusive: bool = False,
+    dtype: Any = None,
 ) -> Tensor:
     """The minimum up to each row, from the first of its segment; as `segment_cumulative_sum`."""
     return _cumulative("min", x, offsets, axis, reverse, exclusive, dtype)
