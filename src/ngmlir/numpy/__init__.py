@@ -218,6 +218,19 @@ from .reductions import (
     trapezoid,
     var,
 )
+from .segments import (
+    segment_cumprod,
+    segment_cumsum,
+    segment_expand,
+    segment_first,
+    segment_last,
+    segment_max,
+    segment_mean,
+    segment_min,
+    segment_prod,
+    segment_softmax,
+    segment_sum,
+)
 from .shaping import (
     append,
     array_split,
@@ -307,7 +320,8 @@ __all__ = [
     "persistent_tensor", "pi", "piecewise", "placeholder", "positive", "pow", "power", "prod", "promote_types", "ptp",
     "put_along_axis", "quantile", "rad2deg", "radians", "random", "ravel", "reciprocal", "relu", "remainder", "repeat",
     "reshape", "result_type", "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "row_stack", "searchsorted",
-    "select", "shape", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "size", "softmax", "sort", "split", "sqrt",
+    "segment_cumprod", "segment_cumsum", "segment_expand", "segment_first", "segment_last", "segment_max", "segment_mean",
+    "segment_min", "segment_prod", "segment_softmax", "segment_sum", "select", "shape", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "size", "softmax", "sort", "split", "sqrt",
     "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh",
     "tensordot", "tile", "top_k", "trace", "transpose", "trapezoid", "tri", "tril", "triu", "true_divide", "trunc",
     "uint8", "uint16", "uint32", "uint64", "unique", "unstack", "var", "variable", "vdot", "vecdot", "vsplit", "vstack", "where",

@@ -12,7 +12,7 @@ import numpy as np
 from ...ir.literals import dtype_of
 from ...ir.types import FloatType, IntegerType, Type, f64, i1
 from ...ops.ng import BroadcastOp, CastAxesOp, SegmentExpandOp
-from ..axes import Axes, AxesOrNames
+from ..axes import Axes, AxesOrNames, Axis
 from ..building import BUILDING
 from ..errors import AxisLengthError, AxisNotFound, IncompatibleAxesError, UserError, fail
 from ..fed_checks import check_offsets
@@ -142,10 +142,15 @@ def result_axes(x: Axes, y: Axes) -> Axes:
     """Axes of x combined with y: y's if it has all of x's, else x's and then those that only y has."""
     if set(x.names) <= set(y.names):
         return y
-    joined = Axes((*x, *(a for a in y if a.name not in x.names)))
-    # Along a ragged axis lie the positions of those that it is made of, too.
-    gone = {level.outer.name for level in levels_of(joined)}
-    return joined if gone.isdisjoint(joined.names) else Axes(a for a in joined if a.name not in gone)
+    made: list[Axis] = []
+    # Along a ragged axis lie the positions of those that it is made of, too: it stands in their place.
+    outer = {level.outer.name: axis for axis in (*x, *y) for level in levels_of([axis])}
+    for axis in (*x, *y):
+        while axis.name in outer:
+            axis = outer[axis.name]
+        if axis not in made:
+            made.append(axis)
+    return Axes(made)
 
 
 def check_lengths(x: Axes, y: Axes) -> None:
