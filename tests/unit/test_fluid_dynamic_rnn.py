@@ -158,6 +158,35 @@ def test_static_inputs_and_parameters(place: Any) -> None:
         differences(place, layers.reduce_sum(layers.square(out)), feed, name, by)
 
 
+def test_attention_over_sequences_that_all_steps_read(place: Any) -> None:
+    read, x = data("read", 2), data("x", 2)
+    boot = layers.sequence_first_step(read)
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        step, keys = rnn.step_input(x), rnn.static_input(read)
+        before = rnn.memory(init=boot, need_reorder=True)
+        fits = layers.reduce_sum(layers.sequence_expand(before, keys) * keys, dim=[1], keep_dim=True)
+        weighed = layers.elementwise_mul(keys, layers.sequence_softmax(fits), axis=0)
+        hidden = layers.tanh(step + layers.sequence_pool(weighed, "sum") + before)
+        rnn.update_memory(before, hidden)
+        rnn.output(hidden)
+    out = rnn()
+    sources, lengths = [2, 4, 3], [3, 1, 2]
+    keys, steps = drawn(9, 2), drawn(6, 2, seed=1)
+    wanted: list[Array] = []
+    for own, rows in zip(cut(keys, sources), cut(steps, lengths), strict=True):
+        h = own[0]
+        for row in rows:
+            share = np.exp(own @ h)
+            h = np.tanh(row + share @ own / share.sum() + h)
+            wanted.append(h)
+    feed = {"read": ragged(keys, sources), "x": ragged(steps, lengths)}
+    (found,) = run(place, feed, out)
+    np.testing.assert_allclose(np.array(found), wanted, rtol=1e-6)
+    for name, by in (("read", read), ("x", x)):
+        differences(place, layers.reduce_sum(layers.square(out)), feed, name, by)
+
+
 def test_a_network_in_a_network(place: Any) -> None:
     x = data("x", 2, levels=2)
     rnn = layers.DynamicRNN()

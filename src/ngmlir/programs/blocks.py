@@ -19,7 +19,7 @@ from .block_values import Kept, Lowering, Ran, kept, like, parts_of, scopes_of
 from .branches import lower_conditional
 from .descriptions import Operator
 from .loops import lower_while
-from .names import EMPTY, GRADIENT
+from .names import EMPTY, GRADIENT, offsets_names
 from .rank_tables import RankTable
 from .recurrent import lower_recurrent
 
@@ -66,6 +66,10 @@ def lower_gradient(lowering: Lowering, operator: Operator) -> None:
     lowering.ran.setdefault((operator.type, *scopes), []).append(Ran({**found.inputs, **errors}, made))
     for name, value in made.items():
         lowering.write(operator, name, value)
+    for slot, names in operator.outputs.items():  # a gradient is ragged as what it is the gradient of
+        for of, name in zip(operator.inputs.get(slot.removesuffix(GRADIENT), ()), names, strict=False):
+            if isinstance(made.get(name), Tensor) and (levels := lowering.levels_of(operator, of)):
+                lowering.values.update(zip(offsets_names(name, len(levels)), levels, strict=True))
 
 
 def _written_by(operator: Operator) -> set[str]:
