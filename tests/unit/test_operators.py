@@ -32,6 +32,7 @@ ELSEWHERE = {
     "proximal_adagrad", "average_accumulates", "sequence_pool", "sequence_softmax", "sequence_conv", "row_conv", "sequence_expand",
     "sequence_concat", "sequence_slice", "sequence_erase", "sequence_reshape", "sequence_pad", "lod_reset", "im2sequence", "lstm", "lstmp",
     "gru", "linear_chain_crf", "crf_decoding", "warpctc", "ctc_align", "edit_distance", "chunk_eval",
+    "all_reduce", "reduce_scatter", "all_gather", "send", "recv",
     "while", "conditional_block", "recurrent", "write_to_array", "read_from_array", "clear_in_array", "lod_array_length",
     "split_lod_tensor", "merge_lod_tensor", "lod_rank_table", "max_sequence_len", "lod_tensor_to_array", "array_to_lod_tensor",
     "shrink_rnn_memory", "reorder_lod_tensor_by_rank", "fill_constant_by_rank_table", "beam_search",

@@ -7,6 +7,7 @@ from .operators import (  # noqa: F401  (each registers what is in it)
     activations,
     beams,
     cells,
+    collectives,
     comparisons,
     control,
     elementwise,

@@ -34,6 +34,7 @@ from . import (
 )
 from .backward import append_backward, calc_gradient
 from .data_feeder import DataFeeder
+from .data_parallel import DataParallel
 from .executor import Executor, global_scope, scope_guard
 from .framework import (
     Block,
@@ -58,7 +59,7 @@ from .reader import batch
 from .scope import LoDTensor, Scope, Tensor
 
 __all__ = [
-    "Block", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "DataFeeder", "Executor", "InferenceTranspiler", "LoDTensor", "NumpyPlace", "Operator", "ParamAttr",
+    "Block", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "DataFeeder", "DataParallel", "Executor", "InferenceTranspiler", "LoDTensor", "NumpyPlace", "Operator", "ParamAttr",
     "Parameter", "Place", "Program", "Scope", "Tensor", "Variable", "WeightNormParamAttr", "append_backward", "average", "backward",
     "batch", "calc_gradient", "clip", "contrib", "core", "create_lod_tensor", "create_random_int_lodtensor", "data_feeder", "debugger",
     "default_main_program", "default_scope_funcs", "default_startup_program", "evaluator", "executor", "framework", "get_var", "global_scope",
