@@ -164,3 +164,29 @@ def test_other_lengths_are_other_results() -> None:
         (made,) = executor.run(feed=fed, fetch_list=[expanded], return_numpy=False)
         assert np.array(made).ravel().tolist() == [0, 1] * times[0] + [2] * times[1]
         assert made.recursive_sequence_lengths() == [[2] * times[0] + [1] * times[1]]
+
+
+def lstm_loss() -> fluid.Variable:
+    text = layers.data("text", [1], dtype="int64", lod_level=1)
+    hidden, _ = layers.dynamic_lstm(layers.fc(layers.embedding(text, [10, 6]), 16), 16)
+    return layers.mean(layers.sequence_last_step(hidden))
+
+
+def test_operator_by_operator_and_in_numpy_it_is_the_same() -> None:
+    loss = lstm_loss()
+    fluid.optimizer.SGD(0.0).minimize(loss)
+    executor = started()
+    fed = {"text": words([3, 0, 2], 10)}
+    (wanted,) = executor.run(feed=fed, fetch_list=[loss])
+    seen: list[str] = []
+    (found,) = executor.run(feed=fed, fetch_list=[loss], stepped=lambda step: seen.append(step.type))
+    assert np.allclose(found, wanted, atol=1e-6)
+    assert "lstm" in seen and "lstm_grad" in seen
+    (found,) = fluid.Executor(fluid.NumpyPlace()).run(feed=fed, fetch_list=[loss])
+    assert np.allclose(found, wanted, atol=1e-6)
+
+
+def test_memory_of_a_program_over_sequences_is_told() -> None:
+    fluid.optimizer.SGD(0.1).minimize(lstm_loss())
+    low, high, unit = fluid.contrib.memory_usage(fluid.default_main_program(), 8)
+    assert 0 < low <= high and unit in ("B", "KB", "MB")

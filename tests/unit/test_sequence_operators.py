@@ -62,7 +62,8 @@ def test_pool(how: str, target: str) -> None:
 def test_gradients_of_pool(how: str, lengths: list[int]) -> None:
     inputs = {"X": Rows(normal(sum(lengths), 2), [lengths])}
     check_gradients("sequence_pool", inputs, ["Out"], ["X"], pooltype=how)
-    check_gradients("sequence_pool", inputs, ["Out"], ["X"], pooltype=how, order=2)
+    if lengths in LENGTHS[:1]:
+        check_gradients("sequence_pool", inputs, ["Out"], ["X"], pooltype=how, order=2)
 
 
 def test_the_gradient_of_the_largest_goes_to_the_first() -> None:
