@@ -72,7 +72,7 @@ class OverTime:
     def run(
         self, states: Sequence[Tensor], given: Sequence[Tensor], step: Step, backward: bool = False
     ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-        """The last states, and by step and sequence what is kept of each step. `given` is by step and sequence; with `backward` the
+        """The last states, and by step and sequence what is kept of each step; of a sequence that has ended it is anything. `given` is by step and sequence; with `backward` the
         last step comes first."""
         number = np.arange(self.steps, dtype=np.int32)
         count = len(states)
@@ -82,9 +82,8 @@ class OverTime:
             goes_on = np.less(at, self.lengths)
             made, kept = step(before, fed, at)
             new = [segments.where_rows(goes_on, a, b) for a, b in zip(made, before, strict=True)]
-            shown = [segments.where_rows(goes_on, each, 0) for each in kept]
-            stacked.extend(shown)
-            return [*new, *shown]
+            stacked.extend(kept)
+            return [*new, *kept]
 
         stacked: list[Tensor] = []
         sequences = [number, *given]
