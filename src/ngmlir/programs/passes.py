@@ -205,15 +205,15 @@ def program_distribute(
           program.op sgd {Param = [@w], Grad = [@"w@GRAD"], LearningRate = [@rate]} -> {ParamOut = [@w]}
         }
 
-    After, with `ranks=4`:
+    After:
 
         module attributes {program.version = 1 : i64} {
           program.var @w : tensor<4xf32> {persistable, parameter = {trainable = true}}
           program.var @rate : tensor<1xf32> {persistable}
           program.var @"w@GRAD" : tensor<4xf32>
           program.op sign {X = [@w]} -> {Out = [@"w@GRAD"]}
-          program.op all_reduce {X = [@"w@GRAD"]} -> {Out = [@"w@GRAD"]} with {ranks = 4 : i32, op_role = 2 : i32}
-          program.op scale {X = [@"w@GRAD"]} -> {Out = [@"w@GRAD"]} with {scale = 0.25 : f64, op_role = 2 : i32}
+          program.op all_reduce {X = [@"w@GRAD"]} -> {Out = [@"w@GRAD"]} with {ranks = 2 : i32, op_role = 2 : i32}
+          program.op scale {X = [@"w@GRAD"]} -> {Out = [@"w@GRAD"]} with {scale = 0.5 : f64, op_role = 2 : i32}
           program.op sgd {Param = [@w], Grad = [@"w@GRAD"], LearningRate = [@rate]} -> {ParamOut = [@w]}
         }
     """
