@@ -13,7 +13,7 @@ import pytest
 from ngmlir.frontends import fluid
 from ngmlir.support.diagnostics import UserError
 
-layers = fluid.layers
+layers: Any = fluid.layers
 PLACES = {"numpy": fluid.NumpyPlace(), "cpu": fluid.CPUPlace(), "cuda-sim": fluid.Place("cuda-sim")}
 Array = np.ndarray[Any, Any]
 WORDS, END = 4, 3
@@ -27,6 +27,10 @@ def programs() -> Iterator[None]:
 
 def ragged(rows: Array, *lengths: list[int]) -> Any:
     return fluid.create_lod_tensor(rows, list(lengths), fluid.CPUPlace())
+
+
+def numbers(values: Any) -> Array:
+    return np.array(values, np.float32)
 
 
 def at(position: int) -> Any:
@@ -124,9 +128,9 @@ def test_a_step_by_itself() -> None:
     """Two sources: one of two prefixes, of which one has ended; one whose only prefix has ended, which is dropped."""
     fed = {
         "pre_ids": ragged(np.array([[1], [END], [END]], np.int64), [1, 1], [2, 1]),
-        "pre_scores": ragged(np.float32([[-1], [-2], [-3]]), [1, 1], [2, 1]),
+        "pre_scores": ragged(numbers([[-1], [-2], [-3]]), [1, 1], [2, 1]),
         "ids": ragged(np.array([[0, 1], [0, 1], [0, 1]], np.int64), [1, 1], [2, 1]),
-        "scores": ragged(np.float32([[-1.5, -4], [0, 0], [0, 0]]), [1, 1], [2, 1]),
+        "scores": ragged(numbers([[-1.5, -4], [0, 0], [0, 0]]), [1, 1], [2, 1]),
     }  # fmt: skip
     given = {
         n: layers.data(n, [t.shape()[1]], dtype="int64" if "ids" in n else "float32", lod_level=2)
