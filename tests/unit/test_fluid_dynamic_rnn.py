@@ -284,6 +284,32 @@ def test_a_loop_over_steps_by_hand(place: Any) -> None:
 # ---- bad input
 
 
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_tables_that_steps_look_up(is_sparse: bool) -> None:
+    words = layers.data("words", [1], dtype="int64", lod_level=1)
+    begins = fluid.ParamAttr("table", initializer=fluid.initializer.Constant(0.1))
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        row = layers.embedding(rnn.step_input(words), [10, 4], is_sparse=is_sparse, param_attr=begins)
+        before = rnn.memory(shape=[4])
+        hidden = layers.tanh(row + before)
+        rnn.update_memory(before, hidden)
+        rnn.output(hidden)
+    cost = layers.mean(layers.square(rnn()))
+    fluid.optimizer.SGD(0.5).minimize(cost)
+    executor = fluid.Executor(fluid.CPUPlace())
+    executor.run(fluid.default_startup_program())
+    fed = ragged(np.array([[1], [2], [1], [9]]), [3, 1])
+    costs = [float(executor.run(feed={"words": fed}, fetch_list=[cost])[0][0]) for _ in range(3)]
+    assert costs[2] < 0.2 * costs[0]
+    table: Any = fluid.global_scope().find_var("table")
+    held = np.array(table.get_tensor())
+    assert [i for i in range(10) if (held[i] != np.float32(0.1)).any()] == [1, 2, 9]
+    with pytest.raises(UserError, match="there is no row 12 in 'table'"):
+        executor.run(feed={"words": ragged(np.array([[1], [12]]), [2])}, fetch_list=[cost])
+    np.testing.assert_array_equal(np.array(table.get_tensor()), held)
+
+
 def test_layers_that_are_used_wrongly() -> None:
     flat, x = data("flat", 2, levels=0), data("x", 2)
     with pytest.raises(UserError, match="takes a variable of sequences, 'flat' has none"):

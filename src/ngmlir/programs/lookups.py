@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers of rows that are no rows of their table: looked for before a program runs, so that nothing has changed.
 
-What is fed, also in another shape, is looked at on the host. Numbers that the program computes are computed by a program of its
-own first, unless that would change a variable; those of a sub-block are not looked at: what is read for them is the nearest row.
+What is fed, also in another shape or step by step, is looked at on the host. Numbers that the program computes are computed by a program of
+its own first, unless that would change a variable; those that a sub-block computes are not looked at: what is read for them is the nearest row.
 """
 
 from __future__ import annotations
@@ -16,11 +16,22 @@ import numpy as np
 from ..ir.attributes import DictAttr, IntegerAttr
 from ..ir.types import i32
 from ..support.diagnostics import Diagnostic, Location, UserError
-from .descriptions import Operator, Program
+from .descriptions import BlockView, Operator, Program
 from .prune import pruned
 
-#: Operators that change at most the shape of X.
-_SAME = frozenset({"assign", "copy", "reshape", "squeeze", "unsqueeze", "flatten"})
+#: Operators that change at most the shape and the order of X.
+_SAME = frozenset(
+    {
+        "assign",
+        "copy",
+        "reshape",
+        "squeeze",
+        "unsqueeze",
+        "flatten",
+        "lod_tensor_to_array",
+        "reorder_lod_tensor_by_rank",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -51,22 +62,35 @@ def lookups(program: Program) -> tuple[list[Lookup], list[Lookup]]:
     """Those whose numbers are fed, and those of the global block whose numbers are computed; each table and variable once."""
     fed: dict[tuple[str, str], Lookup] = {}
     computed: dict[tuple[str, str], Lookup] = {}
-    #: Variable -> what it holds the numbers of, at this operator.
-    sources: dict[str, str] = {}
-    for operator in program.top.operators:
+    _found(program.top, {}, fed, computed)
+    return [*fed.values()], [*computed.values()]
+
+
+def _found(
+    block: BlockView,
+    sources: dict[str, str],
+    fed: dict[tuple[str, str], Lookup],
+    computed: dict[tuple[str, str], Lookup] | None,
+) -> None:
+    """Adds the lookups of a block, in which variables hold the numbers of `sources`; of a sub-block those alone that are fed."""
+    for operator in block.operators:
         if operator.type == "feed":
             sources[operator.writes[0]] = operator.writes[0]
             continue
         if operator.type == "lookup_table":
             (ids,) = operator.inputs["Ids"]
             found = _lookup(operator, sources.get(ids, ids))
-            (fed if ids in sources else computed).setdefault((found.ids, found.table), found)
+            kept = fed if ids in sources else computed
+            if kept is not None:
+                kept.setdefault((found.ids, found.table), found)
+        if operator.type == "recurrent" and operator.sub_block is not None:
+            # A step of a sequence has its name.
+            _found(operator.sub_block, dict(sources), fed, None)
         source = sources.get(operator.inputs["X"][0]) if operator.type in _SAME else None
         for name in operator.writes:
             sources.pop(name, None)
             if source is not None and name in operator.outputs.get("Out", ()):
                 sources[name] = source
-    return [*fed.values()], [*computed.values()]
 
 
 def _lookup(operator: Operator, ids: str) -> Lookup:
