@@ -24,13 +24,14 @@ from .values import ConstantOp
 
 @dataclass(frozen=True)
 class FedCheck(ABC):
-    """Something that is asked of the values of `source`, a placeholder or a constant."""
+    """Something that is asked of the values of `source`, a placeholder or a constant, about an axis."""
 
     source: Tensor
+    axis: Axis
 
     @abstractmethod
-    def check(self, values: np.ndarray[Any, Any]) -> None:
-        """UserError, at the user's line, for values that are not as they must be."""
+    def check(self, values: np.ndarray[Any, Any], length: int | None) -> None:
+        """UserError, at the user's line, for values that are not as they must be where the axis has this length."""
 
 
 def shown(op: Op) -> Op:
@@ -48,7 +49,7 @@ def fed_checks(ops: Iterable[Op]) -> dict[Op, list[FedCheck]]:
             if not isinstance(check, FedCheck):
                 continue
             if isinstance(check.source, ConstantOp):
-                check.check(check.source.array())
+                check.check(check.source.array(), check.axis.length)
             elif check not in found.setdefault(check.source, []):
                 found[check.source].append(check)
     return found
@@ -58,22 +59,22 @@ def fed_checks(ops: Iterable[Op]) -> dict[Op, list[FedCheck]]:
 class OffsetsCheck(FedCheck):
     """The offsets of segments, of the rows along an axis; the op that reads them stands at `location`."""
 
-    rows: Axis
     location: Location
 
-    def check(self, values: np.ndarray[Any, Any]) -> None:
-        length, called = self.rows.length, self.source.called
-        wrong = ""
-        if values.size and values[0] != 0:
-            wrong = f"{called} begins with {values[0]}, but offsets of segments begin with 0"
-        elif (values[1:] < values[:-1]).any():
-            at = int(np.argmax(values[1:] < values[:-1]))
-            wrong = f"{called} falls from {values[at]} to {values[at + 1]} at position {at + 1}, but offsets of segments never fall"
-        elif length is not None and values.size and values[-1] != length:
-            wrong = f"{called} ends with {values[-1]}, but {self.rows.name} has {length} rows"
+    def check(self, values: np.ndarray[Any, Any], length: int | None) -> None:
+        if not values.size:
+            return
+        falls, wrong = values[1:] < values[:-1], ""
+        if values[0] != 0:
+            wrong = f"begins with {values[0]}, but offsets of segments begin with 0"
+        elif falls.any():
+            at = int(np.argmax(falls))
+            wrong = f"falls from {values[at]} to {values[at + 1]} at position {at + 1}, but offsets of segments never fall"
+        elif length is not None and values[-1] != length:
+            wrong = f"ends with {values[-1]}, but {self.axis.name} has {length} rows"
         if wrong:
             hint = "offsets are np.cumsum([0, *lengths]) of the lengths of all segments"
-            fail(UserError, wrong, f"{hint}; these are read at {self.location}")
+            fail(UserError, f"{self.source.called} {wrong}", f"{hint}; these are read at {self.location}")
 
 
 def check_offsets(op: Tensor, offsets: Tensor, rows: Axis) -> Tensor:
@@ -82,6 +83,6 @@ def check_offsets(op: Tensor, offsets: Tensor, rows: Axis) -> Tensor:
     if isinstance(source, Tensor) and (source.is_placeholder or isinstance(source, ConstantOp)):
         check = OffsetsCheck(source, rows, op.location)
         if isinstance(source, ConstantOp):
-            check.check(source.value)
+            check.check(source.value, rows.length)
         op.schemas.append(check)
     return op

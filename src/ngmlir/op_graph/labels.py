@@ -11,7 +11,7 @@ import numpy as np
 
 from ..ir.types import IntegerType
 from ..ops import ng
-from .axes import Axes, Axis
+from .axes import Axes
 from .errors import UnmatchedAxesError, UserError, fail
 from .fed_checks import FedCheck, shown
 from .node import Op
@@ -30,11 +30,9 @@ _STILL = (
 class Labels(FedCheck):
     """A cross entropy counts `source` as labels of the classes along `axis`: noted in its `schemas`."""
 
-    axis: Axis
-
-    def check(self, values: np.ndarray[Any, Any]) -> None:
+    def check(self, values: np.ndarray[Any, Any], length: int | None) -> None:
         """UserError for a label that is no class; negative ones mark what costs nothing."""
-        classes = self.axis.length
+        classes = length
         if classes is not None and values.size and (greatest := values.max()) >= classes:
             fail(
                 UserError,
@@ -55,7 +53,7 @@ def labels_of(target: Tensor) -> Labels | None:
         return None
     labels = Labels(source, hot.axes[0])
     if isinstance(source, ConstantOp):
-        labels.check(source.value)
+        labels.check(source.value, labels.axis.length)
     return labels if source.is_placeholder else None
 
 

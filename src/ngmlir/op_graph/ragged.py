@@ -187,7 +187,7 @@ def _flattened(op: Tensor, axis: RaggedAxis, value: Any) -> tuple[Any, list[Arra
         rows = numbers(rows, ValueFor(op))
         counts = [*(len(each) - 1 for each in offsets[1:]), rows.shape[op.axes.index(axis)]]
         for level, each, count in zip(levels, offsets, counts, strict=True):
-            OffsetsCheck(op, Axis(count, level.name), op.location).check(each)
+            OffsetsCheck(op, level, op.location).check(each, count)
         return rows, [each.astype(np.int32) for each in offsets]
     parts, offsets = [value], list[Array]()
     for level in levels:
@@ -202,7 +202,11 @@ def _flattened(op: Tensor, axis: RaggedAxis, value: Any) -> tuple[Any, list[Arra
         offsets.append(_offsets([len(part) for part in parts]))
         parts = [each for part in parts for each in part]
     at, rank = op.axes.index(axis), len(op.axes)
-    arrays = [numbers(part, ValueFor(op)) for part in parts]
+    plain = "fiub"  # arrays of which numbers are taken as they are
+    arrays = [
+        part if type(part) is np.ndarray and part.dtype.kind in plain else numbers(part, ValueFor(op))
+        for part in parts
+    ]
     # An empty list has no dimensions of its own.
     lengths = [0 if a.shape == (0,) else a.shape[at] if a.ndim == rank else -1 for a in arrays]
     filled = [a for a, length in zip(arrays, lengths, strict=True) if length]

@@ -187,9 +187,12 @@ class Program:
             asked = fed_checks(ordered)
             self.lifted: Lifted = transformer.transform_ordered_ops(ordered, self.entry)
         #: What is asked of the values of parameters, by position.
-        self._checks: list[tuple[int, FedCheck]] = [
-            (i, check) for i, op in enumerate(computation.parameters) for check in asked.get(op, ())
-        ]
+        with reading(given):
+            self._checks: list[tuple[int, FedCheck, int | None]] = [
+                (i, check, check.axis.length)
+                for i, op in enumerate(computation.parameters)
+                for check in asked.get(op, ())
+            ]
         self._fed: list[tuple[AssignableTensorOp, tuple[int, ...], Any]] = []  # parameters that are no state
         self._stored: dict[int, DeviceBufferStorage] = {}  # those that are, by position
         self._free: list[int | None] = []
@@ -285,10 +288,9 @@ class Program:
     def _looked_at(self, values: Sequence[Any]) -> Sequence[Any]:
         """The values; UserError for those that are not what ops ask of them. What lies on a device is not looked at."""
         values, _ = self._checked(values)
-        with reading(self.given):
-            for i, check in self._checks:
-                if type(values[i]) is np.ndarray:
-                    check.check(values[i])
+        for i, check, length in self._checks:
+            if type(values[i]) is np.ndarray:
+                check.check(values[i], length)
         return values
 
     def _checked(self, values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[tuple[int, ...]]]:
