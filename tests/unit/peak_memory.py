@@ -78,7 +78,7 @@ def main(name: str, batch: int) -> None:
     shapes = {v.name: [batch if n < 0 else n for n in v.shape] for v in views}
     dtypes = {v.name: program.global_block().var(v.name).np_dtype for v in views}
     stand_ins = {n: np.broadcast_to(np.zeros((), dtypes[n]), shape) for n, shape in shapes.items()}
-    interface, bind = compiled(with_io(program.view, stand_ins, [loss.name]), "cpu")
+    interface, bind, _ = compiled(with_io(program.view, stand_ins, [loss.name]), "cpu")
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     before = resident()

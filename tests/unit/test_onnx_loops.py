@@ -153,7 +153,7 @@ def test_a_count_that_is_given_is_one_program() -> None:
     run = ng.compile(model, target="cpu")
     a = np.zeros(2, np.float32)
     assert [run(a, np.int64(m))[0][0] for m in (0, 1, 5, 1000)] == [0, 1, 5, 1000]
-    assert model.deciding == set() and len(run._programs.values) == 1
+    assert model.deciding == set() and len(run._programs) == 1
 
 
 def test_a_loop_without_an_end_is_refused() -> None:

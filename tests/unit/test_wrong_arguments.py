@@ -17,7 +17,7 @@ import ngmlir as ng
 
 #: What makes the nodes of graphs by the thousand, and records that hold what they are given, ask nothing.
 PLAIN = {
-    "Op", "Tensor", "Axis", "Axes", "AxesMap", "FlattenedAxis", "TensorDescription", "Schema", "Step", "NonFinite",
+    "Op", "Tensor", "Axis", "Axes", "AxesMap", "FlattenedAxis", "RaggedAxis", "TensorDescription", "Schema", "Step", "NonFinite",
     "CallbackPhase",
 }  # fmt: skip
 #: What families have for operators, and what is to fail, as an assertion of a test.

@@ -63,23 +63,24 @@ def reading(lengths: Mapping[int, int]) -> Generator[None]:
 class Length:
     """A length that follows from others; None while one of them is not known."""
 
-    __slots__ = ("_change", "_given", "_known", "function", "parts")
+    __slots__ = ("_found", "function", "parts")
 
     def __init__(self, function: Callable[..., int], *parts: Size):
         self.function = function
         self.parts = parts
-        self._change = -1
-        self._given: Mapping[int, int] | None = None
-        self._known: int | None = None
+        #: What was found last, after which change and where which lengths were given: one tuple, since threads read it.
+        self._found: tuple[int, Mapping[int, int] | None, int | None] = (-1, None, None)
 
     @property
     def length(self) -> int | None:
         # Kept, so that one that follows from a thousand others, each from the one before, is found step by step.
-        if self._change != Changes.serial or self._given is not READING.given:
+        change, given, known = self._found
+        if change != Changes.serial or given is not READING.given:
+            change, given = Changes.serial, READING.given
             parts = [part if isinstance(part, int) else part.length for part in self.parts]
-            self._known = None if None in parts else self.function(*parts)
-            self._change, self._given = Changes.serial, READING.given
-        return self._known
+            known = None if None in parts else self.function(*parts)
+            self._found = change, given, known
+        return known
 
     def __add__(self, other: Size) -> Any:
         return self if other == 0 else Length(operator.add, self, other)
