@@ -61,7 +61,7 @@ def differences(
 def test_first_and_second_derivatives(
     body: Body, target: str, is_counted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(while_gradient, "_MOST", 8)  # so that short loops fill the stack
+    monkeypatch.setattr(while_gradient, "_MOST_KEPT", 8)  # so that short loops fill the stack
     x, n = ng.placeholder([A], dtype="float64"), ng.placeholder((), dtype="int32")
     count = 3 if is_counted else n
     loss = ng.sum(ng.square(loop(body, x, count)), out_axes=())
@@ -91,7 +91,7 @@ def test_counters_of_any_kind_are_counted() -> None:
 
     def rounds(start: Any, goes_on: Callable[[Any], Any], step: Callable[[Any], Any]) -> Any:
         y = ng.while_loop(lambda i, y: goes_on(i), lambda i, y: (step(i), y * x), (start, 1.0))[1]
-        return while_gradient.number_of_rounds(y.control)
+        return while_gradient.trip_count(y.control)
 
     assert rounds(number(0), lambda i: i < 7, lambda i: i + 2) == 4
     assert rounds(number(100), lambda i: i > 3, lambda i: i // 2) == 5

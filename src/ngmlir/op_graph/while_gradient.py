@@ -1,53 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gradient of a loop with a condition.
 
-A loop whose number of rounds follows from constants is a scan of that length, and has the gradient of a scan. Another one keeps
-what goes round on a stack. The stack has a fixed number of places, since memory is planned before a program runs: when it is
-full, every other place becomes free, and from then on only every other round is kept. The gradient goes through the
-rounds from the last to the first; what was not kept is computed again from the nearest place before it.
+A loop whose trip count follows from constants is a scan of that length, and has the gradient of a scan. Another one keeps
+the carried values on a stack. The stack has a fixed number of places, since memory is planned before a program runs: when it is
+full, every other place becomes free, and from then on only every other iteration is kept. The gradient goes through the
+iterations from the last to the first; what was not kept is computed again from the nearest place before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from math import prod
 
 import numpy as np
 
 from ..ir.types import FloatType, Type, i32
 from ..ops import ng
-from ..ops.interpreter import run
 from .axes import Axes, Axis
 from .known import known_value
-from .lift import lift
 from .node import Op
 from .regions import ControlOp, GraphRegion, RegionParameter, build_region, within
 from .replay import Replay, replayed
 from .scan_gradient import Backward, Deltas, below, scan_gradient
 from .state import AssignableTensorOp, Role
 from .tensor import Tensor, as_tensor
+from .trip_counts import iterations
 from .values import ConstantOp
 from .verbs import VERBS
 from .verbs import cast as cast_elements
 
-#: A loop of more rounds is not counted when it is built.
-MOST_ROUNDS = 1 << 12
-#: How many rounds a stack holds: as many as fit into so many bytes, within limits.
-_STACK_BYTES, _FEWEST, _MOST = 1 << 22, 8, 256
+#: A loop of more iterations is not counted when it is built.
+MOST = 1 << 12
+#: How many iterations a stack holds: as many as fit into so many bytes, within limits.
+_STACK_BYTES, _FEWEST_KEPT, _MOST_KEPT = 1 << 22, 8, 256
 
 
 def while_gradient(op: ControlOp, deltas: Deltas, wanted: Sequence[bool], backward: Backward) -> Deltas:
     """The gradients of the operands and of what is captured, where wanted."""
-    rounds = number_of_rounds(op)
-    if rounds is not None:
-        return _of_scan(op, rounds, deltas, wanted, backward)
+    count = trip_count(op)
+    if count is not None:
+        return _of_scan(op, count, deltas, wanted, backward)
     return _Unwound(op).gradients(deltas, wanted, backward)
 
 
-# ---- loops of a known number of rounds
+# ---- loops of a known trip count
 
 
-def number_of_rounds(op: ControlOp) -> int | None:
+def trip_count(op: ControlOp) -> int | None:
     """How often a loop runs its body, where its condition follows from constants and from what the body makes of these."""
     asked, body = op.regions
     going = _going(asked, body)
@@ -57,20 +57,16 @@ def number_of_rounds(op: ControlOp) -> int | None:
     begins = [known_value(op.operands[i]) for i in places]
     if any(b is None for b in begins):
         return None
-    values = [b for b in begins if b is not None]
+    known = [b for b in begins if b is not None]
     with Op.saved_user_deps(), Op.all_ops(isolate=True), within(None):
         now = [
             AssignableTensorOp(op.operands[i].axes, op.operands[i].element, Role.PLACEHOLDER) for i in places
         ]
         held = dict(zip(places, now, strict=True))
-        outcome = _followed(asked, held, [asked.results[0]])
+        (condition,) = _followed(asked, held, [asked.results[0]])
         after = _followed(body, held, [body.results[i] for i in places])
-        module = lift([*outcome, *after], now).module
-    for count in range(MOST_ROUNDS + 1):
-        goes_on, *values = run(module, *values)
-        if not bool(goes_on):
-            return count
-    return None
+        counted = enumerate(islice(iterations(condition, after, [], now, known), MOST + 1))
+        return next((count for count, (holds, *_) in counted if not holds), None)
 
 
 def _going(asked: GraphRegion, body: GraphRegion) -> set[int] | None:
@@ -110,15 +106,13 @@ def _followed(region: GraphRegion, held: Mapping[int, Tensor], results: Sequence
     return replay.results(results)
 
 
-def _of_scan(
-    op: ControlOp, rounds: int, deltas: Deltas, wanted: Sequence[bool], backward: Backward
-) -> Deltas:
+def _of_scan(op: ControlOp, count: int, deltas: Deltas, wanted: Sequence[bool], backward: Backward) -> Deltas:
     """The loop becomes a scan of so many steps; its gradient is that of the scan."""
     _, body = op.regions
     family = op.operands[0].axes
     types = [(r.axes, r.element) for r in op.results]
     with within(op.region), Op.saved_user_deps():
-        steps = VERBS.stated(ng.IotaOp, [], {"dimension": 0}, family.like((Axis(rounds),)), i32)
+        steps = VERBS.stated(ng.IotaOp, [], {"dimension": 0}, family.like((Axis(count),)), i32)
         region = build_region([*types, (family.like(()), i32)], lambda *values: replayed(body, values[:-1]))
         made = ControlOp(
             ng.ScanOp, [*op.operands, steps], [region], types, {"carried": len(types), "reverse": False}
@@ -139,11 +133,11 @@ def _stand_for(op: ControlOp, made: ControlOp) -> None:
         old.forward = new
 
 
-# ---- loops that keep rounds on a stack
+# ---- loops that keep iterations on a stack
 
 
 class _Unwound:
-    """A loop that counts its rounds and keeps what went into some of them."""
+    """A loop that counts its iterations and keeps what went into some of them."""
 
     def __init__(self, op: ControlOp):
         self.op = op
@@ -156,13 +150,13 @@ class _Unwound:
         with within(op.region), Op.saved_user_deps():
             made = self._keeping()
         _stand_for(op, made)
-        self.rounds, self.distance, *self.kept = made.results[self.count :]
+        self.iterations, self.distance, *self.kept = made.results[self.count :]
 
     def number(self, value: int) -> Tensor:
         return ConstantOp(np.array(value, np.int32), self.family.like(()), i32)
 
     def _keeping(self) -> ControlOp:
-        """The loop, with the number of rounds, the distance of those that are kept, and a stack for each value."""
+        """The loop, with the trip count, the distance of those that are kept, and a stack for each value."""
         stacks = [
             VERBS.stated(
                 ng.BroadcastOp,
@@ -179,17 +173,17 @@ class _Unwound:
             return replayed(self.asked, values[: self.count], around)
 
         def body(*values: Tensor) -> Sequence[Tensor]:
-            now, (rounds, distance, *kept) = values[: self.count], values[self.count :]
-            is_full = VERBS.equal(rounds, VERBS.multiply(distance, self.number(self.places)))
+            now, (number, distance, *kept) = values[: self.count], values[self.count :]
+            is_full = VERBS.equal(number, VERBS.multiply(distance, self.number(self.places)))
             thin = self._chosen(is_full, lambda: [self._thinned(k) for k in kept], kept)
             distance = VERBS.select(is_full, VERBS.multiply(distance, self.number(2)), distance)
-            slot = VERBS.floor_divide(rounds, distance)
-            is_due = VERBS.equal(VERBS.multiply(slot, distance), rounds)
+            slot = VERBS.floor_divide(number, distance)
+            is_due = VERBS.equal(VERBS.multiply(slot, distance), number)
             held = self._chosen(
                 is_due, lambda: [self._put(k, slot, v) for k, v in zip(thin, now, strict=True)], thin
             )
             made = replayed(self.body, now, around)
-            return [*made, VERBS.add(rounds, self.number(1)), distance, *held]
+            return [*made, VERBS.add(number, self.number(1)), distance, *held]
 
         return ControlOp(ng.WhileOp, start, [build_region(types, asked), build_region(types, body)], types)
 
@@ -225,7 +219,7 @@ class _Unwound:
             VERBS.number_like(0, op.operands[i]) if d is None else d
             for i, d in zip(floats, begun, strict=True)
         ]
-        start = [self.rounds, *errors, *[VERBS.number_like(0, c) for c in captured]]
+        start = [self.iterations, *errors, *[VERBS.number_like(0, c) for c in captured]]
         types = [(s.axes, s.element) for s in start]
 
         def more(*values: Tensor) -> Sequence[Tensor]:
@@ -256,7 +250,7 @@ class _Unwound:
         ]
 
     def _entered(self, at: Tensor) -> list[Tensor]:
-        """What went into a round: the nearest place before it, and the body as often as is left."""
+        """What went into an iteration: the nearest place before it, and the body as often as is left."""
         slot = VERBS.floor_divide(at, self.distance)
         begins = [
             VERBS.rename_like(VERBS.gather(k, slot, axis=0), p)
@@ -281,9 +275,9 @@ def _or_zeros(found: Tensor | None, like: Tensor) -> Tensor:
 
 
 def _places(values: Sequence[tuple[Axes, Type]]) -> int:
-    """How many rounds the stack of these values holds: a power of two."""
+    """How many iterations the stack of these values holds: a power of two."""
     size = sum(prod(a.length or 1 for a in axes) for axes, _ in values) * 8
-    places = _FEWEST
-    while places < _MOST and 2 * places * size <= _STACK_BYTES:
+    places = _FEWEST_KEPT
+    while places < _MOST_KEPT and 2 * places * size <= _STACK_BYTES:
         places *= 2
     return places

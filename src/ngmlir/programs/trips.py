@@ -7,20 +7,20 @@ What the condition is computed of (counters, their steps, what they are compared
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from ..ir.literals import type_of_dtype
-from ..op_graph.lift import lift
 from ..op_graph.node import Op
 from ..op_graph.positions import Positions
 from ..op_graph.regions import within
 from ..op_graph.state import AssignableTensorOp, Role
 from ..op_graph.tensor import Tensor
-from ..ops.interpreter import run
+from ..op_graph.trip_counts import iterations
 from .descriptions import BlockView, Operator
 from .prune import writes_of
 
@@ -30,7 +30,7 @@ Known = Callable[[str], "Array | None"]
 #: Builds an operator of values by name: what it writes, by name; None for one that is more than a function of these.
 Build = Callable[[Operator, Mapping[str, Tensor]], "Mapping[str, Tensor] | None"]
 
-#: Loops of more rounds are not counted.
+#: Loops of more iterations are not counted.
 MOST = 1 << 14
 #: Operators that use a position of an array.
 _ARRAYS = ("write_to_array", "read_from_array")
@@ -54,30 +54,28 @@ def trips(
     of a known position of an array, in order: the operator's place in the block, and the position."""
     counted = _Counted(block, known)
     with Op.saved_user_deps(), Op.all_ops(isolate=True), within(None):
-        round = counted.round(condition, build)
-    if round is None:
-        return None
-    positions: dict[int, int] = {}
-    going = counted.begins
-    for count in range(MOST):
-        if not bool(going[condition].reshape(-1)[0]):
-            return Trips(count, counted.is_exact, going, positions)
-        going, used = round(going)
-        for at, value in used.items():
-            watch(at, value)
-            positions[at] = max(positions.get(at, 0), value)
+        found = counted.iterations(condition, build)
+        if found is None:
+            return None
+        carried, places, each = found
+        positions: dict[int, int] = {}
+        for count, (holds, values, used) in enumerate(islice(each, MOST)):
+            if not holds:
+                return Trips(count, counted.is_exact, dict(zip(carried, values, strict=False)), positions)
+            for at, value in zip(places, [int(v.reshape(-1)[0]) for v in used], strict=True):
+                watch(at, value)
+                positions[at] = max(positions.get(at, 0), value)
     return None
 
 
 class _Counted:
-    """The operators of a block that follow from known numbers and from one another, round after round."""
+    """The operators of a block that follow from known numbers and from one another, iteration after iteration."""
 
     def __init__(self, block: BlockView, known: Known):
         self.block, self.known = block, known
         self.is_exact = True
         self.written = {name for o in block.operators for name in writes_of(o)}
-        self.begins: dict[str, Array] = {}
-        #: Written in the block, and not known in every round.
+        #: Written in the block, and not known in every iteration.
         self.varying: set[str] = set()
         while changed := {n for n in self.written - self.varying if not self._walk().get(n, self._begins(n))}:
             self.varying |= changed
@@ -86,7 +84,7 @@ class _Counted:
         return name not in self.varying and self.known(name) is not None
 
     def _walk(self) -> dict[str, bool]:
-        """Whether what was written is known at the end of a round."""
+        """Whether what was written is known at the end of an iteration."""
         now: dict[str, bool] = {}
         self.chosen: list[tuple[int, Operator, list[str]]] = []
         for at, operator in enumerate(self.block.operators):
@@ -102,10 +100,11 @@ class _Counted:
             now.update(dict.fromkeys(writes_of(operator), is_whole or is_half))
         return now
 
-    def round(
+    def iterations(
         self, condition: str, build: Build
-    ) -> Callable[[Mapping[str, Array]], tuple[dict[str, Array], dict[int, int]]] | None:
-        """One round: from what goes round to the same, and the positions of arrays by places in the block."""
+    ) -> tuple[list[str], list[int], Iterator[tuple[bool, list[Array], list[Array]]]] | None:
+        """The names of the carried values, the places in the block of what uses positions of arrays, and of each iteration what these
+        are."""
         if not self._walk().get(condition, False):
             return None
         going, steady, chosen = self._needed(condition)
@@ -131,21 +130,14 @@ class _Counted:
                 values.update(made)
         if any(values[n].type.shape != held[n].shape for n in going):
             return None
-        self.begins = {n: held[n] for n in going}
-        module = lift([*[values[n] for n in going], *used.values()], list(storages.values())).module
-        constant = [held[n] for n in steady]
-
-        def one(now: Mapping[str, Array]) -> tuple[dict[str, Array], dict[int, int]]:
-            made = run(module, *[now[n] for n in going], *constant)
-            places = zip(used, made[len(going) :], strict=True)
-            return dict(zip(going, made, strict=False)), {at: int(v.reshape(-1)[0]) for at, v in places}
-
-        return one
+        after, parameters = [values[n] for n in going], list(storages.values())
+        each = iterations(storages[condition], after, list(used.values()), parameters, list(held.values()))
+        return going, [*used], each
 
     def _needed(
         self, condition: str
     ) -> tuple[list[str], list[str], Sequence[tuple[int, Operator, list[str]]]]:
-        """What goes round, what stays, and the operators, of those that the condition and positions follow from."""
+        """What is carried, what stays, and the operators, of those that the condition and positions follow from."""
         going: dict[str, None] = {condition: None}
         while True:
             wanted = set(going)
