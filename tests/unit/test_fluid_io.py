@@ -153,9 +153,13 @@ def test_tensors_of_sequences() -> None:
         fluid.create_lod_tensor([[1, 2], [3]], [[1, 2]], fluid.CPUPlace())
     with pytest.raises(ValueError, match="are not cut into"):
         fluid.create_lod_tensor(np.zeros((4, 2)), [[2, 1]], fluid.CPUPlace())
-    for wrong in ([[1, 2]], [[0]], [[0, 3, 2]]):
-        with pytest.raises(ValueError, match="begin with 0"):
-            made.set_lod(wrong)
+    for wrong, message in (
+        ([1, 2], "begin with 1, not with 0"),
+        ([], "begin with nothing"),
+        ([0, 3, 2], "fall from 3"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            made.set_lod([wrong])
     two = fluid.create_lod_tensor(np.zeros((6, 1)), [[2, 1], [2, 1, 3]], fluid.CPUPlace())
     assert two.lod() == [[0, 2, 3], [0, 2, 3, 6]]
     drawn = fluid.create_random_int_lodtensor([[3, 0, 2]], [4], fluid.CPUPlace(), 2, 3)

@@ -104,9 +104,9 @@ def test_other_lengths_are_other_calls() -> None:
         (3.0, "no list with an entry for each position of N"),
         ([1.0, 2.0], "have the shapes"),
         ([np.ones((2, 3)), np.ones((2, 2))], r"have the shapes \[2, 3\], \[2, 2\]"),
-        ((np.ones((4, 3)), [0, 3]), r"x ends with 3, but N\$T has 4 rows"),
-        ((np.ones((4, 3)), [1, 4]), "x begins with 1, but"),
-        ((np.ones((4, 3)), [0, 3, 2, 4]), "x falls from 3 to 2 at position 2"),
+        ((np.ones((4, 3)), [0, 3]), r"x end with 3, and there are 4 rows along N\$T"),
+        ((np.ones((4, 3)), [1, 4]), "x begin with 1, not with 0"),
+        ((np.ones((4, 3)), [0, 3, 2, 4]), "x fall from 3 to 2 at position 2"),
         ((np.ones((4, 3)),), "not of rows and 1 lines of offsets"),
     ],
 )
@@ -135,7 +135,7 @@ def test_levels_that_disagree() -> None:
     W = ng.ragged_axis(S, "W")
     x = ng.ragged([W], name="x")
     run = ng.compile(ng.sum(x, W), [x])
-    with pytest.raises(ng.UserError, match=r"x ends with 3, but N\$S has 2 rows"):
+    with pytest.raises(ng.UserError, match=r"x end with 3, and there are 2 rows along N\$S"):
         run((np.ones(3), [0, 3], [0, 1, 3]))
     y = ng.ragged([W], name="y")
     with pytest.raises(ng.UserError, match=r"differ along N\$S: lengths \[2\] for x, \[1, 1\] for y"):
@@ -149,9 +149,9 @@ def test_offsets_that_are_none_are_refused_before_anything_changes() -> None:
     run = ng.compile(ng.sequential([ng.assign(calls, calls + 1), ng.segment_sum(x, o, rows), calls]), [x, o])
     fed = np.zeros(6, np.float32)
     for offsets, message in [
-        ([1, 2, 3, 6], "o begins with 1"),
-        ([0, 3, 2, 6], "o falls from 3 to 2 at position 2"),
-        ([0, 2, 3, 5], "o ends with 5, but T has 6 rows"),
+        ([1, 2, 3, 6], "o begin with 1"),
+        ([0, 3, 2, 6], "o fall from 3 to 2 at position 2"),
+        ([0, 2, 3, 5], "o end with 5, and there are 6 rows along T"),
     ]:
         with pytest.raises(ng.UserError, match=message) as error:
             run(fed, np.array(offsets, np.int32))

@@ -77,7 +77,7 @@ WRONG = [
     ([[0, 2, 5], [0, 2, 5]], "'x' has 1 ragged level, and is fed a tensor with 2 ragged levels"),
     ([], "'x' has 1 ragged level, and is fed a tensor with no ragged levels"),
     ([[1, 5]], "the offsets of level 0 of 'x' begin with 1, not with 0"),
-    ([[0, 4, 2, 5]], "the offsets of level 0 of 'x' fall from 4 to 2 at place 2"),
+    ([[0, 4, 2, 5]], "the offsets of level 0 of 'x' fall from 4 to 2 at position 2"),
 ]  # fmt: skip
 
 

@@ -308,8 +308,8 @@ BAD = {
     "level": bad("Y has 1 ragged levels, and ref_level is 1", "sequence_expand", {"X": np.zeros((2, 1)), "Y": SEQUENCE}, ref_level=1),
     "concat": bad(r"what has as many items, not \[2, 1\]", "sequence_concat", {"X": [SEQUENCE, Rows(np.zeros((1, 2)), [[1]])]}),
     "reshape": bad("3 rows of 2 elements are not cut into rows of 4", "sequence_reshape", {"X": SEQUENCE}, new_dim=4),
-    "reset": bad(r"the offsets \[0, 2\] end with 2, and X has 3 rows", "lod_reset", {"X": SEQUENCE}, target_lod=[0, 2]),
-    "fall": bad("offsets begin with 0 and never fall", "lod_reset", {"X": SEQUENCE}, target_lod=[0, 2, 1, 3]),
+    "reset": bad("the offsets in target_lod end with 2, and there are 3 rows", "lod_reset", {"X": SEQUENCE}, target_lod=[0, 2]),
+    "fall": bad("the offsets in target_lod fall from 2 to 1 at position 2", "lod_reset", {"X": SEQUENCE}, target_lod=[0, 2, 1, 3]),
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..ops import ng
+from ..ops.offsets import OFFSETS_HINT, wrong_offsets
 from ..support.diagnostics import Location
 from .axes import Axis
 from .errors import UserError, fail
@@ -64,17 +65,9 @@ class OffsetsCheck(FedCheck):
     def check(self, values: np.ndarray[Any, Any], length: int | None) -> None:
         if not values.size:
             return
-        falls, wrong = values[1:] < values[:-1], ""
-        if values[0] != 0:
-            wrong = f"begins with {values[0]}, but offsets of segments begin with 0"
-        elif falls.any():
-            at = int(np.argmax(falls))
-            wrong = f"falls from {values[at]} to {values[at + 1]} at position {at + 1}, but offsets of segments never fall"
-        elif length is not None and values[-1] != length:
-            wrong = f"ends with {values[-1]}, but {self.axis.name} has {length} rows"
-        if wrong:
-            hint = "offsets are np.cumsum([0, *lengths]) of the lengths of all segments"
-            fail(UserError, f"{self.source.called} {wrong}", f"{hint}; these are read at {self.location}")
+        if wrong := wrong_offsets(values, length, f"rows along {self.axis.name}"):
+            message = f"the offsets in {self.source.called} {wrong}"
+            fail(UserError, message, f"{OFFSETS_HINT}; these are read at {self.location}")
 
 
 def check_offsets(op: Tensor, offsets: Tensor, rows: Axis) -> Tensor:

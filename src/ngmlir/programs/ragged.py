@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.offsets import OFFSETS_HINT, wrong_offsets
 from ..support.diagnostics import Diagnostic, UserError
 from .descriptions import Variable
 
@@ -43,23 +44,14 @@ def check_offsets(variable: Variable, offsets: Sequence[Array], rows: int) -> No
             else f"declare it with lod_level={len(offsets)}, or feed the rows alone"
         )
         raise UserError(Diagnostic(message, where, hint=hint))
-    hint = "offsets are [0, length of the first, of the first two together, ...]; set_recursive_sequence_lengths takes lengths"
     for level, each in enumerate(offsets):
-        what = f"the offsets of level {level} of '{name}'"
-        if each.ndim != 1 or not len(each) or each[0] != 0:
-            begin = each.flat[0] if each.size else "nothing"
-            raise UserError(Diagnostic(f"{what} begin with {begin}, not with 0", where, hint=hint))
-        falls = np.flatnonzero(each[1:] < each[:-1])
-        if len(falls):
-            at = int(falls[0])
-            message = f"{what} fall from {each[at]} to {each[at + 1]} at place {at + 1}"
-            raise UserError(Diagnostic(message, where, hint=hint))
         is_last = level == len(offsets) - 1
-        wanted = rows if is_last else len(offsets[level + 1]) - 1
-        if each[-1] != wanted:
-            of = "rows" if is_last else f"sequences of level {level + 1}"
-            message = f"{what} end with {each[-1]}, and there are {wanted} {of}"
-            raise UserError(Diagnostic(message, where, hint=hint))
+        count, of = (
+            (rows, "rows") if is_last else (len(offsets[level + 1]) - 1, f"sequences of level {level + 1}")
+        )
+        if wrong := wrong_offsets(each, count, of):
+            message = f"the offsets of level {level} of '{name}' {wrong}"
+            raise UserError(Diagnostic(message, where, hint=OFFSETS_HINT))
 
 
 def _count(levels: int) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from ...ops.offsets import OFFSETS_HINT, wrong_offsets
 from ...programs import names
 from ...support.diagnostics import UserError
 from ...support.spelling import did_you_mean
@@ -145,12 +145,9 @@ class LoDTensor:
     def set_lod(self, lod: Sequence[Sequence[int]]) -> None:
         """Gives it offsets, one list for each level, outermost first. UserError where they begin not with 0, or fall."""
         made = [[int(n) for n in level] for level in lod]
-        for level in made:
-            if len(level) < 2 or level[0] != 0 or any(b < a for a, b in pairwise(level)):
-                raise UserError(
-                    f"offsets begin with 0 and never fall: {level}",
-                    hint="set_recursive_sequence_lengths takes lengths",
-                )
+        for number, level in enumerate(made):
+            if wrong := wrong_offsets(np.array(level)):
+                raise UserError(f"the offsets of level {number} {wrong}", hint=OFFSETS_HINT)
         self._lod = made
 
     def lod(self) -> list[list[int]]:
@@ -159,10 +156,7 @@ class LoDTensor:
 
     def set_recursive_sequence_lengths(self, lengths: Sequence[Sequence[int]]) -> None:
         """As `set_lod`, by the lengths of sequences; a level may have none."""
-        offsets = [[0, *np.cumsum(level, dtype=np.int64).tolist()] for level in lengths]
-        if all(len(level) > 1 for level in offsets):
-            self.set_lod(offsets)
-        self._lod = offsets
+        self.set_lod([[0, *np.cumsum(level, dtype=np.int64).tolist()] for level in lengths])
 
     def hold_offsets(self, levels: Sequence[Array]) -> None:
         """Has these offsets, which are right, one vector a level."""

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from math import prod
 
 import numpy
@@ -12,6 +11,7 @@ import numpy
 from ... import numpy as np
 from ...numpy import getitem
 from ...op_graph.tensor import Tensor
+from ...ops.offsets import OFFSETS_HINT, wrong_offsets
 from ...support.diagnostics import UserError
 from .. import segments
 from ..definition import Context, Levels
@@ -230,13 +230,10 @@ def lod_reset(x: Tensor, y: Tensor | None, *, target_lod: Sequence[int], context
     if y is None:
         if not target_lod:
             raise UserError("lod_reset takes offsets: give Y or target_lod")
-        levels = (np.asarray(numpy.asarray(target_lod, numpy.int32)),)
-        given = list(target_lod)
-        if given[0] != 0 or any(b < a for a, b in pairwise(given)):
-            raise UserError(f"offsets begin with 0 and never fall: {given}")
-        rows = segments.length_of(x)
-        if given[-1] != rows and not context.is_trial:
-            raise UserError(f"the offsets {given} end with {given[-1]}, and X has {rows} rows")
+        given = numpy.asarray(target_lod, numpy.int32)
+        if wrong := wrong_offsets(given, None if context.is_trial else segments.length_of(x)):
+            raise UserError(f"the offsets in target_lod {wrong}", hint=OFFSETS_HINT)
+        levels = (np.asarray(given),)
     else:
         levels = context.levels("Y") or (np.reshape(np.astype(y, np.int32), (prod(y.type.shape),)),)
     context.give_levels("Out", levels)
