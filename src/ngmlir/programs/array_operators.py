@@ -10,7 +10,7 @@ from ..support.diagnostics import UserError
 from .arrays import Array, StackedArray, TensorArray, summed
 from .block_values import Kept, Lowering, called, kept
 from .descriptions import Operator
-from .names import GRADIENT, offsets_names
+from .names import GRADIENT
 
 
 def _array(lowering: Lowering, operator: Operator, name: str) -> Array:
@@ -57,9 +57,7 @@ def write_to_array(lowering: Lowering, operator: Operator) -> None:
 def read_from_array(lowering: Lowering, operator: Operator) -> None:
     array = _array(lowering, operator, operator.inputs["X"][0])
     index, (name,) = _index(lowering, operator), operator.outputs["Out"]
-    levels = array.levels_at(index)
-    lowering.write(operator, name, array.read(index))
-    lowering.values.update(zip(offsets_names(name, len(levels)), levels, strict=True))
+    lowering.write(operator, name, array.read(index), array.levels_at(index))
 
 
 def clear_in_array(lowering: Lowering, operator: Operator) -> None:

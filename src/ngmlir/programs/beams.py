@@ -10,7 +10,6 @@ from . import segments
 from .arrays import TensorArray
 from .block_values import Lowering, called
 from .descriptions import Operator
-from .names import offsets_names
 
 
 def beam_search_decode(lowering: Lowering, operator: Operator) -> None:
@@ -62,10 +61,7 @@ def beam_search_decode(lowering: Lowering, operator: Operator) -> None:
     for slot, values in (("SentenceIds", every_id), ("SentenceScores", every_score)):
         (name,) = operator.outputs[slot]
         flat = np.reshape(values, [values.type.shape[0] * width])
-        lowering.write(operator, name, segments.take(flat, at))
-        lowering.values.update(
-            zip(offsets_names(name, 2), (segments.offsets_from(counts), cuts), strict=True)
-        )
+        lowering.write(operator, name, segments.take(flat, at), (segments.offsets_from(counts), cuts))
 
 
 def _steps(lowering: Lowering, operator: Operator, slot: str) -> TensorArray:

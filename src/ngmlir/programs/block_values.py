@@ -47,8 +47,8 @@ class Lowering(Protocol):
         """The value that a variable has now."""
         ...
 
-    def write(self, operator: Operator, name: str, value: Held) -> None:
-        """Gives a variable a value."""
+    def write(self, operator: Operator, name: str, value: Held, levels: Levels = ()) -> None:
+        """Gives a variable a value, and the offsets of its ragged levels."""
         ...
 
     def levels_of(self, operator: Operator, name: str) -> Levels:

@@ -19,7 +19,7 @@ from .block_values import Kept, Lowering, Ran, kept, like, parts_of, scopes_of
 from .branches import lower_conditional
 from .descriptions import Operator
 from .loops import lower_while
-from .names import EMPTY, GRADIENT, offsets_names
+from .names import EMPTY, GRADIENT
 from .rank_tables import RankTable
 from .recurrent import lower_recurrent
 
@@ -54,22 +54,21 @@ def lower_gradient(lowering: Lowering, operator: Operator) -> None:
     stops = {p for value in found.inputs.values() for p in parts_of(value)}
     sums = Adjoints(dependents, stops).sums
     made: dict[str, Kept] = {}
+    sources: dict[str, str] = {}
     for slot, names in operator.outputs.items():
-        sources = operator.inputs.get(slot.removesuffix(GRADIENT), ())
-        for of, name in zip(sources, names, strict=False):
+        for of, name in zip(operator.inputs.get(slot.removesuffix(GRADIENT), ()), names, strict=False):
             if name == EMPTY:
                 continue
+            sources[name] = of
             source = found.inputs.get(original(of))
             if source is None:  # what it gave: it follows from what it was built of
                 source = kept(lowering.read(operator, of))
             made[name] = like(source, [_gradient(p, sums.get(p)) for p in parts_of(source)])
     lowering.ran.setdefault((operator.type, *scopes), []).append(Ran({**found.inputs, **errors}, made))
     for name, value in made.items():
-        lowering.write(operator, name, value)
-    for slot, names in operator.outputs.items():  # a gradient is ragged as what it is the gradient of
-        for of, name in zip(operator.inputs.get(slot.removesuffix(GRADIENT), ()), names, strict=False):
-            if isinstance(made.get(name), Tensor) and (levels := lowering.levels_of(operator, of)):
-                lowering.values.update(zip(offsets_names(name, len(levels)), levels, strict=True))
+        # A gradient is ragged as what it is the gradient of.
+        levels = lowering.levels_of(operator, sources[name]) if isinstance(value, Tensor) else ()
+        lowering.write(operator, name, value, levels)
 
 
 def _written_by(operator: Operator) -> set[str]:

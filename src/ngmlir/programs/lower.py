@@ -185,9 +185,7 @@ class _Lowering:
         for slot, names in operator.outputs.items():
             for i, (name, value) in enumerate(zip(names, made.get(slot, ()), strict=False)):
                 if name != EMPTY and value is not None:
-                    levels = self._levels_of(slot, i, name, value, inputs)
-                    self.write(operator, name, value)
-                    self.values.update(zip(offsets_names(name, len(levels)), levels, strict=True))
+                    self.write(operator, name, value, self._levels_of(slot, i, name, value, inputs))
 
     def _is_missing(self, operator: Operator, slot: str, name: str) -> bool:
         """Whether there is nothing in a slot; in one of a gradient also where the operator does not compute what exists for it."""
@@ -321,7 +319,8 @@ class _Lowering:
         message = f"operator {operator.type} reads '{name}', which has no value yet"
         raise UserError(Diagnostic(message, operator.location, hint=hint))
 
-    def write(self, operator: Operator, name: str, value: Held) -> None:
+    def write(self, operator: Operator, name: str, value: Held, levels: Levels = ()) -> None:
+        self.values.update(zip(offsets_names(name, len(levels)), levels, strict=True))
         variable = operator.block.visible(name, operator.location)
         if not isinstance(value, (Tensor, SparseRows)):
             self.values[name] = value

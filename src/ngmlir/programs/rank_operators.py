@@ -14,7 +14,7 @@ from .beams import beam_search_decode
 from .block_values import Lowering, called, kept
 from .definition import Levels
 from .descriptions import Operator
-from .names import GRADIENT, offsets_names
+from .names import GRADIENT
 from .rank_tables import RankTable, rank_table
 from .vartypes import element_of
 
@@ -45,8 +45,7 @@ def _table(lowering: Lowering, operator: Operator) -> RankTable:
 
 def _give(lowering: Lowering, operator: Operator, slot: str, value: Tensor, levels: Levels = ()) -> None:
     (name,) = operator.outputs[slot]
-    lowering.write(operator, name, value)
-    lowering.values.update(zip(offsets_names(name, len(levels)), levels, strict=True))
+    lowering.write(operator, name, value, levels)
 
 
 def _ragged(lowering: Lowering, operator: Operator) -> Levels:

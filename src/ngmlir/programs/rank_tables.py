@@ -14,6 +14,7 @@ from .. import numpy as np
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
 from ..support.diagnostics import UserError
+from . import segments
 from .arrays import StackedArray
 from .definition import Levels
 
@@ -57,12 +58,12 @@ class RankTable:
         rows as the step of most rows has then."""
         places, is_there = self._places()
         if not inner:
-            values = _where(is_there, _taken(x, places), x)
+            values = _where(is_there, segments.take(x, places), x)
             return StackedArray(values, _length(self.longest))
         (cuts,) = inner
         starts, counts = (
-            _taken(cuts, places),
-            np.subtract(_taken(cuts, np.add(places, 1)), _taken(cuts, places)),
+            segments.take(cuts, places),
+            np.subtract(segments.take(cuts, np.add(places, 1)), segments.take(cuts, places)),
         )
         counts = np.where(is_there, counts, 0)
         made = _offsets(counts)
@@ -71,40 +72,38 @@ class RankTable:
         sequence, place = _owners(made, rows)
         begins = np.take_along_axis(starts, np.clip(sequence, 0, self.count - 1), 1)
         is_row = np.less(sequence, self.count)
-        values = _where(is_row, _taken(x, np.add(begins, place)), x)
+        values = _where(is_row, segments.take(x, np.add(begins, place)), x)
         return StackedArray(values, _length(self.longest), made, longest)
 
     def _places(self) -> tuple[Tensor, Tensor]:
         """The number of the item at each step and rank, and whether there is one."""
-        begins = np.expand_dims(_taken(self.offsets, self.order), 0)
+        begins = np.expand_dims(segments.take(self.offsets, self.order), 0)
         step = np.reshape(np.arange(self.longest, dtype="int32"), [self.longest, 1])
         return np.add(begins, step), np.less(step, np.expand_dims(self.lengths, 0))
 
     def whole(self, steps: StackedArray, rows: int, inner: Tensor | None) -> Tensor:
         """The rows of all steps, sequence by sequence: as many as `rows`. `inner` cuts them where a step holds sequences of rows."""
         values = steps.values
-        items = np.arange(rows, dtype="int32")
-        place: Tensor | None = None
+        sequence, step = segments.owners(self.offsets, self.items), segments.places(self.offsets, self.items)
+        rank, place = segments.take(self.rank, sequence), None
         if inner is not None:
-            items, place = _owners(inner, rows)
-        sequence = np.astype(np.sum(_less_equal(self.offsets[1:], items), 0), "int32")
-        step = np.subtract(items, _taken(self.offsets, sequence))
-        rank = _taken(self.rank, sequence)
+            rank, step = (segments.spread(each, inner, rows) for each in (rank, step))
+            place = segments.places(inner, rows)
         if place is not None:
             assert steps.offsets is not None
             width = steps.offsets.type.shape[1]
             flat = np.reshape(steps.offsets, [-1])
-            rank = np.add(_taken(flat, np.add(np.multiply(step, width), rank)), place)
+            rank = np.add(segments.take(flat, np.add(np.multiply(step, width), rank)), place)
         width = values.type.shape[1]
         flat = np.reshape(values, [values.type.shape[0] * width, *values.type.shape[2:]])
-        return _taken(flat, np.add(np.multiply(step, width), rank))
+        return segments.take(flat, np.add(np.multiply(step, width), rank))
 
     def inner(self, counts: Tensor, items: int) -> Tensor:
         """The offsets of as many sequences as `items`, of which each step and rank has so many rows, sequence by sequence."""
-        owner, step = _owners(self.offsets, items)
+        owner, step = segments.owners(self.offsets, items), segments.places(self.offsets, items)
         width = counts.type.shape[1]
-        at = np.add(np.multiply(step, width), _taken(self.rank, owner))
-        return _offsets(_taken(np.reshape(counts, [-1]), at))
+        at = np.add(np.multiply(step, width), segments.take(self.rank, owner))
+        return segments.offsets_from(segments.take(np.reshape(counts, [-1]), at))
 
     # ---- order
 
@@ -112,14 +111,12 @@ class RankTable:
         """Rows, or sequences of rows, in the order of the table; or, back, in the order that they had before."""
         order = self.rank if is_back else self.order
         if not levels:
-            return _taken(x, order), ()
+            return segments.take(x, order), ()
         (cuts,) = levels
-        counts = _taken(np.subtract(cuts[1:], cuts[:-1]), order)
-        made = _offsets(counts)
-        rows = x.type.shape[0]
-        sequence, place = _owners(made, rows)
-        begins = _taken(_taken(cuts, order), sequence)
-        return _taken(x, np.add(begins, place)), (made,)
+        made = segments.offsets_from(segments.take(segments.lengths(cuts), order))
+        rows = segments.length_of(x)
+        begins = segments.spread(segments.take(cuts, order), made, rows)
+        return segments.take(x, np.add(begins, segments.places(made, rows))), (made,)
 
     def shrunk(self, x: Tensor, step: Tensor) -> Tensor:
         """Rows of those that are still running at a step; zeros behind them."""
@@ -129,31 +126,20 @@ class RankTable:
 
 def rank_table(offsets: Tensor, items: int, size: Size, known: int | None = None) -> RankTable:
     """The table of the sequences that offsets cut so many items into; the longest has `known` items at most, where that is given."""
-    lengths = np.subtract(offsets[1:], offsets[:-1])
-    count = lengths.type.shape[0]
+    lengths = segments.lengths(offsets)
+    count = segments.sequences(offsets)
     if not count:
         raise UserError("there are no sequences to go over", hint="feed at least one, which may be empty")
     order = np.astype(np.argsort(np.negative(lengths), stable=True), "int32")
     rank = VERBS.scatter(order, order, np.arange(count, dtype="int32"), axis=0)
     longest = size(np.max(lengths)) if known is None else known
-    return RankTable(offsets, order, rank, _taken(lengths, order), longest, items)
-
-
-def _taken(x: Tensor, places: Tensor) -> Tensor:
-    """Rows of x; places outside are moved inside, and zeros where x has no rows at all."""
-    if not x.type.shape[0]:
-        return np.zeros([*places.type.shape, *x.type.shape[1:]], dtype=x.dtype)
-    return VERBS.gather(x, np.maximum(places, 0), axis=0)
+    return RankTable(offsets, order, rank, segments.take(lengths, order), longest, items)
 
 
 def _where(mask: Tensor, values: Tensor, like: Tensor) -> Tensor:
     more = len(values.type.shape) - len(mask.type.shape)
     mask = np.reshape(mask, [*mask.type.shape, *[1] * more])
     return np.where(mask, values, np.zeros([1] * len(values.type.shape), dtype=like.dtype))
-
-
-def _less_equal(bounds: Tensor, items: Tensor) -> Tensor:
-    return np.astype(np.less_equal(np.expand_dims(bounds, 1), np.expand_dims(items, 0)), "int32")
 
 
 def _offsets(counts: Tensor) -> Tensor:

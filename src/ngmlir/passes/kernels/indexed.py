@@ -12,7 +12,7 @@ from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, i64, inde
 from ...ops.fields import find_unit, get_i64, get_str
 from ...support.target import Target
 from .frame import Span, last_apart, positions, power_of_two, share
-from .indices import clamped, position
+from .indices import clamped, position, within
 from .segments import scatter_in_order
 from .single import Single, SingleFrame, line_frame, merged, places_in, take_turns, tile_width, vector
 
@@ -279,7 +279,7 @@ class _Scatter:
     def elements(self, row: Span, part: Span, place: Value, inside: Value) -> None:
         """Single elements: tile.scatter keeps their order."""
         b = self.b
-        place = b.minimum(b.maximum(place, b.number(0, place.type)), b.number(self.size - 1, place.type))
+        place = within(b, place, self.size - 1)
         new = b.load(
             self.updates, [row.start, part.start, b.index(0)], type=vector(part.size, self.element),
             dims=[1], masked=part.masked,

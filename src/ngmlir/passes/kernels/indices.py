@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ...ir.core import Value
-from ...ir.types import IntegerType, element_type, i64, with_element
+from ...ir.types import IntegerType, element_type, i64, index, with_element
 from ...ops.builder import Builder
 
 
@@ -27,5 +27,10 @@ def position(b: Builder, index: Value, size: int) -> Value:
 
 def clamped(b: Builder, index: Value, size: int) -> Value:
     """A negative index counts from the end; then all are clamped to the axis."""
-    place = position(b, index, size)
-    return b.minimum(b.maximum(place, b.number(0, place.type)), b.number(size - 1, place.type))
+    return within(b, position(b, index, size), size - 1)
+
+
+def within(b: Builder, place: Value, most: int) -> Value:
+    """A place, or the nearest from 0 to the most."""
+    least, limit = [b.index(n) if place.type is index else b.number(n, place.type) for n in (0, most)]
+    return b.minimum(b.maximum(place, least), limit)

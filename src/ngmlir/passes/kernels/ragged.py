@@ -11,6 +11,7 @@ from ...ir.types import FloatType, Type, VectorType, element_type, index, shape_
 from ...ops.fields import get_enum, get_i64
 from ...support.target import Target
 from .frame import Span, positions, share
+from .indices import within
 from .ragged_blocks import blocks_of_cumulative, blocks_of_reduction, expanded_line
 from .reduction import Accumulation
 from .running import Running
@@ -86,8 +87,7 @@ class _Segments:
     def bound(self, place: Value) -> Value:
         """An offset as a position; it lies in the operand, whatever the offsets are."""
         b = self.b
-        found = b.cast(self.frame.scalar(self.offsets, [place]), type=index)
-        return b.minimum(b.maximum(found, b.index(0)), b.index(self.rows))
+        return within(b, b.cast(self.frame.scalar(self.offsets, [place]), type=index), self.rows)
 
     def columns(self, before: Value, segment: Value, span: Span, first: Value, end: Value) -> None:
         """Of rows of several elements: a tile of columns."""

@@ -11,7 +11,7 @@ from ...ir.types import VectorType, element_type, i32, i64, index, shape_of, wit
 from ...ops.fields import get_i64
 from ...support.target import Target
 from .frame import Span, halved, positions, power_of_two
-from .indices import wide
+from .indices import wide, within
 from .running import Running
 from .segments import RowsBetween
 from .single import Single, SingleFrame, line_frame, merged, places_in
@@ -65,8 +65,7 @@ def blocks_of_cumulative(op: Op, target: Target) -> Single:
     type = VectorType(tile, element)
 
     def bound(place: Value) -> Value:
-        found = b.cast(frame.scalar(frame.sources[1], [place]), type=index)
-        return b.minimum(b.maximum(found, b.index(0)), b.index(rows))
+        return within(b, b.cast(frame.scalar(frame.sources[1], [place]), type=index), rows)
 
     def lines(spans: list[Span]) -> None:
         line, segment, span = spans

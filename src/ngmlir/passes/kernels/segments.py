@@ -28,7 +28,7 @@ from ...ir.types import (
 from ...ops.fields import get_i64, get_str
 from ...support.target import Target
 from .frame import Span, halved, positions, power_of_two
-from .indices import wide
+from .indices import wide, within
 from .reduction import Accumulation
 from .single import Shape, Single, SingleFrame, merged
 
@@ -113,7 +113,7 @@ class RowsBetween:
             self.offsets, [b.minimum(row, b.number(self.size, type))], type=with_element(type, i32)
         )
         found = found if self.number is i32 else b.cast(found, type=type)
-        return b.minimum(b.maximum(found, b.number(0, type)), b.number(self.count, type))
+        return within(b, found, self.count)
 
     def read(self, number: Value) -> Value:
         """The elements of a tile of updates with these numbers, in the columns of the block."""

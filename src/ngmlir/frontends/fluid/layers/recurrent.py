@@ -36,9 +36,7 @@ def dynamic_lstm(
     helper = LayerHelper("lstm", input=input, param_attr=param_attr, bias_attr=bias_attr, name=name)
     width = _width(size, 4, "dynamic_lstm")
     weight = helper.create_parameter(helper.param_attr, [width, 4 * width], dtype)
-    bias = helper.create_parameter(
-        helper.bias_attr, [1, (7 if use_peepholes else 4) * width], dtype, is_bias=True
-    )
+    bias = _gate_bias(helper, width, use_peepholes, dtype)
     outputs = _outputs(helper, dtype, ("Hidden", "Cell", "BatchGate", "BatchCellPreAct"))
     inputs: dict[str, Any] = {"Input": input, "Weight": weight, "Bias": bias, **_begins(h_0, c_0)}
     fields = {
@@ -70,9 +68,7 @@ def dynamic_lstmp(
     first, second = helper.multiple_param_attr(2)
     weight = helper.create_parameter(first, [proj_size, 4 * width], dtype)
     projection = helper.create_parameter(second, [width, proj_size], dtype)
-    bias = helper.create_parameter(
-        helper.bias_attr, [1, (7 if use_peepholes else 4) * width], dtype, is_bias=True
-    )
+    bias = _gate_bias(helper, width, use_peepholes, dtype)
     slots = ("Projection", "Cell", "BatchHidden", "BatchGate", "BatchCellPreAct", "OrderedP0")
     outputs = _outputs(helper, dtype, slots)
     inputs = {"Input": input, "Weight": weight, "ProjWeight": projection, "Bias": bias}
@@ -113,6 +109,12 @@ def dynamic_gru(
 
 def _begins(h_0: Variable | None, c_0: Variable | None) -> dict[str, Variable]:
     return {slot: v for slot, v in (("H0", h_0), ("C0", c_0)) if v is not None}
+
+
+def _gate_bias(helper: LayerHelper, width: int, use_peepholes: bool, dtype: Any) -> Variable:
+    """The bias of the four gates of an LSTM, with the three peepholes behind it where there are any."""
+    columns = (7 if use_peepholes else 4) * width
+    return helper.create_parameter(helper.bias_attr, [1, columns], dtype, is_bias=True)
 
 
 def _width(size: int, gates: int, layer: str) -> int:
