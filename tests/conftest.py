@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import os
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,6 +31,19 @@ def pytest_configure(config: pytest.Config) -> None:
         ],
     )
     settings.load_profile("ngmlir")
+
+
+@pytest.fixture
+def programs() -> Iterator[None]:
+    """Has a test build programs of its own, with names that count from 0 and a scope of its own."""
+    from ngmlir.frontends import fluid
+
+    with (
+        fluid.program_guard(fluid.Program(), fluid.Program()),
+        fluid.unique_name.guard(),
+        fluid.scope_guard(fluid.Scope()),
+    ):
+        yield
 
 
 def pytest_collection_finish() -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise, product
 from typing import Any
 
@@ -13,16 +12,12 @@ import pytest
 from ngmlir.frontends import fluid
 from ngmlir.support.diagnostics import UserError
 
+pytestmark = pytest.mark.usefixtures("programs")
+
 layers: Any = fluid.layers
 PLACES = {"numpy": fluid.NumpyPlace(), "cpu": fluid.CPUPlace(), "cuda-sim": fluid.Place("cuda-sim")}
 Array = np.ndarray[Any, Any]
 WORDS, END = 4, 3
-
-
-@pytest.fixture(autouse=True)
-def programs() -> Iterator[None]:
-    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
-        yield
 
 
 def ragged(rows: Array, *lengths: list[int]) -> Any:

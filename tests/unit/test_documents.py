@@ -28,6 +28,7 @@ import pytest
         ("docs/sizes.md", 8),
     ],
 )
+@pytest.mark.usefixtures("programs")
 def test_examples(page: str, least: int) -> None:
     result = doctest.testfile(str(Path(__file__).parents[2] / page), module_relative=False)
     assert result.attempted > least and result.failed == 0

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,9 @@ import ngmlir as ng
 from ngmlir.frontends import fluid
 from ngmlir.support.diagnostics import Limit, UserError
 
+pytestmark = pytest.mark.usefixtures("programs")
 layers = fluid.layers
 PLACES = {"numpy": fluid.NumpyPlace(), "cpu": fluid.CPUPlace(), "cuda-sim": fluid.Place("cuda-sim")}
-
-
-@pytest.fixture(autouse=True)
-def programs() -> Iterator[None]:
-    with (
-        fluid.program_guard(fluid.Program(), fluid.Program()),
-        fluid.unique_name.guard(),
-        fluid.scope_guard(fluid.Scope()),
-    ):
-        yield
 
 
 @pytest.fixture(params=list(PLACES))
@@ -166,12 +157,12 @@ def test_a_loop_over_arrays_and_its_gradient(place: Any) -> None:
         np.testing.assert_allclose(slope, np.full(4, 0.25))
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 5])
-def test_a_loop_whose_rounds_are_fed(rounds: int, place: Any) -> None:
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_a_loop_whose_trip_count_is_fed(count: int, place: Any) -> None:
     x, n = data("x", [3], "float64"), layers.data("n", [1], dtype="int64", append_batch_size=False)
     y = layers.assign(x)
     repeated(n, lambda i: layers.assign(layers.sin(y) * x, y))
-    feed = {"x": np.array([0.3, 0.7, 1.1]), "n": np.array([rounds])}
+    feed = {"x": np.array([0.3, 0.7, 1.1]), "n": np.array([count])}
     check(layers.reduce_sum(layers.square(y)), [x], feed, place)
 
 
@@ -242,7 +233,7 @@ def test_state_that_a_loop_writes_is_kept(place: Any) -> None:
     assert [float(executor.run(fetch_list=[total])[0][0]) for _ in range(3)] == [8, 64, 512]
 
 
-def test_rounds_draw_numbers_of_their_own(place: Any) -> None:
+def test_iterations_draw_numbers_of_their_own(place: Any) -> None:
     drawn = layers.create_array("float32")
     repeated(4, lambda i: layers.array_write(layers.uniform_random([8]), i, array=drawn))
     found = run(
@@ -420,7 +411,8 @@ def test_positions_that_no_round_has_written(place: Any) -> None:
     program = fluid.default_main_program()
     text = str(program)
     with pytest.raises(
-        UserError, match="position 1 of the array 'array_0.out' is read, and it has 1 element in that round"
+        UserError,
+        match="position 1 of the array 'array_0.out' is read, and it has 1 element in that iteration",
     ) as caught:
         run(place, {"x": numbers([1, 2])}, out)
     assert "test_fluid_control_flow.py" in str(caught.value) and "hint:" in str(caught.value)

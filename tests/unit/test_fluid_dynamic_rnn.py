@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,19 +12,10 @@ import pytest
 from ngmlir.frontends import fluid
 from ngmlir.support.diagnostics import UserError
 
+pytestmark = pytest.mark.usefixtures("programs")
 layers = fluid.layers
 PLACES = {"numpy": fluid.NumpyPlace(), "cpu": fluid.CPUPlace(), "cuda-sim": fluid.Place("cuda-sim")}
 Array = np.ndarray[Any, Any]
-
-
-@pytest.fixture(autouse=True)
-def programs() -> Iterator[None]:
-    with (
-        fluid.program_guard(fluid.Program(), fluid.Program()),
-        fluid.unique_name.guard(),
-        fluid.scope_guard(fluid.Scope()),
-    ):
-        yield
 
 
 @pytest.fixture(params=list(PLACES))

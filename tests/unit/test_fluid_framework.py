@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -12,15 +10,7 @@ from ngmlir.frontends import fluid
 from ngmlir.frontends.fluid import layers
 from ngmlir.support.diagnostics import UserError
 
-
-@pytest.fixture(autouse=True)
-def programs() -> Iterator[None]:
-    with (
-        fluid.program_guard(fluid.Program(), fluid.Program()),
-        fluid.unique_name.guard(),
-        fluid.scope_guard(fluid.Scope()),
-    ):
-        yield
+pytestmark = pytest.mark.usefixtures("programs")
 
 
 def main() -> fluid.Program:

@@ -13,15 +13,7 @@ import pytest
 from ngmlir.frontends import fluid
 from ngmlir.frontends.fluid import layers
 
-
-@pytest.fixture(autouse=True)
-def programs() -> Iterator[None]:
-    with (
-        fluid.program_guard(fluid.Program(), fluid.Program()),
-        fluid.unique_name.guard(),
-        fluid.scope_guard(fluid.Scope()),
-    ):
-        yield
+pytestmark = pytest.mark.usefixtures("programs")
 
 
 def trained(steps: int) -> tuple[fluid.Executor, fluid.Variable, dict[str, np.ndarray]]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,20 +12,12 @@ import pytest
 from ngmlir.frontends import fluid
 from ngmlir.frontends.fluid import layers
 
+pytestmark = pytest.mark.usefixtures("programs")
+
 Array = np.ndarray
 PLACES = ("numpy", "cpu", "cuda-sim")
 START = np.array([1.0, -2.0, 0.5, 3.0], np.float32)
 WEIGHT = np.array([0.3, 1.0, -0.7, 2.0], np.float32)
-
-
-@pytest.fixture(autouse=True)
-def programs() -> Iterator[None]:
-    with (
-        fluid.program_guard(fluid.Program(), fluid.Program()),
-        fluid.unique_name.guard(),
-        fluid.scope_guard(fluid.Scope()),
-    ):
-        yield
 
 
 def parameter(attr: Any = None) -> fluid.Parameter:

@@ -4,7 +4,7 @@ stays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,18 +13,10 @@ import pytest
 import ngmlir.frontends.fluid as fluid
 from ngmlir.frontends.fluid import layers
 
+pytestmark = pytest.mark.usefixtures("programs")
+
 Variable = fluid.Variable
 DRAW = np.random.default_rng(0)
-
-
-@pytest.fixture(autouse=True)
-def programs() -> Iterator[None]:
-    with (
-        fluid.program_guard(fluid.Program(), fluid.Program()),
-        fluid.unique_name.guard(),
-        fluid.scope_guard(fluid.Scope()),
-    ):
-        yield
 
 
 def images() -> Variable:

@@ -7,7 +7,7 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -25,17 +25,9 @@ from ngmlir.programs.variable_files import Stored, read_variables, write_variabl
 from ngmlir.support.diagnostics import UserError
 from ngmlir.support.files import write_files
 
+pytestmark = pytest.mark.usefixtures("programs")
+
 X = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
-
-
-@pytest.fixture(autouse=True)
-def programs() -> Iterator[None]:
-    with (
-        fluid.program_guard(fluid.Program(), fluid.Program()),
-        fluid.unique_name.guard(),
-        fluid.scope_guard(fluid.Scope()),
-    ):
-        yield
 
 
 def saved(folder: Path, **settings: Any) -> tuple[fluid.Executor, list[fluid.Variable]]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,7 @@ from ngmlir.frontends import fluid
 from ngmlir.frontends.fluid import layers
 from ngmlir.support.diagnostics import UserError
 
-
-@pytest.fixture(autouse=True)
-def fresh() -> Generator[None]:
-    with (
-        fluid.program_guard(fluid.Program(), fluid.Program()),
-        fluid.scope_guard(fluid.Scope()),
-        fluid.unique_name.guard(),
-    ):
-        yield
+pytestmark = pytest.mark.usefixtures("programs")
 
 
 def tensor(rows: Any, lengths: Sequence[Sequence[int]]) -> fluid.LoDTensor:

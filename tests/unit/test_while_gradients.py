@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of loops with conditions, once and twice: they agree with differences of values, for any number of rounds."""
+"""Gradients of loops with conditions, once and twice: they agree with differences of values, for any trip count."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def test_first_and_second_derivatives(
     slope = ng.deriv(loss, x)
     curve = ng.deriv(ng.sum(slope * ng.constant(WAY, [A]), out_axes=()), x)
     run = ng.compile([loss, slope, curve], [x, n], target=target)
-    rounds = (3,) if is_counted else (0, 1, 3, 9) if target == "cuda-sim" else (0, 1, 7, 8, 9, 16, 17, 33)
-    for k in rounds:
+    counts = (3,) if is_counted else (0, 1, 3, 9) if target == "cuda-sim" else (0, 1, 7, 8, 9, 16, 17, 33)
+    for k in counts:
         _, first, second = run(START, np.int32(k))
         along = [differences(lambda v, k=k: run(v, np.int32(k))[0], START, e) for e in np.eye(3)]
         np.testing.assert_allclose(first, along, rtol=1e-6, atol=1e-8)
@@ -77,7 +77,7 @@ def test_first_and_second_derivatives(
         np.testing.assert_allclose(second, wanted, rtol=1e-5, atol=1e-7)
 
 
-def test_a_loop_of_known_rounds_is_a_scan_and_others_keep_a_stack() -> None:
+def test_a_loop_of_known_trip_count_is_a_scan_and_others_keep_a_stack() -> None:
     x, n = ng.placeholder([A]).named("x"), ng.placeholder((), dtype="int32").named("n")
     for limit, op in ((5, "ng.scan"), (n, "ng.while")):
         y = loop(plain, x, limit)
@@ -89,15 +89,15 @@ def test_a_loop_of_known_rounds_is_a_scan_and_others_keep_a_stack() -> None:
 def test_counters_of_any_kind_are_counted() -> None:
     x = ng.placeholder(())
 
-    def rounds(start: Any, goes_on: Callable[[Any], Any], step: Callable[[Any], Any]) -> Any:
+    def counted(start: Any, goes_on: Callable[[Any], Any], step: Callable[[Any], Any]) -> Any:
         y = ng.while_loop(lambda i, y: goes_on(i), lambda i, y: (step(i), y * x), (start, 1.0))[1]
         return while_gradient.trip_count(y.control)
 
-    assert rounds(number(0), lambda i: i < 7, lambda i: i + 2) == 4
-    assert rounds(number(100), lambda i: i > 3, lambda i: i // 2) == 5
-    assert rounds(number(9), lambda i: i < 7, lambda i: i + 1) == 0
-    assert rounds(number(0), lambda i: i < 1 << 20, lambda i: i + 1) is None  # too many to count
-    assert rounds(ng.placeholder((), dtype="int32"), lambda i: i < 7, lambda i: i + 1) is None
+    assert counted(number(0), lambda i: i < 7, lambda i: i + 2) == 4
+    assert counted(number(100), lambda i: i > 3, lambda i: i // 2) == 5
+    assert counted(number(9), lambda i: i < 7, lambda i: i + 1) == 0
+    assert counted(number(0), lambda i: i < 1 << 20, lambda i: i + 1) is None  # too many to count
+    assert counted(ng.placeholder((), dtype="int32"), lambda i: i < 7, lambda i: i + 1) is None
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies that write: what a loop or branch writes goes round with it as a value, and is written after it.
+"""Bodies that write: what a loop or branch writes is carried by it as a value, and is written after it.
 
 A body is built as its author wrote it, with writes in their order, and then once more without them: each storage
 that it writes is a parameter and a result more. So loops and branches themselves hold values only.

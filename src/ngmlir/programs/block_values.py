@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What operators that run a block are built with: the values that go into the block and come out.
 
-What a block writes of the blocks around it goes round with the loop, or comes out of the branch; everything else that it reads is
+What a block writes of the blocks around it is carried by the loop, or comes out of the branch; everything else that it reads is
 used from around it. Of each such operator it is noted of which values it was built, under the name of its step scopes: its
 gradient is the derivative of what it gave by these.
 """
@@ -183,9 +183,7 @@ class Entered:
             for made, before in zip(parts_of(value), parts_of(wanted[name]), strict=True):
                 if made.type.shape != before.type.shape:
                     message = f"the block of operator {self.operator.type} writes '{name}' with the shape {list(made.type.shape)}, and it was {list(before.type.shape)}"
-                    hint = (
-                        "what goes from round to round keeps its shape; an array takes tensors of any number"
-                    )
+                    hint = "what is carried from iteration to iteration keeps its shape; an array takes tensors of any number"
                     raise UserError(Diagnostic(message, self.operator.location, hint=hint))
                 found.append(cast_elements(made, before.element))
         return found

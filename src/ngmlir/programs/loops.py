@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops with conditions: what their blocks write goes round."""
+"""Loops with conditions: what their blocks write is carried from iteration to iteration."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .trips import Trips, trips
 
 
 def lower_while(lowering: Lowering, operator: Operator) -> None:
-    """A loop: what its block writes goes round."""
+    """A loop: what its block writes is carried."""
     entered = Entered(lowering, operator)
     (condition,) = operator.inputs["Condition"]
     if condition not in entered.wrote:
@@ -32,24 +32,24 @@ def lower_while(lowering: Lowering, operator: Operator) -> None:
         hint = f"layers.less_than(counter, limit, cond={condition}) at the end of the block"
         raise UserError(Diagnostic(message, operator.location, hint=hint))
     entered.used.setdefault(condition, kept(lowering.read(operator, condition)))
-    rounds = trips(entered.block, condition, lambda n: _known(entered, n), _build, _Lengths(entered).use)
+    counts = trips(entered.block, condition, lambda n: _known(entered, n), _build, _Lengths(entered).use)
     before = entered.before()
-    before = {n: _with_room(entered, n, v, rounds) for n, v in before.items()}
+    before = {n: _with_room(entered, n, v, counts) for n, v in before.items()}
     start = [*flat(before), np.asarray(0, dtype="uint64")]
     types = [(s.axes, s.element) for s in start]
 
     def asked(*values: Tensor) -> Sequence[Tensor]:
         return [truth(shaped(before, values)[condition])]
 
-    def round(*values: Tensor) -> Sequence[Tensor]:
+    def iteration(*values: Tensor) -> Sequence[Tensor]:
         turn = values[-1]
         made = entered.built(shaped(before, values), turn)
         return [*entered.fitting(made, before), np.add(turn, np.asarray(1, dtype="uint64"))]
 
-    loop = ControlOp(ng.WhileOp, start, [build_region(types, asked), build_region(types, round)], types)
+    loop = ControlOp(ng.WhileOp, start, [build_region(types, asked), build_region(types, iteration)], types)
     after = shaped(before, loop.results)
-    if rounds is not None and rounds.is_exact:
-        after |= {n: np.asarray(v) for n, v in rounds.ends.items() if n in after}
+    if counts is not None and counts.is_exact:
+        after |= {n: np.asarray(v) for n, v in counts.ends.items() if n in after}
     entered.finish(after)
 
 
@@ -72,8 +72,8 @@ class _Lengths:
         (name,) = operator.inputs["X"]
         if 0 <= position < self.now.get(name, position + 1):
             return
-        message = f"position {position} of the array '{name}' is read, and it has {counted(self.now[name], 'element')} in that round"
-        hint = "a round reads what the rounds before it have written; array_length(array) says how many there are"
+        message = f"position {position} of the array '{name}' is read, and it has {counted(self.now[name], 'element')} in that iteration"
+        hint = "an iteration reads what those before it have written; array_length(array) says how many there are"
         raise UserError(Diagnostic(message, operator.location, hint=hint))
 
 
@@ -101,19 +101,19 @@ def _build(operator: Operator, values: Mapping[str, Tensor]) -> Mapping[str, Ten
     }
 
 
-def _with_room(entered: Entered, name: str, value: Kept, rounds: Trips | None) -> Kept:
+def _with_room(entered: Entered, name: str, value: Kept, counts: Trips | None) -> Kept:
     """An array with place for what the loop writes."""
     if isinstance(value, (Tensor, RankTable)):
         return value
     writers = [o for o in all_operators(entered.block) if o.type == "write_to_array" and name in o.writes]
     at_top = [at for at, o in enumerate(entered.block.operators) if o in writers]
-    if rounds is None or len(at_top) < len(writers) or any(at not in rounds.positions for at in at_top):
+    if counts is None or len(at_top) < len(writers) or any(at not in counts.positions for at in at_top):
         message = f"how long the array '{name}' gets is not known: nothing that is known bounds the loop that writes it"
         hint = "compare a counter with a constant: less_than(i, fill_constant([1], 'int64', 100)), logical_and for further conditions"
-        if rounds is None or rounds.count:
+        if counts is None or counts.count:
             raise Limit(message, entered.operator.location, hint=hint)
     held = len(value.elements) if isinstance(value, TensorArray) else value.capacity
-    capacity = max([held, *[rounds.positions[at] + 1 for at in at_top]] if rounds is not None else [held])
+    capacity = max([held, *[counts.positions[at] + 1 for at in at_top]] if counts is not None else [held])
     if isinstance(value, TensorArray) and not value.parts():
         return empty_array(entered, name, capacity)
     return value.stacked(capacity)

@@ -133,7 +133,7 @@ class _Lowering:
     #: Lengths by what they were asked for: a gradient asks for those of its operator again.
     known: dict[Any, int] = field(default_factory=dict[Any, int])
     asked: int = 0
-    #: Inside of blocks that run: their numbers of the round or step, the outermost first.
+    #: Inside of blocks that run: their numbers of the iteration or step, the outermost first.
     turns: tuple[Tensor | None, ...] = ()
     is_trial: bool = False
 
@@ -281,7 +281,7 @@ class _Lowering:
 
     @contextmanager
     def inside(self, block: BlockView, known: Mapping[str, Held], turn: Tensor | None) -> Generator[None]:
-        """Has what is built inside see these values of names from around a block, and be built for one round of it."""
+        """Has what is built inside see these values of names from around a block, and be built for one iteration of it."""
         outer = self.values, self.written, self.turns
         hidden = {n: v for n, v in self.values.items() if n not in block.variables}
         self.values, self.written, self.turns = {**hidden, **known}, [], (*self.turns, turn)
@@ -358,7 +358,7 @@ class _Lowering:
             return ConstantOp(np.array([seed, 0], np.uint64), Positions.of([2]), ui64)
         key: Tensor = self.state(RANDOM, TensorType((2,), ui64))
         self.drawn += 1
-        # Each operator draws from a stream of its own, and in each round of a loop from another one.
+        # Each operator draws from a stream of its own, and in each iteration of a loop from another one.
         key = self.moved(key, 0, self.drawn << 32)
         for turn in self.turns:
             if turn is not None:
@@ -407,7 +407,7 @@ class _Lowering:
         return Lowered(lifted.module, interface, names, tuple(written), lifted.trace)
 
 
-#: Odd: keys of different rounds are different.
+#: Odd: keys of different iterations are different.
 _SPREAD = 0x9E3779B97F4A7C15
 
 

@@ -58,7 +58,7 @@ class _Steps:
         self.states: Sequence[str] = self.operator.attribute("states") or ()
         self.outputs = list(self.operator.outputs.get("outputs", ()))
         self.memories = [ReadOp(_tensor(self.lowering, self.operator, n)) for n in self.boots]
-        # What the step writes of variables from around it goes round too.
+        # What the step writes of variables from around it is carried too.
         self.around = {n: _no_array(entered, n, v) for n, v in entered.before().items()}
 
     def run(self) -> None:

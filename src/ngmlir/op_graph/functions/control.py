@@ -129,17 +129,17 @@ def while_loop(condition: Callable[..., Any], body: Callable[..., Any], initial:
         made = ControlOp(ng.WhileOp, [*start, *states.before], regions, [*types, *states.shapes])
         return _handed_over(states, made, count, several)
 
-    # A condition that writes is asked before the loop and at the end of each round; its answer goes round too.
+    # A condition that writes is asked before the loop and at the end of each iteration; its answer is carried too.
     (first,), entered = asked.again(start, states.of(states.before))
 
-    def round(*values: Tensor) -> Sequence[Tensor]:
+    def iteration(*values: Tensor) -> Sequence[Tensor]:
         results, after = repeated.again(values[:count], states.of(values[count:-1]))
         (answer,), after = asked.again(results, after)
         return [*results, *states.values(after), answer]
 
     operands = [*start, *states.values(entered), first]
     types = [(o.axes, o.element) for o in operands]
-    regions = [build_region(types, lambda *values: values[-1:]), build_region(types, round)]
+    regions = [build_region(types, lambda *values: values[-1:]), build_region(types, iteration)]
     made = ControlOp(ng.WhileOp, operands, regions, types)
     return _handed_over(states, made, count, several)
 

@@ -28,7 +28,7 @@ class While:
 
     @contextmanager
     def block(self) -> Generator[None]:
-        """The block; layers inside run in each round. Raises UserError where it never writes the condition."""
+        """The block; layers inside run in each iteration. Raises UserError where it never writes the condition."""
         program = self.helper.main_program
         with new_block(program) as inner:
             yield
