@@ -33,19 +33,35 @@ def at(position: int) -> Any:
 
 
 def search(
-    place: Any, table: Array, begins: list[int], beam: int, steps: int
+    place: Any, table: Array, begins: list[int], beam: int, steps: int, in_loop: bool = True
 ) -> list[list[tuple[list[int], list[float]]]]:
-    """Of each source its hypotheses: ids and scores. `table` holds the log probability of each word after each other."""
+    """Of each source its hypotheses: ids and scores. `table` holds the log probability of each word after each other. The steps are
+    a loop, or one behind the other."""
     odds = layers.data("odds", list(table.shape), append_batch_size=False)
     ids = layers.data("ids", [1], dtype="int64", lod_level=2)
     scores = layers.data("scores", [1], lod_level=2)
     all_ids, all_scores = layers.array_write(ids, at(0)), layers.array_write(scores, at(0))
-    for step in range(steps):
+
+    def chosen(ids: Any, scores: Any) -> Any:
         after = layers.elementwise_add(layers.gather(odds, ids), scores, axis=0)
         best, words = layers.topk(after, k=WORDS)
-        ids, scores = layers.beam_search(ids, scores, words, best, beam_size=beam, end_id=END)
-        layers.array_write(ids, at(step + 1), array=all_ids)
-        layers.array_write(scores, at(step + 1), array=all_scores)
+        return layers.beam_search(ids, scores, words, best, beam_size=beam, end_id=END)
+
+    if in_loop:
+        step, most = at(0), at(steps)
+        more = layers.less_than(step, most)
+        with layers.While(more).block():
+            made = chosen(layers.array_read(all_ids, step), layers.array_read(all_scores, step))
+            layers.increment(step)
+            for value, array in zip(made, (all_ids, all_scores), strict=True):
+                layers.array_write(value, step, array=array)
+            goes_on = layers.logical_not(layers.is_empty(made[0]))
+            layers.assign(layers.logical_and(layers.less_than(step, most), goes_on), more)
+    else:
+        for step in range(steps):
+            ids, scores = chosen(ids, scores)
+            layers.array_write(ids, at(step + 1), array=all_ids)
+            layers.array_write(scores, at(step + 1), array=all_scores)
     found = layers.beam_search_decode(all_ids, all_scores, beam_size=beam, end_id=END)
     count = len(begins)
     feed = {
@@ -107,6 +123,18 @@ def test_one_beam_is_the_greedy_choice(seed: int) -> None:
             path.append(int(table[path[-1]].argmax()))
         assert only[0] == path
         np.testing.assert_allclose(only[1], score, rtol=1e-5)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("begins", [[0, END, 1], [END]])
+def test_a_loop_finds_what_steps_one_behind_the_other_find(place: str, begins: list[int]) -> None:
+    """Sources that end before others, and that have ended when the search begins."""
+    steps = 2 if place == "cuda-sim" else 3
+    found: list[Any] = []
+    for in_loop in (False, True):
+        with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
+            found.append(search(PLACES[place], drawn(7), begins, 3, steps, in_loop))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -36,11 +36,11 @@ def known_value(value: Tensor) -> np.ndarray[Any, Any] | None:
 
 
 def outside(value: Tensor) -> Tensor:
-    """A value that a loop or branch computes, computed outside of it. Limit where it follows from what differs from round to round."""
+    """A value that a loop or branch computes, computed outside of it. Limit where it follows from what differs from iteration to iteration."""
     ops = closure([value])
     if all(op.region is None for op in ops):
         return value
-    if any(isinstance(op, RegionParameter) for op in ops):
+    if depends_on_parameters(value):
         limit(
             f"a length depends on what a loop computes: on {value.called}",
             "compute it before the loop",
@@ -51,6 +51,11 @@ def outside(value: Tensor) -> Tensor:
         replay.run(schedule(ops))
         (found,) = replay.results([value])
     return found
+
+
+def depends_on_parameters(value: Tensor) -> bool:
+    """Whether a value follows from what differs from iteration to iteration of a loop."""
+    return any(isinstance(op, RegionParameter) for op in closure([value]))
 
 
 def known_integer(value: Tensor) -> int | None:

@@ -47,9 +47,9 @@ def write_to_array(lowering: Lowering, operator: Operator) -> None:
         raise UserError(f"operator write_to_array writes an array, and '{name}' is a tensor")
     value = _tensor(lowering, operator, "X")
     whole = lowering.values.get(name.partition(GRADIENT)[0])
+    levels = lowering.levels_of(operator, operator.inputs["X"][0])
     if held == TensorArray() and isinstance(whole, StackedArray):
         held = held.stacked(whole.capacity, value)  # a gradient of an array has place for as many elements
-    levels = lowering.levels_of(operator, operator.inputs["X"][0])
     made = held.written(_index(lowering, operator), value, levels)
     lowering.write(operator, name, made)
 

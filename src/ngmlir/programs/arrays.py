@@ -61,7 +61,7 @@ class TensorArray:
         """The array with another element at a position, and its offsets; with none, without."""
         at = known_integer(index)
         if at is None:
-            return self.stacked(len(self.elements), value).written(index, value, levels)
+            return self.stacked(len(self.elements), value, levels).written(index, value, levels)
         if at < 0:
             raise UserError(f"position {at} of an array is written, and positions count from 0")
         held = [*self.elements, *[None] * (at + 1 - len(self.elements))]
@@ -70,34 +70,38 @@ class TensorArray:
         cuts[at] = levels
         return TensorArray(tuple(held), tuple(cuts))
 
-    def stacked(self, capacity: int, like: Tensor | None = None) -> StackedArray:
-        """The array as one tensor, with place for so many elements."""
-        shapes = {(e.type.shape, e.element) for e in self.elements if e is not None}
-        if like is not None:
-            shapes.add((like.type.shape, like.element))
-        if len(shapes) > 1:
-            found = ", ".join(sorted(str(list(shape)) for shape, _ in shapes))
-            raise Limit(f"the elements of an array that a loop uses have one shape, and these have {found}")
-        first = next((e for e in self.elements if e is not None), like)
-        if first is None:
+    def stacked(self, capacity: int, like: Tensor | None = None, cuts: Levels = ()) -> StackedArray:
+        """The array as one tensor, with place for so many elements, each as `like`, with its offsets. Elements that are ragged have
+        place for the rows of the one that has most."""
+        own = [*self.levels, *[()] * (len(self.elements) - len(self.levels))]
+        every = zip([*self.elements, like], [*own, cuts], strict=True)
+        found = [(e, levels) for e, levels in every if e is not None]
+        held, ragged = [e for e, _ in found], [levels for _, levels in found]
+        if not held:
             raise UserError(
                 "an array without elements is read in a loop",
                 hint="an operator before the loop writes its elements",
             )
-        zero = np.zeros_like(first)
-        held = [zero if e is None else e for e in self.elements]
-        held += [zero] * (max(capacity, 1) - len(held))
-        return StackedArray(np.stack(held), self.length)
+        if len({(e.type.shape[1 if levels else 0 :], e.element, len(levels)) for e, levels in found}) > 1:
+            shapes = ", ".join(sorted({str(list(e.type.shape)) for e in held}))
+            raise Limit(f"the elements of an array that a loop uses have one shape, and these have {shapes}")
+        count = max(capacity, 1)
+        offsets = [
+            _stacked([c[at] if c else None for c in own], [c[at] for c in ragged], count, "edge")
+            for at in range(len(ragged[0]))
+        ]
+        return StackedArray(_stacked(self.elements, held, count, "constant"), self.length, tuple(offsets))
 
 
 @dataclass(frozen=True)
 class StackedArray:
     """An array whose positions are known when the program runs: its elements, and how many there are (int64, [1]). Where elements are
-    sequences of rows, `offsets` holds the offsets of each, and `longest` is the greatest length of a sequence."""
+    ragged, `levels` holds the offsets of each, and `longest` is the greatest length of a sequence where that is known. All elements
+    have place for as many rows and sequences: behind the last there are zeros and empty sequences."""
 
     values: Tensor
     length: Tensor
-    offsets: Tensor | None = None
+    levels: Levels = ()
     longest: int = 0
 
     @property
@@ -105,12 +109,12 @@ class StackedArray:
         return self.values.type.shape[0]
 
     def parts(self) -> list[Tensor]:
-        return [self.values, self.length, *([] if self.offsets is None else [self.offsets])]
+        return [self.values, self.length, *self.levels]
 
     def of(self, parts: Sequence[Tensor]) -> StackedArray:
         """The same array of other tensors; the number of elements stays where it is not among them."""
         length = parts[1] if len(parts) > 1 else self.length
-        return StackedArray(parts[0], length, parts[2] if len(parts) > 2 else None, self.longest)
+        return StackedArray(parts[0], length, tuple(parts[2:]), self.longest)
 
     def read(self, index: Tensor) -> Tensor:
         at = known_integer(index)
@@ -125,34 +129,80 @@ class StackedArray:
 
     def levels_at(self, index: Tensor) -> Levels:
         """The offsets of the element at a position."""
-        if self.offsets is None or not self.capacity:
+        if not self.capacity:
             return ()
-        return (VERBS.gather(self.offsets, np.reshape(index, []), axis=0),)
+        return tuple([VERBS.gather(each, np.reshape(index, []), axis=0) for each in self.levels])
 
     def written(self, index: Tensor, value: Tensor | None, levels: Levels = ()) -> StackedArray:
-        """The array with another element at a position; with none, with zeros there."""
-        if levels:
-            raise Limit("an array that a loop writes holds tensors, and no sequences")
-        shape = self.values.type.shape
-        if value is None:
-            value = np.zeros(shape[1:], dtype=self.values.dtype)
-        if value.type.shape != shape[1:] or value.element is not self.values.element:
+        """The array with another element at a position; with none, with zeros there. An element that is ragged may have more rows than
+        those before: then all have place for them. An array whose first elements are not ragged keeps no offsets."""
+        if self.longest:
+            raise Limit("an array of the steps of sequences is not written")
+        if self.levels and value is not None and len(levels) != len(self.levels):
             raise Limit(
-                f"the elements of an array that a loop uses have one shape: {list(shape[1:])}, not {list(value.type.shape)}"
+                f"the elements of an array that a loop writes have as many ragged levels: {len(self.levels)}, not {len(levels)}"
             )
-        at = np.astype(np.reshape(index, [1] * len(shape)), "int64")
-        places = np.reshape(np.arange(self.capacity, dtype="int64"), [self.capacity, *[1] * (len(shape) - 1)])
-        values = np.where(np.equal(places, at), np.expand_dims(value, 0), self.values)
+        element = self.values.type.shape[1:]
+        if value is None:
+            value = np.zeros(element, dtype=self.values.dtype)
+        first = 1 if levels else 0
+        if value.type.shape[first:] != element[first:] or value.element is not self.values.element:
+            raise Limit(
+                f"the elements of an array that a loop uses have one shape: {list(element)}, not {list(value.type.shape)}"
+            )
         length = np.maximum(self.length, np.add(np.astype(np.reshape(index, [1]), "int64"), 1))
-        return StackedArray(values, np.astype(length, "int64"))
+        cuts = zip(self.levels, levels, strict=False)
+        return StackedArray(
+            _replaced(self.values, index, value, "constant"),
+            np.astype(length, "int64"),
+            tuple([_replaced(whole, index, cut, "edge") for whole, cut in cuts]) if levels else self.levels,
+        )
 
-    def stacked(self, capacity: int, like: Tensor | None = None) -> StackedArray:
+    def stacked(self, capacity: int, like: Tensor | None = None, cuts: Levels = ()) -> StackedArray:
         """The array with place for at least so many elements."""
-        more = capacity - self.capacity
-        if more <= 0:
-            return self
-        rest = np.zeros([more, *self.values.type.shape[1:]], dtype=self.values.dtype)
-        return StackedArray(np.concatenate([self.values, rest]), self.length)
+        parts = [_with_place(p, capacity, 0, "constant") for p in (self.values, *self.levels)]
+        return StackedArray(parts[0], self.length, tuple(parts[1:]))
+
+    def as_wide_as(self, other: StackedArray) -> StackedArray:
+        """The array with place for as many rows and sequences in each element as another has."""
+        levels = zip(self.levels, other.levels, strict=True)
+        return StackedArray(
+            _as_wide_as(self.values, other.values, "constant"),
+            self.length,
+            tuple([_as_wide_as(a, b, "edge") for a, b in levels]),
+        )
+
+
+def _with_place(x: Tensor, count: int, axis: int, mode: str) -> Tensor:
+    """A tensor with place for at least so many along an axis: behind it zeros, or with the mode `edge` the last of it again."""
+    more = count - x.type.shape[axis] if x.type.shape else 0
+    return (
+        x if more <= 0 else np.pad(x, [(0, more if d == axis else 0) for d in range(len(x.type.shape))], mode)
+    )
+
+
+def _as_wide_as(x: Tensor, other: Tensor, mode: str) -> Tensor:
+    return _with_place(x, other.type.shape[1], 1, mode) if len(x.type.shape) > 1 else x
+
+
+def _stacked(elements: Sequence[Tensor | None], like: Sequence[Tensor], count: int, mode: str) -> Tensor:
+    """Elements, zeros where there are none, and zeros up to so many; each as long as the longest of some."""
+    rows = max([e.type.shape[0] for e in like if e.type.shape], default=0)
+    zero = np.zeros_like(_with_place(like[0], rows, 0, mode))
+    held = [zero if e is None else _with_place(e, rows, 0, mode) for e in elements]
+    return np.stack([*held, *[zero] * (count - len(held))])
+
+
+def _replaced(whole: Tensor, index: Tensor, value: Tensor, mode: str) -> Tensor:
+    """A stack of elements with another one at a position."""
+    if value.type.shape:
+        whole = _with_place(whole, value.type.shape[0], 1, mode)
+        value = _with_place(value, whole.type.shape[1], 0, mode)
+    ones = [1] * len(value.type.shape)
+    at = np.astype(np.reshape(index, [1, *ones]), "int64")
+    count = whole.type.shape[0]
+    places = np.reshape(np.arange(count, dtype="int64"), [count, *ones])
+    return np.where(np.equal(places, at), np.expand_dims(value, 0), whole)
 
 
 #: An array in either form.

@@ -1,13 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hypotheses of a beam search, from what each of its steps chose."""
+"""The hypotheses of a beam search, from what each of its steps chose.
+
+A step chose rows; each row goes on from a row of the step before, its prefix. A source ends with the last step in which it has
+rows: these are the last rows of its hypotheses, which are followed back to the first step.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy
+
 from .. import numpy as np
+from ..op_graph.positions import Positions
+from ..op_graph.regions import ControlOp, build_region
 from ..op_graph.tensor import Tensor
+from ..ops import ng
 from ..support.diagnostics import UserError
 from . import segments
-from .arrays import TensorArray
+from .arrays import StackedArray, TensorArray
 from .block_values import Lowering, called
 from .descriptions import Operator
 
@@ -15,66 +26,55 @@ from .descriptions import Operator
 def beam_search_decode(lowering: Lowering, operator: Operator) -> None:
     """Builds the operator of that type."""
     ids, scores = _steps(lowering, operator, "Ids"), _steps(lowering, operator, "Scores")
-    end: int = operator.attribute("end_id")
-    width = len(ids.elements)
-    paths: list[tuple[Tensor, Tensor]] = []
-    rows: list[
-        tuple[Tensor, Tensor]
-    ] = []  # of each step: the source of each row, and how many rows each source has
-    before: tuple[Tensor, Tensor] | None = None
-    for element, score, levels in zip(ids.elements, scores.elements, ids.levels, strict=True):
-        assert element is not None and score is not None
-        count = element.type.shape[0]
-        now = np.reshape(element, [count, 1]), np.reshape(score, [count, 1])
-        if before is not None:
-            parent = segments.owners(levels[-1], count)
-            a, b = (
-                np.concatenate([segments.take(p, parent), n], 1) for p, n in zip(before, now, strict=True)
-            )
-            now = a, b
-        sources = segments.absolute(levels)
-        rows.append((segments.owners(sources, count), segments.lengths(sources)))
-        before = now
-        paths.append(now)
-    last = np.concatenate([_last_of_source(rows, t) for t in range(width)])
-    source = np.concatenate([source for source, _ in rows])
-    every_id, every_score = (
-        np.concatenate([np.pad(path[which], [(0, 0), (0, width - t - 1)]) for t, path in enumerate(paths)])
-        for which in (0, 1)
+    sources, prefixes = ids.levels
+    steps, rows = ids.values.type.shape[:2]
+    groups = sources.type.shape[1] - 1
+    whole = [np.reshape(each.values, [steps, rows]) for each in (ids, scores)]
+    # Where the rows of each source begin and end in each step. Its last step is the last one with any.
+    bounds = np.take_along_axis(prefixes, sources, 1)
+    counts = np.subtract(bounds[:, 1:], bounds[:, :-1])
+    number = np.reshape(np.arange(steps, dtype="int32"), [steps, 1])
+    last = np.max(np.where(np.greater(counts, 0), number, numpy.int32(0)), axis=0)
+    begin, count = (
+        np.take_along_axis(each, np.expand_dims(last, 0), 0)[0] for each in (bounds[:, :-1], counts)
     )
-    lengths = np.concatenate([_length(path, end) for path, _ in paths])
-    final = np.concatenate(
-        [segments.take(np.transpose(s), np.asarray([t], dtype="int32"))[0] for t, (_, s) in enumerate(paths)]
+    last = np.expand_dims(last, 1)
+    # The rows of each source in that step, the best first; equal ones stay in their order.
+    place = np.reshape(np.arange(rows, dtype="int32"), [1, rows])
+    row = np.add(np.expand_dims(begin, 1), place)
+    final = segments.take(np.reshape(whole[1], [-1]), np.add(np.multiply(last, rows), row))
+    final = np.where(np.less(place, np.expand_dims(count, 1)), final, np.asarray(-numpy.inf, final.dtype))
+    beam = min(operator.attribute("beam_size"), rows)
+    order = np.astype(np.argsort(np.negative(final), stable=True), "int32")[:, :beam]
+    is_one = np.reshape(np.less(place[:, :beam], np.expand_dims(count, 1)), [groups * beam])
+    row = np.reshape(np.take_along_axis(row, order, 1), [groups * beam])
+    last = np.reshape(np.broadcast_to(last, [groups, beam]), [groups * beam])
+    paths = _followed(whole, segments.owners_by_line(prefixes, rows)[0], row, last)
+    lengths = np.minimum(_length(paths[0], operator.attribute("end_id")), np.add(last, 1))
+
+    every = np.multiply(np.arange(groups + 1, dtype="int32"), numpy.int32(beam))
+    found = lowering.size(np.sum(np.astype(is_one, "int32")), groups * beam)
+    chosen, hypotheses = segments.kept(is_one, every, found)
+    lengths = np.where(segments.are_owned(hypotheses, found), segments.take(lengths, chosen), numpy.int32(0))
+    cuts = segments.offsets_from(lengths)
+    total = lowering.size(np.sum(lengths), groups * beam * steps)
+    at = np.add(
+        np.multiply(segments.spread(chosen, cuts, total), numpy.int32(steps)), segments.places(cuts, total)
     )
-    groups = rows[0][1].type.shape[0]
-    best = np.astype(np.argsort(np.negative(final), stable=True), "int32")
-    key = np.where(last, source, np.asarray(groups, dtype="int32"))
-    order = segments.take(best, np.astype(np.argsort(segments.take(key, best), stable=True), "int32"))
-    found = lowering.size(np.sum(np.astype(last, "int32")))
-    chosen = order[:found]
-    owner = np.expand_dims(segments.take(source, chosen), 1)
-    counts = np.sum(np.astype(np.equal(owner, np.arange(groups, dtype="int32")), "int32"), axis=0)
-    cuts = segments.offsets_from(segments.take(lengths, chosen))
-    total = lowering.size(np.sum(segments.take(lengths, chosen)))
-    hypothesis, place = segments.owners(cuts, total), segments.places(cuts, total)
-    at = np.add(np.multiply(segments.take(chosen, hypothesis), width), place)
-    for slot, values in (("SentenceIds", every_id), ("SentenceScores", every_score)):
-        (name,) = operator.outputs[slot]
-        flat = np.reshape(values, [values.type.shape[0] * width])
-        lowering.write(operator, name, segments.take(flat, at), (segments.offsets_from(counts), cuts))
+    for slot, path in zip(("SentenceIds", "SentenceScores"), paths, strict=True):
+        values = segments.take(np.reshape(path, [-1]), at)
+        values = segments.where_rows(segments.are_owned(cuts, total), values, np.zeros([1], values.dtype))
+        lowering.write(operator, operator.outputs[slot][0], values, (hypotheses, cuts))
 
 
-def _steps(lowering: Lowering, operator: Operator, slot: str) -> TensorArray:
+def _steps(lowering: Lowering, operator: Operator, slot: str) -> StackedArray:
     (name,) = operator.inputs[slot]
     held = lowering.read(operator, name)
-    if not isinstance(held, TensorArray):
-        raise UserError(
-            f"operator beam_search_decode takes an array whose positions are known, and '{name}' is {called(held)} that a loop writes"
-            if not isinstance(held, Tensor)
-            else f"operator beam_search_decode takes an array, and '{name}' is a tensor",
-            hint="write the steps of the search one after the other, in a loop of Python",
-        )
-    if not held.elements or any(len(levels) != 2 for levels in held.levels):
+    if not isinstance(held, (TensorArray, StackedArray)):
+        raise UserError(f"operator beam_search_decode takes an array, and '{name}' is {called(held)}")
+    if isinstance(held, TensorArray) and all(len(levels) == 2 for levels in held.levels) and held.levels:
+        held = held.stacked(len(held.elements))
+    if not isinstance(held, StackedArray) or len(held.levels) != 2:
         raise UserError(
             f"the elements of '{name}' are what beam_search gives: rows of two levels, sources and prefixes",
             hint="feed the first ids and scores with lod_level=2: one row for each source",
@@ -82,19 +82,26 @@ def _steps(lowering: Lowering, operator: Operator, slot: str) -> TensorArray:
     return held
 
 
-def _last_of_source(rows: list[tuple[Tensor, Tensor]], step: int) -> Tensor:
-    """Whether the source of each row of a step has none in the next step."""
-    source = rows[step][0]
-    if step + 1 == len(rows):
-        return np.ones(source.type.shape, bool)
-    return np.equal(segments.take(rows[step + 1][1], source), 0)
+def _followed(whole: Sequence[Tensor], parents: Tensor, row: Tensor, last: Tensor) -> list[Tensor]:
+    """What rows of their last steps and all before them hold in each of some values [steps, rows]: [rows followed, steps]."""
+    steps = parents.type.shape[0]
+
+    def back(*values: Tensor) -> Sequence[Tensor]:
+        now, step, parent, *held = values
+        before = np.where(np.less_equal(step, last), segments.take(parent, now), now)
+        return [before, *[segments.take(each, now) for each in held]]
+
+    given = [np.arange(steps, dtype="int32"), parents, *whole]
+    carried = (row.axes, row.element)
+    region = build_region([carried, *[(Positions.of(g.type.shape[1:]), g.element) for g in given]], back)
+    types = [carried, *[(Positions.of([steps, *row.type.shape]), w.element) for w in whole]]
+    fields = {"carried": 1, "reverse": True}
+    _, *found = ControlOp(ng.ScanOp, [row, *given], [region], types, fields).results
+    return [np.transpose(each) for each in found]
 
 
 def _length(path: Tensor, end: int) -> Tensor:
     """How many ids of each path are shown: all up to the first end behind the beginning."""
-    count, width = path.type.shape
-    if width == 1:
-        return np.ones([count], "int32")
     ends = np.astype(np.equal(path[:, 1:], end), "int32")
     before = np.subtract(np.cumsum(ends, axis=1), ends)
     return np.astype(np.add(np.sum(np.astype(np.equal(before, 0), "int32"), axis=1), 1), "int32")

@@ -41,7 +41,7 @@ class Lowering(Protocol):
     values: dict[str, Held]
     ran: dict[tuple[str, ...], list[Ran]]
     #: Of offsets inside of a block: the greatest length of their sequences, in all steps.
-    longest: dict[Tensor, int]
+    bounds: dict[Tensor, int]
 
     def read(self, operator: Operator, name: str) -> Held:
         """The value that a variable has now."""
@@ -55,8 +55,12 @@ class Lowering(Protocol):
         """The offsets that a variable has now."""
         ...
 
-    def size(self, count: Tensor) -> int:
-        """A length that depends on values: that of the run which is compiled for."""
+    def size(self, count: Tensor, most: int | None = None) -> int:
+        """A length that depends on values: that of the run which is compiled for, or `most`, where what is behind it is not used."""
+        ...
+
+    def longest(self, offsets: Tensor) -> int:
+        """The greatest length of sequences: in the run which is compiled for, or, inside of a block, in all steps."""
         ...
 
     def run(self, block: BlockView) -> None:

@@ -56,8 +56,13 @@ class Context(Protocol):
         """Whether only types are asked for: lengths that are not known are made up."""
         ...
 
-    def size(self, count: Tensor) -> int:
-        """A length that depends on values: what `count`, one integer, is in the run that is compiled for."""
+    def size(self, count: Tensor, most: int | None = None) -> int:
+        """A length that depends on values: what `count`, one integer, is in the run that is compiled for. Where `most` is given, which it
+        never exceeds, it may be that: what is behind `count` is not used then."""
+        ...
+
+    def longest(self, offsets: Tensor) -> int:
+        """The greatest length of sequences in the run that is compiled for; 0 where there are none."""
         ...
 
 

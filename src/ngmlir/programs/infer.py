@@ -297,9 +297,12 @@ class _Types:
     def give_levels(self, slot: str, levels: Levels, at: int = 0) -> None:
         self.given[slot, at] = levels
 
-    def size(self, count: Tensor) -> int:
+    def size(self, count: Tensor, most: int | None = None) -> int:
         self.sizes.append(count)
         return self.length
+
+    def longest(self, offsets: Tensor) -> int:
+        return self.size(offsets)
 
 
 def _forget() -> None:

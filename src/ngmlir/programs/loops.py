@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from .. import numpy as np
+from ..op_graph.building import BUILDING
 from ..op_graph.known import known_value
-from ..op_graph.regions import ControlOp, build_region
+from ..op_graph.regions import ControlOp, GraphRegion, build_region, within
 from ..op_graph.tensor import Tensor
 from ..ops import ng
 from ..support.diagnostics import Diagnostic, Limit, UserError
@@ -34,7 +35,7 @@ def lower_while(lowering: Lowering, operator: Operator) -> None:
     entered.used.setdefault(condition, kept(lowering.read(operator, condition)))
     counts = trips(entered.block, condition, lambda n: _known(entered, n), _build, _Lengths(entered).use)
     before = entered.before()
-    before = {n: _with_room(entered, n, v, counts) for n, v in before.items()}
+    before = _with_rows(entered, {n: _with_room(entered, n, v, counts) for n, v in before.items()})
     start = [*flat(before), np.asarray(0, dtype="uint64")]
     types = [(s.axes, s.element) for s in start]
 
@@ -51,6 +52,10 @@ def lower_while(lowering: Lowering, operator: Operator) -> None:
     if counts is not None and counts.is_exact:
         after |= {n: np.asarray(v) for n, v in counts.ends.items() if n in after}
     entered.finish(after)
+
+
+#: How often a loop is built to see how many rows it gives the elements of arrays.
+_MOST_BUILT = 8
 
 
 class _Lengths:
@@ -99,6 +104,27 @@ def _build(operator: Operator, values: Mapping[str, Tensor]) -> Mapping[str, Ten
         for name, value in zip(names, made.get(slot, ()), strict=False)
         if value is not None
     }
+
+
+def _with_rows(entered: Entered, before: dict[str, Kept]) -> dict[str, Kept]:
+    """Ragged elements of arrays get place for the rows that the loop gives them: it is built to see how many, until they have it."""
+    visible = entered.block.visible
+    writers = [o for o in all_operators(entered.block) if o.type == "write_to_array"]
+    ragged = {o.outputs["Out"][0] for o in writers if visible(o.inputs["X"][0]).ragged}
+    for _ in range(_MOST_BUILT):
+        arrays = {n: v for n, v in before.items() if n in ragged and isinstance(v, StackedArray)}
+        if not arrays:
+            return before
+        with within(GraphRegion(BUILDING.region)):
+            made = entered.built(before, np.asarray(0, dtype="uint64"))
+        wider = {n: v.as_wide_as(cast("StackedArray", made[n])) for n, v in arrays.items()}
+        if all(wider[n].values is v.values and wider[n].levels == v.levels for n, v in arrays.items()):
+            return before
+        before = {**before, **wider}
+    message = f"the rows that this loop writes to {', '.join(sorted(ragged))} become more and more"
+    raise Limit(
+        message, entered.operator.location, hint="beam_search chooses at most beam_size rows of each source"
+    )
 
 
 def _with_room(entered: Entered, name: str, value: Kept, counts: Trips | None) -> Kept:

@@ -24,7 +24,7 @@ from ..ir.types import FloatType, TensorType, ui64
 from ..op_graph.computation import Computation
 from ..op_graph.functions.composed import stop_gradient
 from ..op_graph.host_ops import HostOp
-from ..op_graph.known import outside
+from ..op_graph.known import depends_on_parameters, outside
 from ..op_graph.lift import Trace, lift
 from ..op_graph.node import Op, closure
 from ..op_graph.positions import Positions
@@ -36,6 +36,7 @@ from ..op_graph.values import ConstantOp
 from ..op_graph.verbs import VERBS
 from ..op_graph.writes import AssignOp, ReadOp
 from ..support.diagnostics import Diagnostic, UserError
+from . import segments
 from .array_operators import ARRAY_OPERATORS, of_arrays
 from .attributes import values_of
 from .block_values import Held, Ran, called
@@ -49,6 +50,7 @@ from .kernel_values import kernel_values
 from .kernels import KERNELS
 from .names import EMPTY, GRADIENT, LEVEL, RANDOM, offsets_names
 from .places import at
+from .prune import reads_of
 from .ragged import shared
 from .rank_operators import RANK_OPERATORS
 from .sparse_rows import SparseRows, all_dense, dense
@@ -125,7 +127,7 @@ class _Lowering:
         default_factory=list[tuple[Operator, str, Tensor | SparseRows]]
     )
     ran: dict[tuple[str, ...], list[Ran]] = field(default_factory=dict[tuple[str, ...], list[Ran]])
-    longest: dict[Tensor, int] = field(default_factory=dict[Tensor, int])
+    bounds: dict[Tensor, int] = field(default_factory=dict[Tensor, int])
     drawn: int = 0
     #: The operator that is built now, and the raggedness that it stated of its results.
     operator: Operator | None = None
@@ -246,17 +248,27 @@ class _Lowering:
         source = shared(rows_of(value), rows, count)
         return () if source is None else self.levels(*source)
 
-    def size(self, count: Tensor) -> int:
+    def size(self, count: Tensor, most: int | None = None) -> int:
         operator = self.operator
         assert operator is not None
+        if most is not None and (depends_on_parameters(count) or self._is_only_fetched(operator)):
+            return most
         type = _forward(operator.type)
         slots = [s.name for s in REGISTRY.get(type).entry.inputs]
         names = [n for slot in slots for n in operator.inputs.get(slot, ()) if n != EMPTY]
         read = [self.read(operator, n) for n in names]
         tensors = [n for n, value in zip(names, read, strict=True) if isinstance(value, Tensor)]
         offsets = [o for n in tensors for o in self.levels_of(operator, n)]
-        key = (type, *read, *offsets, self.asked)
         self.asked += 1
+        return self._asked(operator, (type, *read, *offsets, self.asked), count)
+
+    def longest(self, offsets: Tensor) -> int:
+        operator = self.operator
+        assert operator is not None
+        known = self.bounds.get(offsets)
+        return self._asked(operator, offsets, segments.longest(offsets)) if known is None else known
+
+    def _asked(self, operator: Operator, key: Any, count: Tensor) -> int:
         if key not in self.known:
             if self.sizes is None:
                 message = f"a length of what operator {operator.type} gives depends on values"
@@ -266,6 +278,15 @@ class _Lowering:
                 raise _Unknown(count)
             self.known[key] = self.sizes if isinstance(self.sizes, int) else self.sizes[len(self.known)]
         return self.known[key]
+
+    def _is_only_fetched(self, operator: Operator) -> bool:
+        """Whether nothing but the caller uses what an operator gives: who fetches it leaves out what is behind its offsets."""
+        written = set(operator.writes)
+        return not REGISTRY.get(operator.type).has_gradient and not any(
+            written.intersection(reads_of(other))
+            for other in self.program.top.operators
+            if other.type != "fetch"
+        )
 
     # ---- variables
 

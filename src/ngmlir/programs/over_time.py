@@ -22,12 +22,6 @@ from .definition import Context
 Step = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor], tuple[Sequence[Tensor], Sequence[Tensor]]]
 
 
-def longest(offsets: Tensor) -> Tensor:
-    """The length of the longest sequence, as a tensor of one element; 0 where there is none."""
-    counts = np.concatenate([np.zeros([1], np.int32), segments.lengths(offsets)])
-    return np.reshape(np.max(counts), [1])
-
-
 @dataclass
 class OverTime:
     """Sequences by their steps; with `reverse` each begins at its end."""
@@ -49,7 +43,7 @@ class OverTime:
     @cached_property
     def steps(self) -> int:
         """How many steps the longest has."""
-        return self.context.size(longest(self.offsets))
+        return self.context.longest(self.offsets)
 
     def rows(self, x: Tensor) -> Tensor:
         """The rows by step and sequence; any row where a sequence has ended."""

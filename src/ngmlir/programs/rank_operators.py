@@ -66,16 +66,15 @@ def lod_rank_table(lowering: Lowering, operator: Operator) -> None:
             f"'{_input(lowering, operator, 'X')}' has {len(levels)} ragged levels, and level is {level}"
         )
     offsets = levels[level]
-    known = lowering.longest.get(offsets)
     deeper = levels[level + 1 :]
     items = deeper[0].type.shape[0] - 1 if deeper else _tensor(lowering, operator, "X").type.shape[0]
     (name,) = operator.outputs["Out"]
-    lowering.write(operator, name, rank_table(offsets, items, lowering.size, known))
+    lowering.write(operator, name, rank_table(offsets, items, lowering.longest(offsets)))
 
 
 def max_sequence_len(lowering: Lowering, operator: Operator) -> None:
     table = _table(lowering, operator)
-    inside = table.offsets in lowering.longest
+    inside = table.offsets in lowering.bounds
     length = np.reshape(np.max(table.lengths), [1]) if inside else np.asarray([table.longest])
     _give(lowering, operator, "Out", np.astype(length, "int64"))
 
@@ -96,10 +95,11 @@ def array_to_lod_tensor(lowering: Lowering, operator: Operator) -> None:
         held = held.stacked(table.longest)
     if not isinstance(held, StackedArray):
         raise UserError(f"operator array_to_lod_tensor takes an array, and '{name}' is {called(held)}")
-    if held.offsets is None:
+    if not held.levels:
         _give(lowering, operator, "Out", table.whole(held, table.items, None), (table.offsets,))
         return
-    counts = np.subtract(held.offsets[:, 1:], held.offsets[:, :-1])
+    (cuts,) = held.levels
+    counts = np.subtract(cuts[:, 1:], cuts[:, :-1])
     inner = table.inner(counts, table.items)
     rows = lowering.size(np.reshape(inner[-1:], []))
     _give(lowering, operator, "Out", table.whole(held, rows, inner), (table.offsets, inner))

@@ -69,11 +69,11 @@ class RankTable:
         made = _offsets(counts)
         rows = size(np.max(made)) if self.longest else 0
         longest = size(np.max(counts)) if self.longest else 0
-        sequence, place = _owners(made, rows)
+        sequence, place = segments.owners_by_line(made, rows)
         begins = np.take_along_axis(starts, np.clip(sequence, 0, self.count - 1), 1)
         is_row = np.less(sequence, self.count)
         values = _where(is_row, segments.take(x, np.add(begins, place)), x)
-        return StackedArray(values, _length(self.longest), made, longest)
+        return StackedArray(values, _length(self.longest), (made,), longest)
 
     def _places(self) -> tuple[Tensor, Tensor]:
         """The number of the item at each step and rank, and whether there is one."""
@@ -90,9 +90,9 @@ class RankTable:
             rank, step = (segments.spread(each, inner, rows) for each in (rank, step))
             place = segments.places(inner, rows)
         if place is not None:
-            assert steps.offsets is not None
-            width = steps.offsets.type.shape[1]
-            flat = np.reshape(steps.offsets, [-1])
+            (cuts,) = steps.levels
+            width = cuts.type.shape[1]
+            flat = np.reshape(cuts, [-1])
             rank = np.add(segments.take(flat, np.add(np.multiply(step, width), rank)), place)
         width = values.type.shape[1]
         flat = np.reshape(values, [values.type.shape[0] * width, *values.type.shape[2:]])
@@ -124,15 +124,14 @@ class RankTable:
         return _where(np.less(rows, self.running(step)), x, x)
 
 
-def rank_table(offsets: Tensor, items: int, size: Size, known: int | None = None) -> RankTable:
-    """The table of the sequences that offsets cut so many items into; the longest has `known` items at most, where that is given."""
+def rank_table(offsets: Tensor, items: int, longest: int) -> RankTable:
+    """The table of the sequences that offsets cut so many items into; the longest has so many items at most."""
     lengths = segments.lengths(offsets)
     count = segments.sequences(offsets)
     if not count:
         raise UserError("there are no sequences to go over", hint="feed at least one, which may be empty")
     order = np.astype(np.argsort(np.negative(lengths), stable=True), "int32")
     rank = VERBS.scatter(order, order, np.arange(count, dtype="int32"), axis=0)
-    longest = size(np.max(lengths)) if known is None else known
     return RankTable(offsets, order, rank, segments.take(lengths, order), longest, items)
 
 
@@ -146,18 +145,6 @@ def _offsets(counts: Tensor) -> Tensor:
     """Offsets of sequences of these lengths, along the last dimension."""
     zero = np.zeros([*counts.type.shape[:-1], 1], dtype="int32")
     return np.astype(np.concatenate([zero, np.cumsum(counts, axis=-1)], axis=-1), "int32")
-
-
-def _owners(offsets: Tensor, rows: int) -> tuple[Tensor, Tensor]:
-    """Of each of so many rows: the sequence that it is of, along the last dimension of the offsets, and its place there. Rows behind
-    all sequences are of one behind the last."""
-    items = np.arange(rows, dtype="int32")
-    bounds = offsets[..., 1:]
-    owner = np.sum(np.astype(np.less_equal(np.expand_dims(bounds, -1), items), "int32"), axis=-2)
-    owner = np.astype(owner, "int32")
-    count = offsets.type.shape[-1] - 1
-    begins = np.take_along_axis(offsets, np.clip(owner, 0, count), axis=-1)
-    return owner, np.subtract(items, begins)
 
 
 def _length(count: int) -> Tensor:

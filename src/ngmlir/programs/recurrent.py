@@ -87,7 +87,7 @@ class _Steps:
         for name, (_, levels) in zip(self.outputs, made, strict=True):
             value, offsets = next(left), [next(left) for _ in levels]
             length = np.asarray([count], dtype="int64")
-            results[name] = StackedArray(value, length, next(iter(offsets), None)) if is_array else value
+            results[name] = StackedArray(value, length, tuple(offsets)) if is_array else value
         inputs: dict[str, Kept] = {**self.entered.used, **self.whole}
         inputs.update(zip(self.boots, self.memories, strict=True))
         around = shaped(self.around, loop.results[len(self.memories) : len(start)])
@@ -102,9 +102,10 @@ class _Steps:
         left = iter(slices)
         for name, held in self.whole.items():
             known[name] = next(left)
-            if isinstance(held, StackedArray) and held.offsets is not None:
-                known[offsets_name(name, 0)] = offsets = next(left)
-                self.lowering.longest[offsets] = held.longest
+            if isinstance(held, StackedArray):
+                for level, _ in enumerate(held.levels):
+                    known[offsets_name(name, level)] = offsets = next(left)
+                    self.lowering.bounds[offsets] = held.longest
         lowering, block = self.lowering, self.entered.block
         with lowering.inside(block, {**self.entered.used, **known}, turn):
             lowering.run(block)
@@ -128,7 +129,7 @@ class _Steps:
 
 def _stepped(held: Kept) -> list[Tensor]:
     if isinstance(held, StackedArray):
-        return [held.values, *([] if held.offsets is None else [held.offsets])]
+        return [held.values, *held.levels]
     return parts_of(held)
 
 

@@ -45,6 +45,12 @@ def lengths(offsets: Tensor) -> Tensor:
     return np.subtract(ends(offsets), starts(offsets))
 
 
+def longest(offsets: Tensor) -> Tensor:
+    """The length of the longest sequence, as a tensor of one element; 0 where there is none."""
+    counts = np.concatenate([np.zeros([1], np.int32), lengths(offsets)])
+    return np.reshape(np.max(counts), [1])
+
+
 def offsets_from(counts: Tensor) -> Tensor:
     """The offsets of sequences of these lengths."""
     return np.concatenate([np.zeros([1], np.int32), np.cumsum(np.astype(counts, np.int32), dtype=np.int32)])
@@ -60,6 +66,18 @@ def owners(offsets: Tensor, rows: int) -> Tensor:
     return spread(np.arange(sequences(offsets), dtype=np.int32), offsets, rows)
 
 
+def owners_by_line(offsets: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+    """Of each of so many rows: the sequence that it is of, along the last dimension of the offsets, and its place there. Rows behind
+    all sequences are of one behind the last."""
+    items = np.arange(rows, dtype="int32")
+    bounds = offsets[..., 1:]
+    owner = np.sum(np.astype(np.less_equal(np.expand_dims(bounds, -1), items), "int32"), axis=-2)
+    owner = np.astype(owner, "int32")
+    count = offsets.type.shape[-1] - 1
+    begins = np.take_along_axis(offsets, np.clip(owner, 0, count), axis=-1)
+    return owner, np.subtract(items, begins)
+
+
 def take(x: Tensor, places: Tensor) -> Tensor:
     """Rows by number; the nearest where there is none, and zeros where there are no rows at all."""
     if not length_of(x):
@@ -71,6 +89,11 @@ def spread(x: Tensor, offsets: Tensor, rows: int) -> Tensor:
     """For each of so many rows what its sequence has in x."""
     axes = Positions.of([rows, *x.type.shape[1:]])
     return VERBS.stated(ng.SegmentExpandOp, [x, offsets], {"axis": 0}, axes, x.element)
+
+
+def are_owned(offsets: Tensor, rows: int) -> Tensor:
+    """Whether each of so many rows belongs to a sequence; in loops there may be rows behind the last one."""
+    return np.less(np.arange(rows, dtype=np.int32), last(offsets))
 
 
 def places(offsets: Tensor, rows: int) -> Tensor:

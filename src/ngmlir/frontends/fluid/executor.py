@@ -205,11 +205,14 @@ def _fetched(program: Program, name: Any) -> str:
 
 
 def _tensor(program: ProgramView, name: str, result: Any, offsets: Mapping[str, Any]) -> LoDTensor:
-    """A result as a tensor, with the offsets of its levels."""
-    made = LoDTensor(_array(result))
-    variable = program.top.find(name)
-    levels = names.offsets_names(name, variable.ragged if variable is not None else 0)
-    made.hold_offsets([_array(offsets[each]) for each in levels])
+    """A result as a tensor, with the offsets of its levels; without the sequences and rows that are behind the last that its offsets
+    say (`Context.size`)."""
+    rows, variable, cuts = _array(result), program.top.find(name), list[Array]()
+    for each in names.offsets_names(name, variable.ragged if variable is not None else 0):
+        offsets_of_level = _array(offsets[each])
+        cuts.append(offsets_of_level[: cuts[-1][-1] + 1] if cuts else offsets_of_level)
+    made = LoDTensor(rows[: cuts[-1][-1]] if cuts else rows)
+    made.hold_offsets(cuts)
     return made
 
 

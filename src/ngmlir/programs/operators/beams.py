@@ -43,8 +43,10 @@ def beam_search(
     scores = np.astype(np.where(has_ended, own, scores), scores.dtype)
     ids = np.where(has_ended, np.astype(np.full([1, 1], end_id), ids.dtype), ids)
     total = prefixes * count
-    flat = np.reshape(scores, [total])
-    number = segments.owners(sources, prefixes)
+    # In a loop there may be rows behind the last prefix: they are of a source behind the last one.
+    is_there = segments.are_owned(sources, prefixes)
+    flat = np.reshape(segments.where_rows(is_there, scores, np.asarray(_LEAST, scores.dtype)), [total])
+    number = np.where(is_there, segments.owners(sources, prefixes), np.int32(segments.sequences(sources)))
     source = np.reshape(np.broadcast_to(np.expand_dims(number, 1), [prefixes, count]), [total])
     # The candidates of each source from the best; equal ones stay in their order.
     best = np.astype(np.argsort(np.negative(flat), stable=True), "int32")
@@ -58,7 +60,7 @@ def beam_search(
     goes_on = np.greater(segments.total(np.sum(np.astype(open_, "int32"), axis=1), sources), 0)
     chosen = np.logical_and(chosen, segments.take(goes_on, source))
     counts = np.sum(np.astype(np.reshape(chosen, [prefixes, count]), "int32"), axis=1)
-    rows = context.size(np.sum(counts))
+    rows = context.size(np.sum(counts), min(segments.sequences(sources) * beam_size, total))
     every = np.multiply(np.arange(prefixes + 1, dtype=numpy.int32), numpy.int32(count))
     at, made = segments.kept(chosen, every, rows)
     for slot in ("selected_ids", "selected_scores"):

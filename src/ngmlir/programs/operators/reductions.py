@@ -9,7 +9,8 @@ import numpy
 
 from ... import numpy as np
 from ...op_graph.tensor import Tensor
-from ..definition import GradientOp, Values
+from .. import segments
+from ..definition import Context, GradientOp, Values
 from ..descriptions import Operator
 from ..names import gradient_name
 from ..registry import gradient_maker, gradient_of, operator
@@ -131,7 +132,9 @@ def norm(x: Tensor, *, axis: int, epsilon: float) -> tuple[Tensor, Tensor]:
 
 
 @operator
-def is_empty(x: Tensor) -> Tensor:
+def is_empty(x: Tensor, *, context: Context) -> Tensor:
+    if levels := context.levels("X"):  # in a loop there may be rows that belong to no sequence
+        return np.logical_or(np.equal(segments.last(levels[-1]), 0), 0 in x.type.shape)
     return np.asarray(numpy.asarray([0 in x.type.shape]))
 
 

@@ -15,7 +15,6 @@ from ...ops.offsets import OFFSETS_HINT, wrong_offsets
 from ...support.diagnostics import UserError
 from .. import segments
 from ..definition import Context, Levels
-from ..over_time import longest
 from ..registry import operator
 
 #: A row that is not there.
@@ -125,8 +124,10 @@ def sequence_expand(x: Tensor, y: Tensor, *, ref_level: int, context: Context) -
     if not own:
         context.give_levels("Out", ())
         return segments.take(x, source)
-    made = segments.offsets_from(segments.take(segments.lengths(own[0]), source))
-    rows = context.size(segments.last(made))
+    counts = segments.take(segments.lengths(own[0]), source)
+    made = segments.offsets_from(np.where(segments.are_owned(times, copies), counts, _NONE))
+    most = None if context.is_trial else copies * context.longest(own[0])
+    rows = context.size(segments.last(made), most)
     context.give_levels("Out", (made,))
     begin = np.subtract(segments.take(segments.starts(own[0]), source), segments.starts(made))
     return segments.take(x, np.add(np.arange(rows, dtype=np.int32), segments.spread(begin, made, rows)))
@@ -217,7 +218,7 @@ def _padded(x: Tensor, offsets: Tensor, fill: Tensor, length: int, context: Cont
         )
     counts = segments.lengths(offsets)
     if length == -1:
-        length = context.size(longest(offsets))
+        length = context.longest(offsets)
     step = np.reshape(np.arange(length, dtype=np.int32), (1, length))
     at = np.add(np.reshape(segments.starts(offsets), (count, 1)), step)
     inside = np.less(step, np.reshape(counts, (count, 1)))

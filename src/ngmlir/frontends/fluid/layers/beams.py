@@ -23,7 +23,8 @@ def beam_search(
     prefixes.
 
     `ids` and `scores` [prefixes, candidates] have the prefixes of a source as a sequence; scores are those of whole prefixes, with
-    the candidate. A prefix that ends in `end_id` stays as it is. The number of rows depends on values; see `beam_search_decode`.
+    the candidate. A prefix that ends in `end_id` stays as it is. In a loop the result has place for `beam_size` rows of each source;
+    its offsets say how many there are.
     """
     inputs = {"pre_ids": pre_ids, "pre_scores": pre_scores, "ids": ids, "scores": scores}
     outputs = {"selected_ids": ids.dtype, "selected_scores": scores.dtype}
@@ -36,7 +37,7 @@ def beam_search_decode(
 ) -> tuple[Variable, Variable]:
     """The hypotheses of each source, the best first, and the scores that their ids had: rows of two levels, sources and hypotheses.
 
-    `ids` and `scores` are arrays of what the steps chose, the first ones in position 0, written at positions that are known.
+    `ids` and `scores` are arrays of what the steps chose, the first ones in position 0. Of each source at most `beam_size` are given.
     """
     outputs = {"SentenceIds": ids.dtype, "SentenceScores": scores.dtype}
     attrs = {"beam_size": beam_size, "end_id": end_id}
