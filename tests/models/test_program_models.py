@@ -29,7 +29,8 @@ folder = Path(sys.argv[1])
 with np.load(folder / "fed.npz") as fed, np.load(folder / "given.npz") as given:
     for target in given:
         run = ng.compile(ng.load(folder), target=target)
-        found, *_ = run(*[fed[name] for name in run.model.input_names])
+        found, *offsets = run(*[fed[name] for name in run.model.input_names])
+        found = found[: offsets[-1][-1]] if offsets else found  # behind the last sequence there may be more
         assert found.dtype == given[target].dtype and np.array_equal(found, given[target]), target
 assert not [name for name in sys.modules if name.startswith("ngmlir.frontends")]
 """
@@ -70,16 +71,19 @@ def exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         tensors: dict[str, Any] = {}
         for name in feeds:
             variable = main.global_block().var(name)
-            shape = [7 if n < 0 else n for n in variable.shape]
+            # Rows of seven; of two levels there is a sequence of one row for each of the three that are cut otherwise.
+            shape = [(3 if variable.lod_level == 2 else 7) if n < 0 else n for n in variable.shape]
             whole = (
                 draw.integers(0, 2 if name == "mark" else 8, shape)
                 if variable.np_dtype.kind == "i"
                 else draw.standard_normal(shape)
             )
             tensors[name] = fed[name] = whole.astype(variable.np_dtype)
-            if variable.lod_level:
-                tensors[name] = fluid.create_lod_tensor(fed[name], [[4, 0, 3]], None)
-                fed[f"{name}@LOD0"] = np.array([0, 4, 4, 7], np.int32)
+            lengths = {1: [[4, 0, 3]], 2: [[1, 1, 1]] * 2}.get(variable.lod_level, [])
+            if lengths:
+                tensors[name] = fluid.create_lod_tensor(fed[name], lengths, None)
+            for level, each in enumerate(lengths):
+                fed[f"{name}@LOD{level}"] = np.cumsum([0, *each], dtype=np.int32)
         given = {
             target: np.array(
                 fluid.Executor(place).run(test, feed=tensors, fetch_list=targets, return_numpy=False)[0]
@@ -148,3 +152,80 @@ def test_understand_sentiment(network: str, exported: str) -> None:
 def test_label_semantic_roles(exported: str) -> None:
     share, f1 = run("label_semantic_roles", save_to=exported)
     assert share > 0.974 and f1 > 0.95  # the kind that each token has most often 0.974
+
+
+def test_machine_translation(exported: str) -> None:
+    by_beams, by_likeliest = run("machine_translation", passes=2, save_to=exported)
+    assert by_beams > 0.95 and by_likeliest > 0.95
+
+
+def built(module: Any, seed: int) -> tuple[fluid.Executor, fluid.Program, Any, Any]:
+    """A network that nobody has trained: its program, how likely signs are, and their cost."""
+    main, startup = fluid.Program(), fluid.Program()
+    startup.random_seed = seed
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        words, signs, after = [
+            fluid.layers.data(name, [1], dtype="int64", lod_level=1) for name in ("words", "signs", "after")
+        ]
+        odds = module.followed(words, signs)
+        cost = fluid.layers.mean(fluid.layers.cross_entropy(odds, after))
+    executor = fluid.Executor()
+    executor.run(startup)
+    return executor, main, odds, cost
+
+
+def ragged(rows: Sequence[Sequence[int]]) -> fluid.LoDTensor:
+    whole = np.concatenate(rows).astype(np.int64).reshape(-1, 1)
+    return fluid.create_lod_tensor(whole, [[len(row) for row in rows]], None)
+
+
+@pytest.mark.usefixtures("programs")
+def test_one_beam_is_greedy_and_more_are_no_worse() -> None:
+    module = import_module("machine_translation")
+    executor, main, odds, cost = built(module, 3)
+    dates = [[3, 4, 30, 20], [7], [21, 22, 23, 9, 9, 2]]
+    best: list[list[float]] = []
+    for beam in (1, 4, 13):
+        program, _, found = module.search(beam)
+        ids, scores = executor.run(
+            program, feed=module.begun(dates), fetch_list=list(found), return_numpy=False
+        )
+        paths = [first for first, *_ in module.hypotheses(ids)]
+        best.append([first[-1] for first, *_ in module.hypotheses(scores)])
+        feed = {
+            "words": ragged(dates),
+            "signs": ragged([p[:-1] for p in paths]),
+            "after": ragged([p[1:] for p in paths]),
+        }
+        (after,) = executor.run(main, feed=feed, fetch_list=[odds], return_numpy=False)
+        (cuts,), after = after.lod(), np.array(after)
+        signs = np.concatenate([p[1:] for p in paths])
+        if beam == 1:
+            assert np.array_equal(after.argmax(1), signs)
+        chosen = np.log(after[np.arange(len(signs)), signs])
+        np.testing.assert_allclose(np.add.reduceat(chosen, cuts[:-1]), best[-1], rtol=1e-4)
+    assert all(a <= b + 1e-5 <= c + 2e-5 for a, b, c in zip(*best, strict=True))
+
+
+@pytest.mark.usefixtures("programs")
+def test_gradients_of_translation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Along the gradient of each parameter the cost grows as that says."""
+    module = import_module("machine_translation")
+    executor, main, _, cost = built(module, 5)
+    with fluid.program_guard(main):
+        pairs = fluid.backward.append_backward(cost)
+    rows = module.data(30)[0][:3]
+    feed = {
+        name: ragged(each)
+        for name, each in zip(("words", "signs", "after"), zip(*rows, strict=True), strict=True)
+    }
+    gradients = executor.run(main, feed=feed, fetch_list=[g for _, g in pairs])
+    for (parameter, _), gradient in zip(pairs, gradients, strict=True):
+        tensor = fluid.global_scope().find_var(parameter.name).get_tensor()
+        value, length = np.array(tensor), float(np.linalg.norm(gradient))
+        costs: list[float] = []
+        for side in (1, -1):
+            tensor.set(value + np.float32(side * 0.02 / length) * gradient, None)
+            costs.append(float(executor.run(main, feed=feed, fetch_list=[cost])[0][0]))
+        tensor.set(value, None)
+        assert (costs[0] - costs[1]) / 0.04 == pytest.approx(length, rel=0.02, abs=2e-4), parameter.name
