@@ -99,6 +99,11 @@ def test_steps_tell_their_time() -> None:
     assert "fit_a_line" in out and "first 0." in out and "cached 0." in out
 
 
+def test_steps_over_sequences_tell_their_time() -> None:
+    out = run(str(BENCH / "sequence_steps.py"), "--only=beam_4_of_one", "--seconds=0.01")
+    assert "beam_4_of_one" in out and "ngmlir" in out
+
+
 def test_no_gpu_kernel_of_the_op_suite_starves() -> None:
     """Each has two blocks for each multiprocessor, or little to do in each block."""
     out = run(str(BENCH / "grids.py"), "--starving")

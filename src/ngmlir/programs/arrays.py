@@ -198,11 +198,7 @@ def _replaced(whole: Tensor, index: Tensor, value: Tensor, mode: str) -> Tensor:
     if value.type.shape:
         whole = _with_place(whole, value.type.shape[0], 1, mode)
         value = _with_place(value, whole.type.shape[1], 0, mode)
-    ones = [1] * len(value.type.shape)
-    at = np.astype(np.reshape(index, [1, *ones]), "int64")
-    count = whole.type.shape[0]
-    places = np.reshape(np.arange(count, dtype="int64"), [count, *ones])
-    return np.where(np.equal(places, at), np.expand_dims(value, 0), whole)
+    return VERBS.scatter(whole, np.reshape(index, []), value, axis=0, combine="set")
 
 
 #: An array in either form.

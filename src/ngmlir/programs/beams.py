@@ -45,11 +45,11 @@ def beam_search_decode(lowering: Lowering, operator: Operator) -> None:
     final = segments.take(np.reshape(whole[1], [-1]), np.add(np.multiply(last, rows), row))
     final = np.where(np.less(place, np.expand_dims(count, 1)), final, np.asarray(-numpy.inf, final.dtype))
     beam = min(operator.attribute("beam_size"), rows)
-    order = np.astype(np.argsort(np.negative(final), stable=True), "int32")[:, :beam]
+    order = np.astype(np.top_k(final, beam)[1], "int32")
     is_one = np.reshape(np.less(place[:, :beam], np.expand_dims(count, 1)), [groups * beam])
     row = np.reshape(np.take_along_axis(row, order, 1), [groups * beam])
     last = np.reshape(np.broadcast_to(last, [groups, beam]), [groups * beam])
-    paths = _followed(whole, segments.owners_by_line(prefixes, rows)[0], row, last)
+    paths = _followed(whole, prefixes, row, last)
     lengths = np.minimum(_length(paths[0], operator.attribute("end_id")), np.add(last, 1))
 
     every = np.multiply(np.arange(groups + 1, dtype="int32"), numpy.int32(beam))
@@ -82,16 +82,19 @@ def _steps(lowering: Lowering, operator: Operator, slot: str) -> StackedArray:
     return held
 
 
-def _followed(whole: Sequence[Tensor], parents: Tensor, row: Tensor, last: Tensor) -> list[Tensor]:
+def _followed(whole: Sequence[Tensor], prefixes: Tensor, row: Tensor, last: Tensor) -> list[Tensor]:
     """What rows of their last steps and all before them hold in each of some values [steps, rows]: [rows followed, steps]."""
-    steps = parents.type.shape[0]
+    steps, rows = whole[0].type.shape
 
     def back(*values: Tensor) -> Sequence[Tensor]:
-        now, step, parent, *held = values
-        before = np.where(np.less_equal(step, last), segments.take(parent, now), now)
-        return [before, *[segments.take(each, now) for each in held]]
+        now, step, cuts, *held = values
+        before = segments.take(segments.owners(cuts, rows), now)
+        return [
+            np.where(np.less_equal(step, last), before, now),
+            *[segments.take(each, now) for each in held],
+        ]
 
-    given = [np.arange(steps, dtype="int32"), parents, *whole]
+    given = [np.arange(steps, dtype="int32"), prefixes, *whole]
     carried = (row.axes, row.element)
     region = build_region([carried, *[(Positions.of(g.type.shape[1:]), g.element) for g in given]], back)
     types = [carried, *[(Positions.of([steps, *row.type.shape]), w.element) for w in whole]]

@@ -69,7 +69,7 @@ class RankTable:
         made = _offsets(counts)
         rows = size(np.max(made)) if self.longest else 0
         longest = size(np.max(counts)) if self.longest else 0
-        sequence, place = segments.owners_by_line(made, rows)
+        sequence, place = _owners(made, rows)
         begins = np.take_along_axis(starts, np.clip(sequence, 0, self.count - 1), 1)
         is_row = np.less(sequence, self.count)
         values = _where(is_row, segments.take(x, np.add(begins, place)), x)
@@ -145,6 +145,18 @@ def _offsets(counts: Tensor) -> Tensor:
     """Offsets of sequences of these lengths, along the last dimension."""
     zero = np.zeros([*counts.type.shape[:-1], 1], dtype="int32")
     return np.astype(np.concatenate([zero, np.cumsum(counts, axis=-1)], axis=-1), "int32")
+
+
+def _owners(offsets: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+    """Of each of so many rows: the sequence that it is of, along the last dimension of the offsets, and its place there. Rows behind
+    all sequences are of one behind the last."""
+    items = np.arange(rows, dtype="int32")
+    bounds = offsets[..., 1:]
+    owner = np.sum(np.astype(np.less_equal(np.expand_dims(bounds, -1), items), "int32"), axis=-2)
+    owner = np.astype(owner, "int32")
+    count = offsets.type.shape[-1] - 1
+    begins = np.take_along_axis(offsets, np.clip(owner, 0, count), axis=-1)
+    return owner, np.subtract(items, begins)
 
 
 def _length(count: int) -> Tensor:

@@ -66,18 +66,6 @@ def owners(offsets: Tensor, rows: int) -> Tensor:
     return spread(np.arange(sequences(offsets), dtype=np.int32), offsets, rows)
 
 
-def owners_by_line(offsets: Tensor, rows: int) -> tuple[Tensor, Tensor]:
-    """Of each of so many rows: the sequence that it is of, along the last dimension of the offsets, and its place there. Rows behind
-    all sequences are of one behind the last."""
-    items = np.arange(rows, dtype="int32")
-    bounds = offsets[..., 1:]
-    owner = np.sum(np.astype(np.less_equal(np.expand_dims(bounds, -1), items), "int32"), axis=-2)
-    owner = np.astype(owner, "int32")
-    count = offsets.type.shape[-1] - 1
-    begins = np.take_along_axis(offsets, np.clip(owner, 0, count), axis=-1)
-    return owner, np.subtract(items, begins)
-
-
 def take(x: Tensor, places: Tensor) -> Tensor:
     """Rows by number; the nearest where there is none, and zeros where there are no rows at all."""
     if not length_of(x):
