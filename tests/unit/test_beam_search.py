@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ngmlir.frontends import fluid
-from ngmlir.support.diagnostics import UserError
+from ngmlir.support.diagnostics import Limit, UserError
 
 pytestmark = pytest.mark.usefixtures("programs")
 
@@ -173,3 +173,67 @@ def test_what_is_not_of_sources_is_refused() -> None:
     ]
     with pytest.raises(UserError, match="not ragged"):
         layers.beam_search(*flat, beam_size=2, end_id=0)
+
+
+def doubled(place: Any, steps: int, wider: int) -> tuple[Any, Any]:
+    """A loop that writes its ragged rows again, each `wider` times, to an array: the element of its last step."""
+    x = layers.data("x", [2], lod_level=1)
+    step, most = at(0), at(steps)
+    array, more = layers.array_write(x, step), layers.less_than(step, most)
+    with layers.While(more).block():
+        now = layers.array_read(array, step)
+        times = layers.scale(now, 2.0)
+        if wider > 1:
+            block = fluid.default_main_program().current_block()
+            parts, times = [times] * wider, block.create_var(name="joined", dtype="float32")
+            block.append_op("sequence_concat", {"X": parts}, {"Out": [times]}, {"axis": 0, "level": 0})
+        layers.increment(step)
+        layers.array_write(times, step, array=array)
+        layers.less_than(step, most, cond=more)
+    last = layers.array_read(array, at(steps))
+    feed = {"x": ragged(np.arange(10, dtype=np.float32).reshape(5, 2), [3, 0, 2])}
+    rows, sums = fluid.Executor(place).run(
+        feed=feed, fetch_list=[last, layers.sequence_pool(last, "sum")], return_numpy=False
+    )
+    return rows, np.array(sums)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_arrays_of_loops_hold_ragged_elements(place: str) -> None:
+    rows, sums = doubled(PLACES[place], 3, 1)
+    assert rows.recursive_sequence_lengths() == [[3, 0, 2]]
+    assert np.array_equal(np.array(rows), 8 * np.arange(10).reshape(5, 2))
+    assert np.array_equal(sums, [[48, 72], [0, 0], [112, 128]])
+
+
+def test_rows_that_become_more_and_more_are_refused() -> None:
+    with pytest.raises(Limit, match="rows that this loop writes to .* become more and more"):
+        doubled(fluid.NumpyPlace(), 3, 2)
+
+
+def test_an_array_without_offsets_is_not_read_after_a_loop_wrote_ragged_elements() -> None:
+    x, y = layers.data("x", [1], lod_level=1), layers.data("y", [1])
+    step, most = at(0), at(2)
+    array, more = layers.array_write(y, step), layers.less_than(step, most)
+    with layers.While(more).block():
+        layers.increment(step)
+        layers.array_write(x, step, array=array)
+        layers.less_than(step, most, cond=more)
+    last = layers.array_read(array, at(1))
+    feed = {"x": ragged(numbers([[1], [2], [3]]), [1, 2]), "y": numbers([[1], [2]])}
+    with pytest.raises(Limit, match="whose first element is not ragged"):
+        fluid.Executor().run(feed=feed, fetch_list=[last])
+
+
+def test_a_loop_that_changes_the_offsets_of_a_variable_is_refused() -> None:
+    x = layers.scale(layers.data("x", [1], lod_level=1), 2.0)
+    step, most = at(0), at(2)
+    more = layers.less_than(step, most)
+    with layers.While(more).block():
+        layers.assign(layers.lod_reset(x, target_lod=[0, 1, 3]), x)
+        layers.increment(step)
+        layers.less_than(step, most, cond=more)
+    with pytest.raises(Limit, match="changes the offsets of .*, which is around it"):
+        fluid.Executor().run(
+            feed={"x": ragged(numbers([[1], [2], [3]]), [2, 1])}, fetch_list=[layers.reduce_sum(x)]
+        )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..op_graph.tensor import Tensor
-from ..support.diagnostics import UserError
+from ..support.diagnostics import Limit, UserError
 from .arrays import Array, StackedArray, TensorArray, summed
 from .block_values import Kept, Lowering, called, kept
 from .descriptions import Operator
@@ -56,6 +56,10 @@ def write_to_array(lowering: Lowering, operator: Operator) -> None:
 
 def read_from_array(lowering: Lowering, operator: Operator) -> None:
     array = _array(lowering, operator, operator.inputs["X"][0])
+    if isinstance(array, StackedArray) and array.has_more and not lowering.turns:
+        message = f"a loop wrote ragged elements to the array '{operator.inputs['X'][0]}', whose first element is not ragged"
+        hint = "layers.lod_reset(x, y) gives the first element offsets"
+        raise Limit(message, operator.location, hint=hint)
     index, (name,) = _index(lowering, operator), operator.outputs["Out"]
     lowering.write(operator, name, array.read(index), array.levels_at(index))
 

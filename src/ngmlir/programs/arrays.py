@@ -8,7 +8,7 @@ an array is one tensor, its elements one after the other, as many as it may get,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .. import numpy as np
 from ..ir.types import i64
@@ -97,12 +97,14 @@ class TensorArray:
 class StackedArray:
     """An array whose positions are known when the program runs: its elements, and how many there are (int64, [1]). Where elements are
     ragged, `levels` holds the offsets of each, and `longest` is the greatest length of a sequence where that is known. All elements
-    have place for as many rows and sequences: behind the last there are zeros and empty sequences."""
+    have place for as many rows and sequences: behind the last there are zeros and empty sequences. Where `has_more`, ragged elements
+    were written to an array that keeps no offsets, so nothing says how many rows an element has."""
 
     values: Tensor
     length: Tensor
     levels: Levels = ()
     longest: int = 0
+    has_more: bool = False
 
     @property
     def capacity(self) -> int:
@@ -114,7 +116,7 @@ class StackedArray:
     def of(self, parts: Sequence[Tensor]) -> StackedArray:
         """The same array of other tensors; the number of elements stays where it is not among them."""
         length = parts[1] if len(parts) > 1 else self.length
-        return StackedArray(parts[0], length, tuple(parts[2:]), self.longest)
+        return replace(self, values=parts[0], length=length, levels=tuple(parts[2:]))
 
     def read(self, index: Tensor) -> Tensor:
         at = known_integer(index)
@@ -156,20 +158,22 @@ class StackedArray:
             _replaced(self.values, index, value, "constant"),
             np.astype(length, "int64"),
             tuple([_replaced(whole, index, cut, "edge") for whole, cut in cuts]) if levels else self.levels,
+            has_more=self.has_more or bool(levels and not self.levels),
         )
 
     def stacked(self, capacity: int, like: Tensor | None = None, cuts: Levels = ()) -> StackedArray:
         """The array with place for at least so many elements."""
         parts = [_with_place(p, capacity, 0, "constant") for p in (self.values, *self.levels)]
-        return StackedArray(parts[0], self.length, tuple(parts[1:]))
+        return replace(self, values=parts[0], levels=tuple(parts[1:]))
 
     def as_wide_as(self, other: StackedArray) -> StackedArray:
         """The array with place for as many rows and sequences in each element as another has."""
         levels = zip(self.levels, other.levels, strict=True)
-        return StackedArray(
-            _as_wide_as(self.values, other.values, "constant"),
-            self.length,
-            tuple([_as_wide_as(a, b, "edge") for a, b in levels]),
+        return replace(
+            self,
+            values=_as_wide_as(self.values, other.values, "constant"),
+            levels=tuple([_as_wide_as(a, b, "edge") for a, b in levels]),
+            has_more=other.has_more,
         )
 
 

@@ -21,10 +21,11 @@ from ..op_graph.regions import GraphRegion, within
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import cast as cast_elements
 from ..op_graph.writes import ReadOp
-from ..support.diagnostics import Diagnostic, UserError
+from ..support.diagnostics import Diagnostic, Limit, UserError
 from .arrays import Array, StackedArray, TensorArray
 from .definition import Levels
 from .descriptions import BlockView, Operator
+from .names import offsets_names
 from .prune import reads_from_around, reads_of, writes_around
 from .rank_tables import RankTable
 from .sparse_rows import SparseRows, dense
@@ -40,6 +41,8 @@ class Lowering(Protocol):
 
     values: dict[str, Held]
     ran: dict[tuple[str, ...], list[Ran]]
+    #: Inside of blocks that run: their numbers of the iteration or step, the outermost first.
+    turns: tuple[Tensor | None, ...]
     #: Of offsets inside of a block: the greatest length of their sequences, in all steps.
     bounds: dict[Tensor, int]
 
@@ -177,8 +180,19 @@ class Entered:
     def built(self, known: Mapping[str, Kept], turn: Tensor | None = None) -> dict[str, Kept]:
         """The block, built here from these values of what it writes: what that is after it."""
         with self.lowering.inside(self.block, {**self.used, **known}, turn):
+            before = dict(self.lowering.values)
             self.lowering.run(self.block)
+            for name in known:
+                self._same_offsets(name, before)
             return {name: kept(self.lowering.values[name]) for name in known}
+
+    def _same_offsets(self, name: str, before: Mapping[str, Held]) -> None:
+        """Limit where a block changes the offsets of a variable from around it: only values are carried."""
+        for each in offsets_names(name, self.block.visible(name).ragged):
+            if each in before and self.lowering.values[each] is not before[each]:
+                message = f"the block of operator {self.operator.type} changes the offsets of '{name}', which is around it"
+                hint = "layers.array_write(x, i, array=array) keeps the offsets of each element"
+                raise Limit(message, self.operator.location, hint=hint)
 
     def fitting(self, given: Mapping[str, Kept], wanted: Mapping[str, Kept]) -> list[Tensor]:
         """What the block gives, as tensors of the shapes that it takes."""
