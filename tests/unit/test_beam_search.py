@@ -237,3 +237,32 @@ def test_a_loop_that_changes_the_offsets_of_a_variable_is_refused() -> None:
         fluid.Executor().run(
             feed={"x": ragged(numbers([[1], [2], [3]]), [2, 1])}, fetch_list=[layers.reduce_sum(x)]
         )
+
+
+@pytest.mark.parametrize("place", ["numpy", "cpu"])
+def test_gradients_of_arrays_of_ragged_elements(place: str) -> None:
+    x = layers.data("x", [2], dtype="float64", lod_level=1, stop_gradient=False)
+    step, most = at(0), at(2)
+    array, more = layers.array_write(x, step), layers.less_than(step, most)
+    with layers.While(more).block():
+        now = layers.array_read(array, step)
+        layers.increment(step)
+        layers.array_write(layers.elementwise_mul(now, layers.sequence_softmax(now)), step, array=array)
+        layers.less_than(step, most, cond=more)
+    total = layers.reduce_sum(layers.sequence_pool(layers.array_read(array, at(2)), "sum"))
+    slope = fluid.calc_gradient(total, x)
+
+    def given(values: Array, fetched: Any) -> Any:
+        feed = {"x": ragged(values, [3, 0, 2])}
+        return fluid.Executor(PLACES[place]).run(feed=feed, fetch_list=[fetched], return_numpy=False)[0]
+
+    values = np.random.default_rng(0).standard_normal((5, 2))
+    found, wanted = given(values, slope), np.zeros((5, 2))
+    for index in np.ndindex(5, 2):
+        moved = np.zeros((5, 2))
+        moved[index] = 1e-5
+        wanted[index] = (np.array(given(values + moved, total)) - np.array(given(values - moved, total)))[
+            0
+        ] / 2e-5
+    assert found.lod() == [[0, 3, 3, 5]]
+    np.testing.assert_allclose(np.array(found), wanted, rtol=1e-6, atol=1e-8)
