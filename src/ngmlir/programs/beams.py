@@ -53,11 +53,11 @@ def beam_search_decode(lowering: Lowering, operator: Operator) -> None:
     lengths = np.minimum(_length(paths[0], operator.attribute("end_id")), np.add(last, 1))
 
     every = np.multiply(np.arange(groups + 1, dtype="int32"), numpy.int32(beam))
-    found = lowering.size(np.sum(np.astype(is_one, "int32")), groups * beam)
+    found = lowering.size(np.sum(np.astype(is_one, "int32")), lambda: groups * beam)
     chosen, hypotheses = segments.kept(is_one, every, found)
     lengths = np.where(segments.are_owned(hypotheses, found), segments.take(lengths, chosen), numpy.int32(0))
     cuts = segments.offsets_from(lengths)
-    total = lowering.size(np.sum(lengths), groups * beam * steps)
+    total = lowering.size(np.sum(lengths), lambda: groups * beam * steps)
     at = np.add(
         np.multiply(segments.spread(chosen, cuts, total), numpy.int32(steps)), segments.places(cuts, total)
     )

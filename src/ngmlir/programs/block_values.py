@@ -8,7 +8,7 @@ gradient is the derivative of what it gave by these.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
@@ -58,7 +58,7 @@ class Lowering(Protocol):
         """The offsets that a variable has now."""
         ...
 
-    def size(self, count: Tensor, most: int | None = None) -> int:
+    def size(self, count: Tensor, most: Callable[[], int] | None = None) -> int:
         """A length that depends on values: that of the run which is compiled for, or `most`, where what is behind it is not used."""
         ...
 

@@ -56,9 +56,9 @@ class Context(Protocol):
         """Whether only types are asked for: lengths that are not known are made up."""
         ...
 
-    def size(self, count: Tensor, most: int | None = None) -> int:
-        """A length that depends on values: what `count`, one integer, is in the run that is compiled for. Where `most` is given, which it
-        never exceeds, it may be that: what is behind `count` is not used then."""
+    def size(self, count: Tensor, most: Callable[[], int] | None = None) -> int:
+        """A length that depends on values: what `count`, one integer, is in the run that is compiled for. Where `most` is given, whose
+        result it never exceeds, it may be that: what is behind `count` is not used then."""
         ...
 
     def longest(self, offsets: Tensor) -> int:

@@ -7,7 +7,7 @@ input is tried with sequences of one row, so that there are as many of these. Wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -297,7 +297,7 @@ class _Types:
     def give_levels(self, slot: str, levels: Levels, at: int = 0) -> None:
         self.given[slot, at] = levels
 
-    def size(self, count: Tensor, most: int | None = None) -> int:
+    def size(self, count: Tensor, most: Callable[[], int] | None = None) -> int:
         self.sizes.append(count)
         return self.length
 

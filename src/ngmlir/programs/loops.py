@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from .. import numpy as np
-from ..op_graph.building import BUILDING
+from ..ir.types import Type
+from ..op_graph.axes import Axes
 from ..op_graph.known import known_value
-from ..op_graph.regions import ControlOp, GraphRegion, build_region, within
+from ..op_graph.regions import ControlOp, build_region
 from ..op_graph.tensor import Tensor
 from ..ops import ng
 from ..support.diagnostics import Diagnostic, Limit, UserError
@@ -36,8 +37,7 @@ def lower_while(lowering: Lowering, operator: Operator) -> None:
     counts = trips(entered.block, condition, lambda n: _known(entered, n), _build, _Lengths(entered).use)
     before = entered.before()
     before = _with_rows(entered, {n: _with_room(entered, n, v, counts) for n, v in before.items()})
-    start = [*flat(before), np.asarray(0, dtype="uint64")]
-    types = [(s.axes, s.element) for s in start]
+    start, types = [*flat(before), _first()], _types(before)
 
     def asked(*values: Tensor) -> Sequence[Tensor]:
         return [truth(shaped(before, values)[condition])]
@@ -52,6 +52,16 @@ def lower_while(lowering: Lowering, operator: Operator) -> None:
     if counts is not None and counts.is_exact:
         after |= {n: np.asarray(v) for n, v in counts.ends.items() if n in after}
     entered.finish(after)
+
+
+def _first() -> Tensor:
+    """The number of the first iteration."""
+    return np.asarray(0, dtype="uint64")
+
+
+def _types(before: Mapping[str, Kept]) -> list[tuple[Axes, Type]]:
+    """What a loop carries: these values, and the number of the iteration."""
+    return [(s.axes, s.element) for s in (*flat(before), _first())]
 
 
 #: How often a loop is built to see how many rows it gives the elements of arrays.
@@ -115,8 +125,13 @@ def _with_rows(entered: Entered, before: dict[str, Kept]) -> dict[str, Kept]:
         arrays = {n: v for n, v in before.items() if n in ragged and isinstance(v, StackedArray)}
         if not arrays:
             return before
-        with within(GraphRegion(BUILDING.region)):
-            made = entered.built(before, np.asarray(0, dtype="uint64"))
+        made: dict[str, Kept] = {}
+
+        def iteration(*values: Tensor, made: dict[str, Kept] = made, before: dict[str, Kept] = before) -> Any:
+            made.update(entered.built(shaped(before, values), values[-1]))
+            return values
+
+        build_region(_types(before), iteration)
         wider = {n: v.as_wide_as(cast("StackedArray", made[n])) for n, v in arrays.items()}
         if all(wider[n].values is v.values and wider[n].levels == v.levels for n, v in arrays.items()):
             return before

@@ -11,7 +11,7 @@ the same raggedness has the same offsets. A length that depends on values is kno
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -248,11 +248,11 @@ class _Lowering:
         source = shared(rows_of(value), rows, count)
         return () if source is None else self.levels(*source)
 
-    def size(self, count: Tensor, most: int | None = None) -> int:
+    def size(self, count: Tensor, most: Callable[[], int] | None = None) -> int:
         operator = self.operator
         assert operator is not None
         if most is not None and (depends_on_parameters(count) or self._is_only_fetched(operator)):
-            return most
+            return most()
         type = _forward(operator.type)
         slots = [s.name for s in REGISTRY.get(type).entry.inputs]
         names = [n for slot in slots for n in operator.inputs.get(slot, ()) if n != EMPTY]

@@ -60,7 +60,7 @@ def beam_search(
     goes_on = np.greater(segments.total(np.sum(np.astype(open_, "int32"), axis=1), sources), 0)
     chosen = np.logical_and(chosen, segments.take(goes_on, source))
     counts = np.sum(np.astype(np.reshape(chosen, [prefixes, count]), "int32"), axis=1)
-    rows = context.size(np.sum(counts), min(segments.sequences(sources) * beam_size, total))
+    rows = context.size(np.sum(counts), lambda: min(segments.sequences(sources) * beam_size, total))
     every = np.multiply(np.arange(prefixes + 1, dtype=numpy.int32), numpy.int32(count))
     at, made = segments.kept(chosen, every, rows)
     for slot in ("selected_ids", "selected_scores"):
