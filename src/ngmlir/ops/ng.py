@@ -3521,7 +3521,7 @@ class RecomputeOp(Op):
         form=('$values', 'from', '(', '$sources', ')', 'attr-dict'),
         doc='Computes nothing. What is computed on the way from `sources` to `values`, these excepted, is not kept in memory from here on; what needs it later computes it again (pass `rematerialize`).',
         given='%a: tensor<4xf32>, %b: tensor<4xf32>',
-        example='ng.recompute %a from (%b)',
+        example='ng.recompute %a from(%b)',
     )
 
     @property

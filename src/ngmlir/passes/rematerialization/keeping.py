@@ -16,6 +16,8 @@ from .steps import Held, Step
 
 #: So many times as many steps as there are may be done in all.
 _REPEATED = 8
+#: Of a variable of so many bytes both the old and the new value may as well be kept.
+_SMALL = 4096
 
 
 class Stuck(Exception):
@@ -61,7 +63,8 @@ class _Run:
         self.until: dict[Step, float] = {}
         for step in steps:
             above = [self.until[read.maker] for read in step.reads if read.bytes]
-            own = [self.place[change] for change in step.changes] if step.repeatable else [-1]
+            changes = [self.place[change] for change, size in step.changes.items() if size > _SMALL]
+            own = changes if step.repeatable else [-1]
             self.until[step] = min([inf, *above, *own])
         #: When others that are gone, and are made of a value, are needed again.
         self.wanted: dict[Held, dict[Held, float]] = {}

@@ -3,53 +3,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from .steps import Held, Step
 
+#: So many steps are looked at together, of which the first takes memory and the last give it back.
+_TOGETHER = 6
+#: Values of so many bytes do not count: rates, counters and the like.
+_SMALL = 256
+
 
 def early(steps: Sequence[Step]) -> list[Step]:
-    """The steps in their order, but each that gives more memory back than it takes as soon as it can run, the most first: such as
-    the update of a weight, once nobody else needs the gradient that it reads (list scheduling by memory, as in XLA).
+    """The steps in their order, but each as soon as it can run that gives more memory back than it takes, alone or with some that can
+    run behind it: such as the gradient of a weight and the update that uses it up (list scheduling by memory, as in XLA). Steps on a few
+    numbers run as soon as they can, so that others can.
 
     What a variable becomes is computed after all that reads what it was.
     """
-    missing = dict.fromkeys(steps, 0)
-    next_: dict[Step, list[Step]] = {step: [] for step in steps}
-    left: dict[Held, int] = {}
-    for step in steps:
-        for later in {*(reader for given in step.gives for reader in given.readers), *step.changes}:
-            next_[step].append(later)
-            missing[later] += 1
-        for read in step.reads:
-            left[read] = left.get(read, 0) + 1
-    ready = {step: None for step in steps if not missing[step]}
+    return _Scheduling(steps).done
 
-    def freed(step: Step) -> int:
-        last = sum(read.bytes for read in step.reads if left[read] == 1)
-        return last - sum(given.bytes for given in step.gives)
 
-    done: list[Step] = []
-    ran: set[Step] = set()
+class _Scheduling:
+    def __init__(self, steps: Sequence[Step]):
+        self.missing = dict.fromkeys(steps, 0)
+        self.next: dict[Step, list[Step]] = {}
+        self.left: Counter[Held] = Counter()  # how many steps are still to read a value
+        for step in steps:
+            readers = (reader for given in step.gives for reader in given.readers)
+            self.next[step] = [*dict.fromkeys([*readers, *step.changes])]
+            self.left.update(step.reads)
+            for later in self.next[step]:
+                self.missing[later] += 1
+        self.done: list[Step] = []
+        self.ran: set[Step] = set()
+        self.touched: dict[Step, None] = {}  # what became able to run, or to give memory back, since it was looked at
+        for step in (*(s for s in steps if not self.missing[s] and _is_small(s)), *steps):
+            if step not in self.ran:
+                self.run([step])
+                while chain := self.best():
+                    self.run(chain)
 
-    def run(step: Step) -> None:
-        done.append(step)
-        ran.add(step)
-        ready.pop(step, None)
-        for read in step.reads:
-            left[read] -= 1
-        for later in next_[step]:
-            missing[later] -= 1
-            if not missing[later]:
-                ready[later] = None
+    def run(self, chain: Sequence[Step]) -> None:
+        for step in chain:
+            self.done.append(step)
+            self.ran.add(step)
+            self.left.subtract(step.reads)
+            for later in self.next[step]:
+                self.missing[later] -= 1
+            self.touched.update(dict.fromkeys(self.next[step]))
+            self.touched.update(dict.fromkeys(reader for read in step.reads for reader in read.readers))
 
-    for step in steps:
-        if step in ran:
-            continue
-        run(step)
-        while ready:
-            best = max(ready, key=lambda s: (freed(s), -s.number))
-            if freed(best) <= 0:
+    def best(self) -> list[Step]:
+        """The steps that should run now, before the next one in order; none where none should."""
+        able = [step for step in self.touched if not self.missing[step] and step not in self.ran]
+        small = [step for step in able if _is_small(step)]
+        if small:
+            return small
+        chain = max((self.chain(step) for step in able), key=self.freed, default=[])
+        if not chain:
+            self.touched = {}
+        return chain
+
+    def chain(self, first: Step) -> list[Step]:
+        """A step, and those behind it with which it gives most memory back; none where that is nothing."""
+        chain, best, most = [first], 0, self.freed([first])
+        while len(chain) < _TOGETHER:
+            inside = Counter(later for step in chain for later in self.next[step])
+            able = [s for s, count in inside.items() if self.missing[s] == count and s not in chain]
+            if not able:
                 break
-            run(best)
-    return done
+            chain.append(max(able, key=lambda s: self.freed([*chain, s])))
+            if self.freed(chain) > most:
+                best, most = len(chain) - 1, self.freed(chain)
+        return chain[: best + 1] if most > 0 else []
+
+    def freed(self, chain: Sequence[Step]) -> int:
+        """The bytes that some steps give back in all; negative for those that they take."""
+        reads = Counter(read for step in chain for read in step.reads)
+        given = {held for step in chain for held in step.gives}
+        last = sum(read.bytes for read, count in reads.items() if read not in given and self.left[read] == count)
+        return last - sum(held.bytes for held in given if self.left[held] > reads[held])
+
+
+def _is_small(step: Step) -> bool:
+    """Whether it does not matter for memory when a step runs, except that others can run behind it."""
+    return all(held.bytes <= _SMALL for held in (*step.reads, *step.gives)) and step.scratch <= _SMALL

@@ -20,8 +20,6 @@ from ..invariants import reads
 _VIEWS = frozenset({"ng.reshape", "ng.slice"})
 #: Operations that take as long as one byte that is moved; an estimate, of which only choices depend.
 _OPERATIONS_A_BYTE = 16
-#: Of an argument of so many bytes both the old and the new value may as well be kept.
-_SMALL = 4096
 
 
 @dataclass(eq=False)
@@ -37,8 +35,8 @@ class Held:
 @dataclass(eq=False)
 class Step:
     """An op that computes something. `scratch` is what its regions hold meanwhile, `reused` are pairs of what it reads and what it may
-    write in the place of that. `changes` are the steps that put other values into what it reads; all else that reads these comes before
-    them. `repeatable` says whether it can be done again."""
+    write in the place of that. `changes` are the steps that put other values into what it reads, with the bytes of these: they come
+    after it. `repeatable` says whether it can be done again."""
 
     op: Op
     number: int
@@ -47,7 +45,7 @@ class Step:
     reads: list[Held] = field(default_factory=list[Held])
     gives: list[Held] = field(default_factory=list[Held])
     reused: list[tuple[Held, Held]] = field(default_factory=list[tuple[Held, Held]])
-    changes: list[Step] = field(default_factory=list["Step"])
+    changes: dict[Step, int] = field(default_factory=dict["Step", int])
     repeatable: bool = True
 
 
@@ -104,8 +102,8 @@ def steps_of(function: Op, kernels: Mapping[str, Op], room: Callable[[int], int]
             continue
         maker = held[result].maker
         for step in readers.get(argument, ()):
-            if step.number < maker.number and bytes_of(argument.type) > _SMALL:
-                step.changes.append(maker)
+            if step.number < maker.number:
+                step.changes[maker] = bytes_of(argument.type)
     return Steps(steps, held, notes)
 
 
