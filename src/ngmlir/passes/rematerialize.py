@@ -16,10 +16,11 @@ from .inline import copied
 from .invariants import reads
 from .memory.lives import Lives, room
 from .memory.schedule import Schedule
-from .rematerialization.keeping import Stuck, sequence
+from .rematerialization.keeping import Stuck, needed, sequence
+from .rematerialization.notes import dropped
 from .rematerialization.order import early
 from .rematerialization.refusals import refusal
-from .rematerialization.steps import Step, dropped, root_of, steps_of
+from .rematerialization.steps import Step, root_of, steps_of
 
 _NOTE = "ng.recompute"
 #: Buffers do not fill the arena without gaps: where they do not fit, they are planned for less, by this part of the limit at least.
@@ -98,7 +99,7 @@ class _Function:
         if limit:
             made = self.fitting(limit)
             if isinstance(made, Stuck):
-                least = self.least(limit, size)
+                least = self.least(max(limit, max(map(needed, found.steps)) - 1), size)
                 raise refusal(made, found.steps, limit, least)
             return made
         made = min((self.of(sequence(*drop, inf)) for drop in self.drops), key=self.arena)

@@ -28,6 +28,7 @@ class _Scheduling:
     def __init__(self, steps: Sequence[Step]):
         self.missing = dict.fromkeys(steps, 0)
         self.next: dict[Step, list[Step]] = {}
+        self.before: dict[Step, list[Step]] = {step: [] for step in steps}
         self.left: Counter[Held] = Counter()  # how many steps are still to read a value
         for step in steps:
             readers = (reader for given in step.gives for reader in given.readers)
@@ -35,9 +36,12 @@ class _Scheduling:
             self.left.update(step.reads)
             for later in self.next[step]:
                 self.missing[later] += 1
+                self.before[later].append(step)
         self.done: list[Step] = []
         self.ran: set[Step] = set()
-        self.touched: dict[Step, None] = {}  # what became able to run, or to give memory back, since it was looked at
+        self.touched: dict[
+            Step, None
+        ] = {}  # what became able to run, or to give memory back, since it was looked at
         for step in (*(s for s in steps if not self.missing[s] and _is_small(s)), *steps):
             if step not in self.ran:
                 self.run([step])
@@ -60,29 +64,38 @@ class _Scheduling:
         small = [step for step in able if _is_small(step)]
         if small:
             return small
-        chain = max((self.chain(step) for step in able), key=self.freed, default=[])
-        if not chain:
+        chains = [chain for step in able if (chain := self.chain(step))]
+        if not chains:
             self.touched = {}
-        return chain
+            return []
+        return max(chains, key=self.freed)
 
     def chain(self, first: Step) -> list[Step]:
-        """A step, and those behind it with which it gives most memory back; none where that is nothing."""
-        chain, best, most = [first], 0, self.freed([first])
+        """A step, and those with which it gives most memory back; none where that is nothing."""
+        chain, best, most = [first], 1, self.freed([first])
         while len(chain) < _TOGETHER:
-            inside = Counter(later for step in chain for later in self.next[step])
-            able = [s for s, count in inside.items() if self.missing[s] == count and s not in chain]
-            if not able:
+            options = [*self.options(chain)]
+            if not options:
                 break
-            chain.append(max(able, key=lambda s: self.freed([*chain, s])))
+            chain += max(options, key=lambda more: self.freed([*chain, *more]))
             if self.freed(chain) > most:
-                best, most = len(chain) - 1, self.freed(chain)
-        return chain[: best + 1] if most > 0 else []
+                best, most = len(chain), self.freed(chain)
+        return chain[:best] if most > 0 else []
+
+    def options(self, chain: Sequence[Step]) -> Iterator[list[Step]]:
+        """What can run behind some steps: one that needs these, with what else it needs, where that can run now."""
+        for later in dict.fromkeys(later for step in chain for later in self.next[step]):
+            lacking = [s for s in self.before[later] if s not in self.ran and s not in chain]
+            if later not in chain and not any(self.missing[s] for s in lacking):
+                yield [*lacking, later]
 
     def freed(self, chain: Sequence[Step]) -> int:
         """The bytes that some steps give back in all; negative for those that they take."""
         reads = Counter(read for step in chain for read in step.reads)
         given = {held for step in chain for held in step.gives}
-        last = sum(read.bytes for read, count in reads.items() if read not in given and self.left[read] == count)
+        last = sum(
+            read.bytes for read, count in reads.items() if read not in given and self.left[read] == count
+        )
         return last - sum(held.bytes for held in given if self.left[held] > reads[held])
 
 

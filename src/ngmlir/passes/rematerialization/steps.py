@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ...ir.attributes import DenseArrayAttr
@@ -105,29 +105,6 @@ def steps_of(function: Op, kernels: Mapping[str, Op], room: Callable[[int], int]
             if step.number < maker.number:
                 step.changes[maker] = bytes_of(argument.type)
     return Steps(steps, held, notes)
-
-
-def dropped(found: Steps, order: Sequence[Step]) -> dict[Step, list[Held]]:
-    """By the step from whose end on they are not kept: the values on the way from the sources of notes to their values, where
-    steps run in that order."""
-    place = {step: at for at, step in enumerate(order)}
-    made: dict[Step, list[Held]] = {}
-    for note in found.notes:
-        ends = [found.held[v] for v in map(root_of, note.values) if v in found.held]
-        kept = {*map(root_of, note.operands)}
-        inside: dict[Step, None] = {}
-        waiting = [held.maker for held in ends]
-        sources = {found.held[v].maker for v in map(root_of, note.sources) if v in found.held}
-        while waiting:
-            step = waiting.pop()
-            if step not in inside and step not in sources:
-                inside[step] = None
-                waiting += [read.maker for read in step.reads]
-        if ends:
-            last = max((held.maker for held in ends), key=place.__getitem__)
-            given = [held for step in inside for held in step.gives if held.value not in kept]
-            made.setdefault(last, []).extend(given)
-    return made
 
 
 def _results(function: Op, end: Op) -> tuple[set[Value], list[tuple[Value, Value]]]:
