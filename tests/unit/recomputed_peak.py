@@ -20,7 +20,7 @@ import ngmlir as ng
 #: Large enough that what a run brings along does not count.
 SIZES = {
     "mlp": {"depth": 32, "width": 512, "batch": 4096},
-    "convnet": {"depth": 8, "channels": 16, "size": 32, "batch": 64},
+    "convnet": {"depth": 8, "channels": 16, "size": 32, "batch": 128},
     "transformer": {"depth": 6, "width": 128, "heads": 4, "length": 128, "batch": 16},
 }
 

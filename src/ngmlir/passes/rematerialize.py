@@ -18,7 +18,7 @@ from .memory.lives import Lives, room
 from .memory.schedule import Schedule
 from .rematerialization.keeping import Stuck, needed, sequence
 from .rematerialization.notes import dropped
-from .rematerialization.order import early
+from .rematerialization.order import orders
 from .rematerialization.refusals import refusal
 from .rematerialization.steps import Step, root_of, steps_of
 
@@ -26,7 +26,7 @@ _NOTE = "ng.recompute"
 #: Buffers do not fill the arena without gaps: where they do not fit, they are planned for less, by this part of the limit at least.
 _STEP = 1 / 32
 #: How often the least limit that can be held is looked for between one that cannot and one that can.
-_HALVINGS = 8
+_HALVINGS = 6
 
 
 @contract(needs=("kernels",), gives="kernels")
@@ -94,8 +94,7 @@ class _Function:
         if not self.has_notes and (not limit or size <= limit):
             return self.function
         found = steps_of(self.noted, self.kernels, partial(room, target=self.target))
-        orders = [early(found.steps), found.steps]
-        self.drops = [(order, dropped(found, order)) for order in orders]
+        self.drops = [(order, dropped(found, order)) for order in orders(found.steps)]
         if limit:
             made = self.fitting(limit)
             if isinstance(made, Stuck):
@@ -106,20 +105,25 @@ class _Function:
         return made if self.arena(made) < size else self.function
 
     def fitting(self, limit: int) -> Op | Stuck:
-        """The function within a limit, or what is in the way in the better order."""
+        """The function within a limit, in the order that costs least; or what is in the way in the first one."""
         stuck: Stuck | None = None
+        found: list[tuple[float, Op]] = []
         for order, drops in self.drops:
             budget = limit
             try:
                 while True:
-                    made = self.of(sequence(order, drops, budget))
+                    steps = sequence(order, drops, budget)
+                    made = self.of(steps)
                     over = self.arena(made) - limit
                     if over <= 0:
-                        return made
+                        found.append((sum(step.cost for step in steps), made))
+                        break
                     budget -= max(over, int(limit * _STEP), 1)
-            except Stuck as found:
-                stuck = stuck or found
-        assert stuck is not None  # in no memory at all some step does not fit
+            except Stuck as there:
+                stuck = stuck or there
+        if found:
+            return min(found, key=lambda each: each[0])[1]
+        assert stuck is not None
         return stuck
 
     def least(self, below: int, enough: int) -> int:

@@ -8,24 +8,33 @@ from collections.abc import Iterator, Sequence
 
 from .steps import Held, Step
 
-#: So many steps are looked at together, of which the first takes memory and the last give it back.
-_TOGETHER = 6
 #: Values of so many bytes do not count: rates, counters and the like.
 _SMALL = 256
+#: So many steps are looked at together, of which the first may take memory and the last give it back.
+_TOGETHER = 6
 
 
-def early(steps: Sequence[Step]) -> list[Step]:
-    """The steps in their order, but each as soon as it can run that gives more memory back than it takes, alone or with some that can
-    run behind it: such as the gradient of a weight and the update that uses it up (list scheduling by memory, as in XLA). Steps on a few
-    numbers run as soon as they can, so that others can.
+def orders(steps: Sequence[Step]) -> list[list[Step]]:
+    """The steps in several orders; which needs least memory follows from sizes and lives, so all are to be tried.
 
-    What a variable becomes is computed after all that reads what it was.
+    In all but the last, which is that of the text, each step that gives more memory back than it takes runs as soon as it can (list
+    scheduling by memory, as in XLA): alone; or with some that it lets run, such as the gradient of a weight and the update that uses it up,
+    wherever that raises no peak, or anywhere. What a variable becomes is computed after all that reads what it was.
     """
-    return _Scheduling(steps).done
+    made = [
+        _Scheduling(steps, together, rises).done
+        for together, rises in ((1, True), (_TOGETHER, True), (_TOGETHER, False))
+    ]
+    found: list[list[Step]] = []
+    for order in (*made, list(steps)):
+        if order not in found:
+            found.append(order)
+    return found
 
 
 class _Scheduling:
-    def __init__(self, steps: Sequence[Step]):
+    def __init__(self, steps: Sequence[Step], together: int, rises: bool):
+        self.together, self.rises = together, rises
         self.missing = dict.fromkeys(steps, 0)
         self.next: dict[Step, list[Step]] = {}
         self.before: dict[Step, list[Step]] = {step: [] for step in steps}
@@ -39,9 +48,9 @@ class _Scheduling:
                 self.before[later].append(step)
         self.done: list[Step] = []
         self.ran: set[Step] = set()
-        self.touched: dict[
-            Step, None
-        ] = {}  # what became able to run, or to give memory back, since it was looked at
+        self.live = self.peak = 0  # bytes in memory, and the most by now
+        #: What became able to run, or to give memory back, since it was looked at.
+        self.touched: dict[Step, None] = {}
         for step in (*(s for s in steps if not self.missing[s] and _is_small(s)), *steps):
             if step not in self.ran:
                 self.run([step])
@@ -49,6 +58,7 @@ class _Scheduling:
                     self.run(chain)
 
     def run(self, chain: Sequence[Step]) -> None:
+        self.live, self.peak = self.after(chain)
         for step in chain:
             self.done.append(step)
             self.ran.add(step)
@@ -58,22 +68,37 @@ class _Scheduling:
             self.touched.update(dict.fromkeys(self.next[step]))
             self.touched.update(dict.fromkeys(reader for read in step.reads for reader in read.readers))
 
+    def after(self, chain: Sequence[Step]) -> tuple[int, int]:
+        """What lies in memory after some steps, and the most that has by then."""
+        live, peak = self.live, self.peak
+        used: Counter[Held] = Counter()
+        for step in chain:
+            live += sum(given.bytes for given in step.gives)
+            peak = max(peak, live + step.scratch - sum(given.bytes for _, given in step.reused))
+            used.update(step.reads)
+            ended = {*(read for read in step.reads if used[read] == self.left[read])}
+            ended.update(given for given in step.gives if not self.left[given])
+            live -= sum(held.bytes for held in ended)
+        return live, peak
+
     def best(self) -> list[Step]:
         """The steps that should run now, before the next one in order; none where none should."""
-        able = [step for step in self.touched if not self.missing[step] and step not in self.ran]
-        small = [step for step in able if _is_small(step)]
+        self.touched = {step: None for step in self.touched if step not in self.ran}
+        ready = [step for step in self.touched if not self.missing[step]]
+        small = [step for step in ready if _is_small(step)]
         if small:
             return small
-        chains = [chain for step in able if (chain := self.chain(step))]
-        if not chains:
-            self.touched = {}
-            return []
-        return max(chains, key=self.freed)
+        chains = {step: self.chain(step) for step in ready}
+        for step, chain in chains.items():
+            if not chain:
+                del self.touched[step]  # until something else changes
+        able = [c for c in chains.values() if c and (self.rises or self.after(c)[1] <= self.peak)]
+        return max(able, key=self.freed) if able else []
 
     def chain(self, first: Step) -> list[Step]:
         """A step, and those with which it gives most memory back; none where that is nothing."""
         chain, best, most = [first], 1, self.freed([first])
-        while len(chain) < _TOGETHER:
+        while len(chain) < self.together:
             options = [*self.options(chain)]
             if not options:
                 break
