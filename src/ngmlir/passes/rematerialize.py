@@ -16,7 +16,7 @@ from .inline import copied
 from .invariants import reads
 from .memory.lives import Lives, room
 from .memory.schedule import Schedule
-from .rematerialization.keeping import Stuck, needed, sequence
+from .rematerialization.keeping import Stuck, sequence
 from .rematerialization.notes import dropped
 from .rematerialization.order import orders
 from .rematerialization.refusals import refusal
@@ -98,7 +98,7 @@ class _Function:
         if limit:
             made = self.fitting(limit)
             if isinstance(made, Stuck):
-                least = self.least(max(limit, max(map(needed, found.steps)) - 1), size)
+                least = self.least(max(limit, max(step.needed for step in found.steps) - 1), size)
                 raise refusal(made, found.steps, limit, least)
             return made
         made = min((self.of(sequence(*drop, inf)) for drop in self.drops), key=self.arena)

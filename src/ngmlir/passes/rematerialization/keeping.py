@@ -39,12 +39,6 @@ def sequence(steps: Sequence[Step], dropped: Mapping[Step, Iterable[Held]], limi
     return run.done
 
 
-def needed(step: Step) -> int:
-    """The bytes that a step needs for itself: what it reads and gives, and has meanwhile."""
-    reused = sum(given.bytes for _, given in step.reused)
-    return step.scratch + sum(held.bytes for held in (*step.reads, *step.gives)) - reused
-
-
 class _Run:
     def __init__(self, steps: Sequence[Step], limit: float):
         self.limit, self.most = limit, _REPEATED * len(steps)
@@ -115,8 +109,7 @@ class _Run:
             for read in step.reads:
                 self.uses[read].pop()
         ending = {read for read in step.reads if self.next_use(read) is inf}
-        reused = sum(given.bytes for read, given in step.reused if read in ending)
-        needed = step.scratch + sum(given.bytes for given in step.gives) - reused
+        needed = step.scratch + sum(given.bytes for given in step.gives) - step.saved(ending)
         while self.used + needed > self.limit:
             best = self.cheapest(locked)
             if best is None:

@@ -74,9 +74,9 @@ class _Scheduling:
         used: Counter[Held] = Counter()
         for step in chain:
             live += sum(given.bytes for given in step.gives)
-            peak = max(peak, live + step.scratch - sum(given.bytes for _, given in step.reused))
             used.update(step.reads)
-            ended = {*(read for read in step.reads if used[read] == self.left[read])}
+            ended = {read for read in step.reads if used[read] == self.left[read]}
+            peak = max(peak, live + step.scratch - step.saved(ended))
             ended.update(given for given in step.gives if not self.left[given])
             live -= sum(held.bytes for held in ended)
         return live, peak

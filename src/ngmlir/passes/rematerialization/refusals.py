@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...ir.core import Op, callee, op_name
 from ...support.diagnostics import Diagnostic, UserError
-from .keeping import Stuck, needed
+from .keeping import Stuck
 from .steps import Held, Step
 
 #: So many of the largest values are named.
@@ -16,11 +16,11 @@ _NAMED = 3
 
 def refusal(stuck: Stuck, steps: Sequence[Step], limit: int, least: int) -> UserError:
     """The error: at the op that alone needs more than the limit, or where nothing is left that could be computed again."""
-    largest = max(steps, key=needed)
-    alone = needed(largest) > limit
+    largest = max(steps, key=lambda step: step.needed)
+    alone = largest.needed > limit
     step = largest if alone else stuck.step
     there = [*largest.reads, *largest.gives] if alone else stuck.there
-    amount = needed(largest) if alone else stuck.needed
+    amount = largest.needed if alone else stuck.needed
     why = "at once"
     if not alone:
         why = "at this point, of which no more can be computed again"

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ...ir.attributes import DenseArrayAttr
@@ -47,6 +47,20 @@ class Step:
     reused: list[tuple[Held, Held]] = field(default_factory=list[tuple[Held, Held]])
     changes: dict[Step, int] = field(default_factory=dict["Step", int])
     repeatable: bool = True
+
+    def saved(self, ending: Container[Held]) -> int:
+        """The bytes that it writes in the place of what it reads, of those values that nothing needs behind it."""
+        taken: set[Held] = set()
+        for read, given in self.reused:
+            if read in ending and read not in taken and given not in taken:
+                taken.update((read, given))
+        return sum(held.bytes for held in taken) // 2
+
+    @property
+    def needed(self) -> int:
+        """The bytes that it needs for itself: what it reads and gives, and has meanwhile."""
+        held = sum(each.bytes for each in (*self.reads, *self.gives))
+        return held + self.scratch - self.saved(self.reads)
 
 
 @dataclass(frozen=True)
