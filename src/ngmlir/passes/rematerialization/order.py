@@ -19,7 +19,8 @@ def orders(steps: Sequence[Step]) -> list[list[Step]]:
 
     In all but the last, which is that of the text, each step that gives more memory back than it takes runs as soon as it can (list
     scheduling by memory, as in XLA): alone; or with some that it lets run, such as the gradient of a weight and the update that uses it up,
-    wherever that raises no peak, or anywhere. What a variable becomes is computed after all that reads what it was.
+    wherever that raises no peak, or anywhere. What a variable becomes is computed after all that reads what it was, where
+    that can be.
     """
     made = [
         _Scheduling(steps, together, rises).done
@@ -51,11 +52,26 @@ class _Scheduling:
         self.live = self.peak = 0  # bytes in memory, and the most by now
         #: What became able to run, or to give memory back, since it was looked at.
         self.touched: dict[Step, None] = {}
-        for step in (*(s for s in steps if not self.missing[s] and _is_small(s)), *steps):
-            if step not in self.ran:
-                self.run([step])
-                while chain := self.best():
-                    self.run(chain)
+        for step in steps:
+            if not self.missing[step] and _is_small(step):
+                self.follow(step)
+        left = list(steps)
+        while left:
+            for step in left:
+                if not self.missing[step]:
+                    self.follow(step)
+            # Where updates wait for each other, one of them does not.
+            blocked = [step for step in left if step not in self.ran]
+            if len(blocked) == len(left):
+                self.follow(next(s for s in left if all(read.maker in self.ran for read in s.reads)))
+            left = blocked
+
+    def follow(self, step: Step) -> None:
+        """Runs a step, if it has not, and what should run behind it."""
+        if step not in self.ran:
+            self.run([step])
+            while chain := self.best():
+                self.run(chain)
 
     def run(self, chain: Sequence[Step]) -> None:
         self.live, self.peak = self.after(chain)

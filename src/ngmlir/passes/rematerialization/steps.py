@@ -36,7 +36,7 @@ class Held:
 class Step:
     """An op that computes something. `scratch` is what its regions hold meanwhile, `reused` are pairs of what it reads and what it may
     write in the place of that. `changes` are the steps that put other values into what it reads, with the bytes of these: they come
-    after it. `repeatable` says whether it can be done again."""
+    after it where they can. `repeatable` says whether it can be done again."""
 
     op: Op
     number: int
@@ -115,10 +115,23 @@ def steps_of(function: Op, kernels: Mapping[str, Op], room: Callable[[int], int]
         if result not in held:
             continue
         maker = held[result].maker
+        behind = _behind(maker)
         for step in readers.get(argument, ()):
-            if step.number < maker.number:
+            if step not in behind:
                 step.changes[maker] = bytes_of(argument.type)
     return Steps(steps, held, notes)
+
+
+def _behind(step: Step) -> set[Step]:
+    """A step, and those that need what it gives, themselves or on the way."""
+    found: set[Step] = set()
+    waiting = [step]
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += [reader for given in one.gives for reader in given.readers]
+    return found
 
 
 def _results(function: Op, end: Op) -> tuple[set[Value], list[tuple[Value, Value]]]:
