@@ -59,6 +59,7 @@ from .op_graph.node import Invalid, Op
 from .op_graph.printing import PrintOp
 from .op_graph.ragged import RaggedAxis, ragged, ragged_axis
 from .op_graph.raising import raise_
+from .op_graph.recomputing import recompute
 from .op_graph.schemas import Schema
 from .op_graph.selection import find_op, select_ops
 from .op_graph.state import (
@@ -157,6 +158,7 @@ __all__ = [
     "ragged",
     "ragged_axis",
     "raise_",
+    "recompute",
     "save",
     "select_ops",
     "sequential",

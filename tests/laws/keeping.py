@@ -30,7 +30,7 @@ Law = Callable[[Module, bool], None]
 
 CPU, GPU = cpu_target("x86-64-v3"), nvptx_target("sm_90a")
 #: Passes that take what an earlier one made: they are tested in their place.
-LATE = {"check-target", "to-kernels", "plan-memory", "check-bounds"}
+LATE = {"check-target", "to-kernels", "rematerialize", "plan-memory", "check-bounds"}
 #: What these leave they leave again.
 SETTLING = [
     "shape",

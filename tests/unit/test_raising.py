@@ -30,8 +30,25 @@ def test_the_example_of_every_op(op: type[Op]) -> None:
     if op is words.FusionOp or not all(isinstance(v.type, TensorType) for v in values):
         with pytest.raises(ng.UserError):
             ng.raise_(module, function.symbol)
+    elif op is words.RecomputeOp:
+        # A note about what nothing computes says nothing.
+        assert "ng.recompute" not in str(ng.lift(ng.raise_(module, function.symbol)))
     else:
         assert str(ng.lift(ng.raise_(module, function.symbol))) == str(module)
+
+
+def test_a_note_stays() -> None:
+    settles(
+        from_text("""
+          func.func @main(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+            %b = ng.exp %a : tensor<4xf32>
+            %c = ng.tanh %b : tensor<4xf32>
+            %d = ng.exp %c : tensor<4xf32>
+            ng.recompute %d from(%b)
+            %e = ng.multiply %c, %d : tensor<4xf32>
+            return %d, %e : tensor<4xf32>, tensor<4xf32>
+          }""")
+    )
 
 
 def test_a_training_step() -> None:

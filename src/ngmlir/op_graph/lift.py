@@ -36,6 +36,7 @@ from .node import Op, closure, needs
 from .order import schedule
 from .patterns import PatternOp
 from .pruning import needed
+from .recomputing import Part, is_kept, parts_of
 from .regions import ControlOp, GraphRegion, RegionParameter, ResultOp
 from .state import AssignableTensorOp, ComputationOp, SequentialOp, WrittenOp, is_executed
 from .tensor import Tensor
@@ -121,6 +122,7 @@ def lift_ordered(
     names = [s.given_name or f"{s.automatic_name or s.role.value}{i}" for i, s in enumerate(storages)]
     block = Block([_static(s) for s in storages], names)
     lifting = _Lifting(block, dict(zip(storages, block.args, strict=True)), name, kernels)
+    lifting.parts = parts_of(ops)
     lifting.run_all(ops)
 
     free = [lifting.read(op.forwarded) if op.is_tensor_op else None for op in computation.returns]
@@ -182,6 +184,7 @@ class _Lifting:
         self.views: dict[Op, tuple[Value, Value]] = {}
         self.regions: list[GraphRegion] = []
         self.trace = Trace({}, {})
+        self.parts: Mapping[Op, Sequence[Part]] = {}
         self.calls = Calls(self.builder, name, kernels)
 
     def run_all(self, ops: Sequence[Op]) -> None:
@@ -191,11 +194,22 @@ class _Lifting:
                 self.used.setdefault(op.control, set()).add(op.index)
         for op in ops:
             self.run(op)
+            for part in self.parts.get(op, ()):
+                self.note(part)
             if is_executed(op):
                 block = self.builder.block
                 written = (op.written, self.state[op.written]) if isinstance(op, AssignOp) else None
                 traced = Traced(op, len(block.ops), self.values.get(op), written)
                 self.trace.ops.setdefault(block, []).append(traced)
+
+    def note(self, part: Part) -> None:
+        """Says that what a part computes on the way is not kept."""
+        values, sources = ([op.forwarded for op in each] for each in (part.values, part.sources))
+        known = [self.values[op] for op in values if op in self.values]
+        self.builder.location = part.location
+        self.builder.recompute(
+            known, [self.values[op] for op in sources if op in self.values and is_kept(op)]
+        )
 
     def run(self, op: Op) -> None:
         if op.is_invalid:

@@ -27,6 +27,7 @@ from .host_ops import HostDefinition
 from .node import Op
 from .node_classes import node_class
 from .positions import Positions
+from .recomputing import mark
 from .regions import ControlOp, GraphRegion, filled
 from .state import AssignableTensorOp, Role, doall
 from .tensor import Tensor
@@ -190,6 +191,9 @@ class Raising:
 
     def op(self, op: core.Op) -> Sequence[Tensor]:
         operands = [self.values[o] for o in op.operands]
+        if isinstance(op, ng.RecomputeOp):
+            mark(operands[: len(op.values)], operands[len(op.values) :], op.location)
+            return ()
         if isinstance(op, (ng.IfOp, ng.WhileOp, ng.ScanOp)):
             made: Sequence[Tensor] = self.control(op, operands)
         elif isinstance(op, ng.ConstantOp):

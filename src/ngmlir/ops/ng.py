@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Generated from dialects/ng.ngd by `python -m ngmlir.decl.generate`; do not edit.
-"""The ng dialect. Tensors with named axes. Every op is a value; nothing here has an effect."""
+"""The ng dialect. Tensors with named axes. Every op is a value, but for notes; nothing here has an effect."""
 
 from __future__ import annotations
 
@@ -3502,6 +3502,41 @@ class FusionOp(Op):
         return self.regions[0]
 
 
+class RecomputeOp(Op):
+    """Computes nothing. What is computed on the way from `sources` to `values`, these excepted, is not kept in memory from here on; what needs it later computes it again (pass `rematerialize`)."""
+
+    __slots__ = ()
+    name = "ng.recompute"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("values", Constraint("tensor(stored)", "tensor", "stored"), "", True, counted="given"),
+            Operand("sources", Constraint("tensor(stored)", "tensor", "stored"), "", True),
+        ),
+        results=(),
+        attributes=(
+            AttributeField("given", "i64", None, False),
+        ),
+        traits=frozenset([]),
+        form=('$values', 'from', '(', '$sources', ')', 'attr-dict'),
+        doc='Computes nothing. What is computed on the way from `sources` to `values`, these excepted, is not kept in memory from here on; what needs it later computes it again (pass `rematerialize`).',
+        given='%a: tensor<4xf32>, %b: tensor<4xf32>',
+        example='ng.recompute %a from(%b)',
+    )
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        return fields.group(self, "values")
+
+    @property
+    def sources(self) -> tuple[Value, ...]:
+        return fields.group(self, "sources")
+
+    @property
+    def given(self) -> int:
+        return fields.get_i64(self, "given")
+
+
 #: Op name -> class.
 OPS: dict[str, type[Op]] = {
     "ng.constant": ConstantOp,
@@ -3615,6 +3650,7 @@ OPS: dict[str, type[Op]] = {
     "ng.scan": ScanOp,
     "ng.yield": YieldOp,
     "ng.fusion": FusionOp,
+    "ng.recompute": RecomputeOp,
 }
 
 
@@ -4060,3 +4096,7 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
     def fusion(self, inputs: Sequence[V], *, types: Sequence[Type], kind: str, regions: Sequence[Region]) -> Sequence[V]:
         """Ops that become one kernel. `kind` is the kind of loop nest."""
         return self.build(FusionOp, [*inputs], {"kind": kind}, types=types, regions=regions)
+
+    def recompute(self, values: Sequence[V], sources: Sequence[V]) -> Sequence[V]:
+        """Computes nothing. What is computed on the way from `sources` to `values`, these excepted, is not kept in memory from here on; what needs it later computes it again (pass `rematerialize`)."""
+        return self.build(RecomputeOp, [*values, *sources], {"given": len(values)})

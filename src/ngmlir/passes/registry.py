@@ -31,6 +31,7 @@ from .plan_memory import plan_memory
 from .prepare import prepare
 from .prune import prune
 from .recompute import recompute
+from .rematerialize import rematerialize
 from .schedule import schedule
 from .select_parts import select_parts
 from .shape import shape
@@ -81,6 +82,7 @@ PASSES: dict[str, Pass] = {
         to_kernels,
         expand_math,
         overlap,
+        rematerialize,
         plan_memory,
         barriers,
         check_bounds,

@@ -18,6 +18,7 @@ from ..ir.types import FloatType
 from ..support.diagnostics import Diagnostic, Location, UserError
 from .attributes import OpRole, completed
 from .catalogue import REGISTRY
+from .checkpoints import mark_checkpoints
 from .definition import Definition, GradientOp
 from .descriptions import BlockView, Operator, Variable
 from .infer import infer_types, raggedness_of, read_inputs, types_of
@@ -34,11 +35,13 @@ def append_backward(
     parameters: Sequence[str] | None = None,
     no_gradient: Collection[str] = (),
     callbacks: Sequence[Callback] = (),
+    checkpoints: Sequence[str] = (),
 ) -> list[tuple[Variable, Variable]]:
     """Appends what computes the gradients of `loss` to its program: pairs of a parameter and its gradient.
 
-    Parameters are the trainable ones that the loss depends on, or those named. Raises UserError where the loss has several
-    elements, and where nothing computes it.
+    Parameters are the trainable ones that the loss depends on, or those named. What is computed between `checkpoints` is not kept
+    for the gradients, but computed again. Raises UserError where the loss has several elements, and where nothing computes it or a
+    checkpoint.
     """
     shape = loss.type.shape
     if shape != (1,):
@@ -55,6 +58,8 @@ def append_backward(
         raise UserError(
             Diagnostic(f"no operator of block {block.index} computes the loss '{loss.name}'", loss.location)
         )
+    if checkpoints:
+        mark_checkpoints(block, checkpoints)
     _set_role(maker, OpRole.Forward | OpRole.Loss)
     walk = Backward(block, no_gradient, callbacks)
     walk.seed(loss.name, None, OpRole.Backward | OpRole.Loss)

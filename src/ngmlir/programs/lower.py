@@ -29,6 +29,7 @@ from ..op_graph.lift import Trace, lift
 from ..op_graph.node import Op, closure
 from ..op_graph.positions import Positions
 from ..op_graph.raising import FixedAxis
+from ..op_graph.recomputing import mark
 from ..op_graph.regions import within
 from ..op_graph.state import AssignableTensorOp, Role, doall
 from ..op_graph.tensor import Tensor
@@ -154,8 +155,18 @@ class _Lowering:
                         )
                     case "delete_var":
                         pass  # memory is planned when the program is compiled
+                    case "recompute":
+                        self.recompute(operator)
                     case _:
                         self.build(operator)
+
+    def recompute(self, operator: Operator) -> None:
+        """Has what is computed between tensors computed again where it is needed later."""
+        kept, before = (
+            [v for n in operator.inputs.get(slot, ()) if isinstance(v := self.read(operator, n), Tensor)]
+            for slot in ("X", "Kept")
+        )
+        mark(kept, before, operator.location)
 
     def build(self, operator: Operator) -> None:
         self.operator, self.stated, self.asked = operator, {}, 0

@@ -17,7 +17,7 @@ from ..ops.tied import count_in, signature, tied_violations
 from ..support.diagnostics import Diagnostic
 from .contracts import Stage
 
-#: What is left in functions once the rest is in kernels: views (slices only of what lies in one piece), control flow, constants, calls, ends.
+#: What is left in functions once the rest is in kernels: views (slices only of what lies in one piece), control flow, constants, calls, notes, ends.
 KEPT = frozenset(
     {
         "ng.reshape",
@@ -27,6 +27,7 @@ KEPT = frozenset(
         "ng.while",
         "ng.scan",
         "ng.yield",
+        "ng.recompute",
         "func.return",
         "func.call",
         "tile.call",

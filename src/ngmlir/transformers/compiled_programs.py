@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..ops.memory_limit import with_limit
 from ..programs.catalogue import REGISTRY
 from ..programs.descriptions import Program
 from ..programs.interface import Interface
@@ -20,11 +21,14 @@ from .host_steps import Bind, Run, Storage
 from .kept import KeptPrograms
 
 
-def compiled(program: Program, target: str, sizes: Sequence[int] = ()) -> tuple[Interface, Bind, bool]:
+def compiled(
+    program: Program, target: str, sizes: Sequence[int] = (), memory_limit: int = 0
+) -> tuple[Interface, Bind, bool]:
     """A program with its `feed` and `fetch` operators, for a target: what it takes and gives, its functions, and whether they compute
-    a length that has to be known to compile the program. `sizes` are those lengths that are known, in order. The functions raise
-    UserError for numbers of rows that a table does not have, before anything has changed."""
-    interface, bind, measures = _compiled(program, target, sizes)
+    a length that has to be known to compile the program. `sizes` are those lengths that are known, in order; temporaries take at most
+    `memory_limit` bytes (0: as many as they need), or a UserError says which op does not fit. The functions raise UserError for numbers
+    of rows that a table does not have, before anything has changed."""
+    interface, bind, measures = _compiled(program, target, sizes, memory_limit)
     if measures:
         return interface, bind, True
     return interface, with_checked_ids(program, interface, bind, target), False
@@ -70,21 +74,23 @@ def _bound_by_name(guard: tuple[Interface, Bind], whole: Interface, state: Mappi
     return lambda *values: run(*[values[i] for i in order])
 
 
-def _compiled(program: Program, target: str, sizes: Sequence[int] = ()) -> tuple[Interface, Bind, bool]:
+def _compiled(
+    program: Program, target: str, sizes: Sequence[int] = (), memory_limit: int = 0
+) -> tuple[Interface, Bind, bool]:
     program = with_kernels(program, target)
     kept: KeptPrograms | None = None
     if device_named(target).runs_on_host and _is_builtin(program):
         text = program_text(program).encode()
-        kept = KeptPrograms(lambda: [text], "program", *map(str, sizes))
+        kept = KeptPrograms(lambda: [text], "program", str(memory_limit), *map(str, sizes))
         if (found := kept.find()) is not None:
             executable, facts = found
             return Interface.from_facts(facts), in_memory(executable), bool(facts.get("measures"))
     lowered = lower(program, sizes=sizes)
-    interface = lowered.interface
+    interface, module = lowered.interface, with_limit(lowered.module, memory_limit)
     if kept is not None and not lowered.calls_python:
         facts = {**interface.facts(), "measures": lowered.measures}
-        return interface, in_memory(kept.compiled(lowered.module, facts)), lowered.measures
-    bind = backend_for(target)(lowered.module)
+        return interface, in_memory(kept.compiled(module, facts)), lowered.measures
+    bind = backend_for(target)(module)
     return interface, _holding(bind, lowered) if lowered.calls_python else bind, lowered.measures
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from ..op_graph.calls import listed
+from ..op_graph.errors import UserError, fail
 from ..op_graph.node import Op
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def compile(  # pyright: ignore[reportOverlappingOverload]  # a model is Any too
     target: str = "cpu",
     threads: int | None = None,
     profile: bool = False,
+    memory_limit: int | None = None,
 ) -> C_co: ...
 @overload
 def compile(
@@ -38,6 +40,7 @@ def compile(
     target: str = "cpu",
     threads: int | None = None,
     profile: bool = False,
+    memory_limit: int | None = None,
 ) -> DeviceComputation: ...
 def compile(
     returns: Any,
@@ -45,6 +48,7 @@ def compile(
     target: str = "cpu",
     threads: int | None = None,
     profile: bool = False,
+    memory_limit: int | None = None,
 ) -> Any:
     """A function of arrays, compiled now: `ng.compile(returns, inputs)(*arrays)`.
 
@@ -57,11 +61,16 @@ def compile(
             as NGMLIR_NUM_THREADS says, or as there are cores.
         profile: whether each launch of a kernel is timed (on `cpu`), or counted (on `cuda-sim`); what is returned then has a
             `profile` to print.
+        memory_limit: the most bytes that temporaries of a call may take at once, beside arguments, variables and results. Where they
+            would take more, values are computed again instead of kept; results have the same bits. Not for models, nor `numpy`.
 
     Variables start from their initial values and keep what is assigned to them from call to call. Raises
-    UserError where the graph or the target is wrong, Limit where this version cannot compile an op.
+    UserError where the graph or the target is wrong, and at the op that does not fit into `memory_limit`; Limit where this version
+    cannot compile an op.
     """
     if not isinstance(returns, Op) and hasattr(returns, "compiled"):
+        if memory_limit is not None:
+            fail(UserError, "memory_limit= is for graphs, and this is a model", "leave memory_limit= out")
         said: dict[str, Any] = {"threads": threads}
         if profile:
             from ..runtime.targets import profile_for
@@ -72,8 +81,8 @@ def compile(
         make_transformer_factory,  # brings all transformers along, of which models need none
     )
 
-    given = {} if threads is None else {"threads": threads}
-    transformer = make_transformer_factory(target, **given)()
+    given = {"threads": threads, "memory_limit": memory_limit}
+    transformer = make_transformer_factory(target, **{k: v for k, v in given.items() if v is not None})()
     if profile:
         transformer.profile()
     made = transformer.computation(returns, *listed(inputs, "placeholders"))

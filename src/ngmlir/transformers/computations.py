@@ -59,8 +59,9 @@ class DeviceComputation:
     one is made for each and kept.
     """
 
-    def __init__(self, transformer: Owner, op: Computation):
+    def __init__(self, transformer: Owner, op: Computation, memory_limit: int = 0):
         self.transformer = transformer
+        self._memory_limit = memory_limit
         self.computation_op = op
         self._taken = op.taken
         self._feeding = (
@@ -191,7 +192,7 @@ class DeviceComputation:
         key = self.lengths.key(given)
         found = self.programs.find(key)
         if found is None:
-            found = Program(self.computation_op, self.lengths, key, self.transformer)
+            found = Program(self.computation_op, self.lengths, key, self.transformer, self._memory_limit)
             self.programs.add(key, found)
         return found
 

@@ -16,13 +16,18 @@ class CUDATransformer(Transformer):
     transformer_name = target = "cuda"
     table = "nvptx"
 
-    def __init__(self, passes: Iterable[PassLike] | None = None, device: int = 0) -> None:
+    def __init__(
+        self,
+        passes: Iterable[PassLike] | None = None,
+        device: int = 0,
+        memory_limit: int | None = None,
+    ) -> None:
         from ..compiler import resolve  # brings LLVM along
 
         if device:
             self.target = f"cuda:{device}"
         resolve(self.target)
-        super().__init__(passes)
+        super().__init__(passes, memory_limit=memory_limit)
 
 
 #: The same under the name that programs know.

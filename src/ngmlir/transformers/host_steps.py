@@ -19,6 +19,7 @@ from ..ops import func
 from ..ops.builder import function
 from ..ops.hosts import host_name
 from ..ops.interpreter import run
+from ..ops.memory_limit import limit_of, with_limit
 from ..passes.inline import copied
 from ..runtime.executable import Prepare
 from ..support.diagnostics import Location
@@ -90,7 +91,7 @@ class _Stages:
         self.called = called
         function = program.lookup(entry)
         assert function is not None
-        self.block = function.block
+        self.block, self.limit = function.block, limit_of(function)
         self.stage: dict[Value, int] = {}  # the first part that can read a value
         self.parts: dict[int, list[Op]] = {}
         self.steps: dict[int, list[Op]] = {}
@@ -188,7 +189,8 @@ class _Stages:
         calls = [inner for op in ops for inner in op.walk() if inner.name in ("func.call", "tile.call")]
         names = dict.fromkeys(callee(call) for call in calls)
         called = [self.called[name] for name in names if name in self.called]
-        return Part(module([*made.module.ops, *called], location=location), made.takes, made.gives)
+        whole = with_limit(module([*made.module.ops, *called], location=location), self.limit)
+        return Part(whole, made.takes, made.gives)
 
 
 def _module(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 import numpy as np
@@ -25,6 +26,7 @@ from ..op_graph.tensor import Tensor
 from ..op_graph.values import FollowingOp, ValueFor, numbers
 from ..ops.lengths import Length as Following
 from ..ops.lengths import reading
+from ..ops.memory_limit import with_limit
 from ..runtime.targets import device_named
 from ..support.arrays import shape_on_device
 from ..support.collector import collecting_rarely
@@ -173,7 +175,9 @@ class Owner(Protocol):
 class Program:
     """A computation for certain lengths: its `ng` program, and what runs that on the transformer's state."""
 
-    def __init__(self, computation: Computation, lengths: Lengths, key: Key, transformer: Owner):
+    def __init__(
+        self, computation: Computation, lengths: Lengths, key: Key, transformer: Owner, memory_limit: int = 0
+    ):
         self.computation = computation
         self.lengths = lengths
         self.key = key
@@ -185,7 +189,8 @@ class Program:
         with reading(given), collecting_rarely():
             ordered = schedule(closure([computation]))
             asked = fed_checks(ordered)
-            self.lifted: Lifted = transformer.transform_ordered_ops(ordered, self.entry)
+            lifted = transformer.transform_ordered_ops(ordered, self.entry)
+        self.lifted: Lifted = replace(lifted, module=with_limit(lifted.module, memory_limit))
         #: What is asked of the values of parameters, by position.
         with reading(given):
             self._checks: list[tuple[int, FedCheck, int | None]] = [

@@ -25,6 +25,8 @@ from ..op_graph.state import AssignableTensorOp, doall
 from ..op_graph.tensor import Tensor
 from ..op_graph.writes import InitTensorOp
 from ..ops import ng
+from ..ops.memory_limit import checked_limit
+from ..runtime.targets import device_named
 from ..runtime.threads import checked_threads, using_threads
 from ..runtime.timing import Profile, listening
 from ..support.spelling import counted
@@ -73,9 +75,18 @@ class Transformer(Layouts, Watched):
         if "transformer_name" in cls.__dict__:
             Transformer.transformers[cls.transformer_name] = cls
 
-    def __init__(self, passes: Iterable[PassLike] | None = None, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        passes: Iterable[PassLike] | None = None,
+        threads: int | None = None,
+        memory_limit: int | None = None,
+    ) -> None:
         #: How many threads its programs use on the CPU, where the environment does not say it.
         self.threads = None if threads is None else checked_threads(threads)
+        #: How many bytes the temporaries of a computation may take at once; 0 where nothing limits them.
+        self.memory_limit = (
+            0 if memory_limit is None else checked_limit(memory_limit, device_named(self.target).compiles)
+        )
         self.lock = threading.RLock()  # held while programs are made
         self.closed = False
         self.to_allocate: list[DeviceBufferStorage] = []
@@ -130,7 +141,7 @@ class Transformer(Layouts, Watched):
         """The callable of a computation op; the same one for the same op."""
         self.check_open()
         if op not in self._computations:
-            made = self._computations[op] = DeviceComputation(self, op)
+            made = self._computations[op] = DeviceComputation(self, op, self.memory_limit)
             if self._profile is not None:
                 made.listen(self._profile)
         return self._computations[op]

@@ -27,11 +27,11 @@ from ...llvm.machine import version
 from ...llvm.text import Argument, Function, Module
 from ...llvm.types import Value, constant, global_name, i8, i64, ptr
 from ...ops import tile
+from ...ops.work import measure
 from ...support.artifact import Entry, Measure, Place
 from ...support.signature import Signature
 from ...support.target import Target
 from ..unit import Interface, Parts, Piece, Unit, described, interfaces
-from ..work import measure
 from . import memory, timing
 from .emitter import Buffer, Emitter, scratch_bytes
 from .fused import fma

@@ -21,11 +21,11 @@ from ...ops import func, ng, tile
 from ...ops.accesses import leaves_its_buffer
 from ...ops.builder import Builder, function
 from ...ops.interpreter import evaluate
+from ...ops.work import measure
 from ...support.artifact import Branch, Entry, Launch, Measure, Place, Repeat, Step
 from ...support.diagnostics import Bug, Limit, Location, UserError
 from ...support.target import Target
 from ..unit import Unit, described, interfaces
-from ..work import measure
 from .access import WIDEST
 from .grid import MOST_BLOCKS, blocks
 from .kernel import Parameters, emit_kernel

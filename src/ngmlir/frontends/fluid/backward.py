@@ -20,13 +20,16 @@ def append_backward(
     parameter_list: Sequence[Parameter | str] | None = None,
     no_grad_set: Collection[Variable | str] | None = None,
     callbacks: Sequence[Callable[..., Any]] | None = None,
+    checkpoints: Sequence[Variable | str] | None = None,
 ) -> list[tuple[Variable, Variable]]:
     """Appends what computes the gradients of a loss: pairs (parameter, gradient) of the trainable parameters that it depends on, or
     of those listed.
 
     Variables of `no_grad_set`, and those with `stop_gradient`, get none. Each of `callbacks` is called as `callback(block, context)`
     after every operator that is appended, `context["operator"]`, and when a gradient is complete, `context["finished"]`, before
-    anything reads it. Raises ValueError where the loss has not one element.
+    anything reads it. What is computed between `checkpoints` (the results of some layers) is not kept in memory for the gradients,
+    but computed again, with the same bits. Raises ValueError where the loss has not one element, and for a checkpoint that nothing
+    computes.
     """
     block = loss.block
 
@@ -39,6 +42,7 @@ def append_backward(
         None if parameter_list is None else _names(parameter_list),
         _names(no_grad_set or ()),
         [told] if callbacks else [],
+        _names(checkpoints or ()),
     )
     return [(block.var_recursive(p.name), block.var_recursive(g.name)) for p, g in pairs]
 

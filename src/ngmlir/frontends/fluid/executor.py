@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from ...op_graph.answers import answered
+from ...ops.memory_limit import checked_limit
 from ...programs import names
 from ...programs.descriptions import Program as ProgramView
 from ...programs.names import LEVEL
@@ -40,14 +41,20 @@ Key = tuple[Any, ...]
 
 
 class Executor:
-    """Runs programs at a place: `Executor(fluid.CPUPlace()).run(program, feed={...}, fetch_list=[...])`."""
+    """Runs programs at a place: `Executor(fluid.CPUPlace()).run(program, feed={...}, fetch_list=[...])`.
 
-    def __init__(self, place: Place | None = None):
+    With `memory_limit` the temporaries of a run take at most so many bytes at once, beside what is fed, variables and results: where
+    they would take more, values are computed again instead of kept, with the same bits. A run of a program for which that is not enough
+    raises UserError, at the line of the operator that does not fit. Runs operator by operator have no limit.
+    """
+
+    def __init__(self, place: Place | None = None, memory_limit: int | None = None):
         self.place = CPUPlace() if place is None else place
         if not isinstance(self.place, Place):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UserError(
                 f"an executor runs at a place, not at {place!r}", hint="fluid.Executor(fluid.CPUPlace())"
             )
+        self._memory_limit = 0 if memory_limit is None else checked_limit(memory_limit)
         self._prepared: OrderedDict[Key, Prepared] = OrderedDict()
         self._outside: OrderedDict[int, tuple[ProgramView | None, int, tuple[Sequence[Loading], InLists]]] = (
             OrderedDict()
@@ -187,7 +194,8 @@ class Executor:
             self._compute = compute
             made = Prepared(program.view, *by_steps(whole, compute, self._tell, sizes), printed, savings)
         else:
-            made = Prepared(program.view, *compiled(whole, self.place.target, sizes), printed, savings)
+            found = compiled(whole, self.place.target, sizes, self._memory_limit)
+            made = Prepared(program.view, *found, printed, savings)
         self._prepared[key] = made
         while len(self._prepared) > KEPT:
             self._prepared.popitem(last=False)

@@ -148,18 +148,22 @@ class Optimizer:
         startup_program: Program | None = None,
         parameter_list: Sequence[Parameter | str] | None = None,
         no_grad_set: Collection[Variable | str] | None = None,
+        checkpoints: Sequence[Variable | str] | None = None,
     ) -> tuple[list[Operator], list[tuple[Variable, Variable | None]]]:
-        """Appends gradients, clips, regularization and updates: the operators of the updates, and pairs (parameter, gradient)."""
-        return self.updates(self.gradients(loss, parameter_list, no_grad_set), loss, startup_program)
+        """Appends gradients, clips, regularization and updates: the operators of the updates, and pairs (parameter, gradient).
+        `checkpoints` as for `append_backward`."""
+        pairs = self.gradients(loss, parameter_list, no_grad_set, checkpoints)
+        return self.updates(pairs, loss, startup_program)
 
     def gradients(
         self,
         loss: Variable,
         parameter_list: Sequence[Parameter | str] | None = None,
         no_grad_set: Collection[Variable | str] | None = None,
+        checkpoints: Sequence[Variable | str] | None = None,
     ) -> list[tuple[Variable, Variable | None]]:
         """Appends gradients alone: pairs (parameter, gradient), by the names of the parameters."""
-        pairs = append_backward(loss, parameter_list, no_grad_set, [error_clip_callback])
+        pairs = append_backward(loss, parameter_list, no_grad_set, [error_clip_callback], checkpoints)
         return sorted(pairs, key=lambda pair: pair[0].name)
 
     def updates(

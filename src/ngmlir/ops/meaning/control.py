@@ -77,10 +77,15 @@ def call(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     return runner.isolated(function.regions[0].block, operands)
 
 
+def note(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    return ()
+
+
 CONTROL: dict[str, Callable[..., Sequence[Any]]] = {
     "ng.if": if_,
     "ng.while": while_,
     "ng.scan": scan,
     "ng.fusion": fusion,
+    "ng.recompute": note,
     "func.call": call,
 }

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ...ir.core import Op, callee
@@ -44,7 +44,7 @@ class Lives:
     `root(buffer)` is the buffer that stands for it, `dropped` the steps (by id) that sharing made needless.
     """
 
-    def __init__(self, schedule: Schedule, kernels: dict[str, Op]):
+    def __init__(self, schedule: Schedule, kernels: Mapping[str, Op]):
         self.schedule, self.kernels = schedule, kernels
         self.clock = 0
         self.times: dict[int, int] = {}
@@ -56,9 +56,7 @@ class Lives:
         """Gives every temporary its offset; the size of the arena."""
         buffers = self.schedule.buffers
         wanted = [b for b in buffers if b.role == "temporary" and b.last >= 0 and b not in self.moved]
-        return place(
-            wanted, target.alignment, 0 if target.shares_tiles else target.l1_bytes // target.l1_ways
-        )
+        return place(wanted, target)
 
     def live(self, steps: Sequence[Step]) -> None:
         """Numbers the steps; a buffer used inside a loop but filled outside lives as long as the loop."""
@@ -320,19 +318,24 @@ class Lives:
         return zip(flat[::2], flat[1::2], strict=True)
 
 
-def place(buffers: Sequence[Buffer], alignment: int, way: int) -> int:
-    """Offsets in one arena: the largest buffer first, each into the tightest gap among those alive with it.
+def room(bytes: int, target: Target) -> int:
+    """What a buffer takes of the arena.
 
-    After a buffer of whole ways of the nearest cache some lines stay free: else the same place of many buffers, which kernels
+    After one of whole ways of the nearest cache some lines stay free: else the same place of many buffers, which kernels
     meet at once, would lie in the same few sets of it.
     """
+    alignment, way = target.alignment, 0 if target.shares_tiles else target.l1_bytes // target.l1_ways
+    size = -(-bytes // alignment) * alignment
+    return size + way // _SPREAD // alignment * alignment if way and size % way == 0 else size
+
+
+def place(buffers: Sequence[Buffer], target: Target) -> int:
+    """Offsets in one arena: the largest buffer first, each into the tightest gap among those alive with it."""
     numbers = {time: i for i, time in enumerate(sorted({t for b in buffers for t in (b.first, b.last)}))}
     occupied = Occupied(len(numbers))
     end = 0
     for buffer in sorted(buffers, key=lambda b: (-b.bytes, b.first, b.last)):
-        size = -(-buffer.bytes // alignment) * alignment
-        if way and size % way == 0:
-            size += way // _SPREAD // alignment * alignment
+        size = room(buffer.bytes, target)
         first, last = numbers[buffer.first], numbers[buffer.last]
         best, best_gap, at = -1, 1 << 62, 0
         for start, stop in occupied.taken(first, last):

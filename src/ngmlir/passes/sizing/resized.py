@@ -17,6 +17,7 @@ from ...ir.elements import ElementsAttr, elements
 from ...ir.types import TensorType, Type, shape_of
 from ...ops.builder import Builder, function
 from ...ops.fields import get_i64, get_i64s
+from ...ops.memory_limit import LIMIT
 from ...ops.sampled import of_its_lengths
 from ...support.diagnostics import Diagnostic, Location
 from ...support.rows import Length, Rows
@@ -52,7 +53,7 @@ class Resizing:
         b = Builder(block, end.location)
         b.end(type(end), *[self.new[v] for v in end.operands])
         kept = of_its_lengths(main).attributes
-        labels = {key: kept[key] for key in ("arg_attrs",) if key in kept}
+        labels = {key: kept[key] for key in ("arg_attrs", LIMIT) if key in kept}
         made = function(name, block, labels, location=main.location)
         return made, tuple([self.rows.get(v) for v in end.operands])
 
@@ -73,6 +74,8 @@ class Resizing:
         return value.type if rows is None else resized(value.type, rows, self.wanted)
 
     def op(self, op: Op, b: Builder) -> None:
+        if op.name == "ng.recompute":
+            return  # the values of a block are few
         given = [self.rows.get(v) for v in op.operands]
         around = captured(op) if op.regions else ()
         if not any(given) and not any(v in self.rows for v in around):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from ...op_graph.tensor import Tensor
 from ..registry import operator, without_value
 
-without_value("save", "save_combine", "load", "load_combine", "delete_var")
+without_value("save", "save_combine", "load", "load_combine", "delete_var", "recompute")
 
 
 @operator

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much a launch of a kernel does, for profiles: arithmetic on floats, and the bytes of what it takes and gives."""
+"""How much a launch of a kernel does: arithmetic on floats, and the bytes of what it takes and gives."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ from math import prod
 from ..ir.core import Block, Op
 from ..ir.literals import item_bytes
 from ..ir.types import FloatType, ShapedType, element_type, shape_of
-from ..ops import tile
-from ..ops.fields import known
 from ..support.artifact import Measure
+from . import tile
+from .fields import known
 
 
 def measure(launch: Op, kernel: tile.KernelOp) -> Measure:
     """What is known of one launch before it runs."""
     taken = sum(_bytes(value.type) for value in dict.fromkeys(launch.operands))
-    each = _operations(kernel.block)
-    operations = None if each is None else each * prod(kernel.grid)
     place = launch.location if launch.location.file else kernel.location
-    return Measure(kernel.symbol, place, operations, taken)
+    return Measure(kernel.symbol, place, operations(kernel), taken)
+
+
+def operations(kernel: tile.KernelOp) -> int | None:
+    """Additions, products and the like on floats, as they are written; None where a loop's length is not known."""
+    each = _operations(kernel.block)
+    return None if each is None else each * prod(kernel.grid)
 
 
 def _bytes(type: object) -> int:
@@ -28,7 +32,7 @@ def _bytes(type: object) -> int:
 
 
 def _operations(block: Block) -> int | None:
-    """Additions, products and the like on floats, as they are written; None where a loop's length is not known."""
+    """The same of one program of it."""
     total = 0
     for op in block.ops:
         inside = [_operations(b) for region in op.regions for b in region.blocks]
