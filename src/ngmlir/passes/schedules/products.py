@@ -13,7 +13,7 @@ from ...ir.types import FloatType
 from ...ops.schedules import Given, Panels, Schedule
 from ...support.target import Target
 from ..implicit import Implicit
-from ..kernels.product import Product, in_pairs, split
+from ..kernels.product import Product, in_words, lies_in_words, split
 from ..sides import Side
 from .candidate import Candidate, fixed, fixed_pair, fixed_words, spilled
 
@@ -61,8 +61,9 @@ def panels(product: Product, target: Target, given: Given) -> Iterator[Candidate
     few = product.rows <= FEW_ROWS
     widest = max(2, 4 // product.rows) if few and not near else target.vector_registers
     stated = fixed_pair(given, "tile")
-    tiles = register_tiles(product, target, widest) if stated is None else [stated]
-    costs = {tile: tile_cost(product, target, tile) for tile in tiles}
+    counted = in_words(product, target, ("left", "right"))
+    tiles = register_tiles(counted, target, widest) if stated is None else [stated]
+    costs = {tile: tile_cost(counted, target, tile) for tile in tiles}
     # What packs windows comes on top of these.
     most = WORTH_CUTTING * min(cycles for cycles, _ in costs.values())
     batch, lanes = max(1, product.batch), target.lanes(item_bytes(product.accumulator))
@@ -70,7 +71,7 @@ def panels(product: Product, target: Target, given: Given) -> Iterator[Candidate
         if cycles <= most:
             made = blocked(product, target, tile, given)
             whole = (cycles + copying(product, made, target)) * batch
-            needed = registers_of(product, target, tile[0], max(1, tile[1] // lanes))
+            needed = registers_of(counted, target, tile[0], max(1, tile[1] // lanes))
             roof = multiplications(product) / rate(product, target)
             yield Candidate(
                 made, whole, roof, loads * batch, spilled(needed, target.vector_registers, "vectors")
@@ -87,7 +88,7 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
     near, few, alone = right_bytes <= NEAR_BYTES, product.rows <= FEW_ROWS, False
     sides = fixed_words(given, "pack", _packed(product, target, tile_columns, near))
     pack, part = "right" in sides or bool(given.get("part")), 0
-    product = in_pairs(product, target, {*sides, *(["right"] if pack else [])})
+    product = in_words(product, target, {*sides, *(["right"] if pack else [])})
     steps = _steps(product, target, tile)
     unroll = fixed(given, "unroll", gcd(steps, fixed(given, "depth", steps)))
     if near:
@@ -146,9 +147,9 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
 
 def _steps(product: Product, target: Target, tile: tuple[int, int]) -> int:
     """Steps of the depth that are written out."""
-    if not isinstance(product.accumulator, FloatType):
+    if not _adds(product, target):
         # Products that wait for their sums take registers, the more the more steps are written out.
-        return 2 if product.steps else 1
+        return 2 if product.words else 1
     accumulators = tile[0] * tile[1] // target.lanes(item_bytes(product.accumulator))
     if tile[0] == 1:
         return UNROLL
@@ -328,7 +329,8 @@ def _packed(product: Product, target: Target, tile_columns: int, near: bool) -> 
     # Converting an element costs more than computing with it, so that it should be done once; and for both sides.
     enough = product.rows >= PACK_FAR_FROM_ROWS and product.columns >= PACK_FROM_COLUMNS
     if product.widens and (enough or right or left):
-        left = right = True
+        atom = product.dot_atom(target)
+        left, right = atom is None or not lies_in_words(product, atom), True
     return ("left",) * left + ("right",) * right
 
 
@@ -353,8 +355,13 @@ def register_tiles(product: Product, target: Target, widest: int) -> Iterable[tu
 def registers_of(product: Product, target: Target, rows: int, vectors: int) -> int:
     """Vectors of a tile's accumulators, of a row of the right side, unless that is used once, and of an element of the left;
     where multiplying and adding are two, of the product between them."""
-    fused = isinstance(product.accumulator, FloatType) and target.can("fma")
-    return rows * vectors + (vectors if rows > 1 else 0) + 1 + (not fused)
+    return rows * vectors + (vectors if rows > 1 else 0) + 1 + (not _adds(product, target))
+
+
+def _adds(product: Product, target: Target) -> bool:
+    """Whether one instruction multiplies and adds."""
+    atom = target.dot(product.words) or target.dot("_".join(reversed(product.words.split("_"))))
+    return atom.adds if atom else isinstance(product.accumulator, FloatType) and target.can("fma")
 
 
 def tile_cost(product: Product, target: Target, tile: tuple[int, int]) -> tuple[float, float]:
@@ -366,10 +373,12 @@ def tile_cost(product: Product, target: Target, tile: tuple[int, int]) -> tuple[
     columns, most, wide = -(-product.columns // lanes), tile[0], max(1, tile[1] // lanes)
     away = FAR_CYCLES if product.depth * tile[1] * item > target.l1_bytes else 0
 
+    each = 2 if product.words and not _adds(product, target) else 1
+
     def cycles(rows: int, vectors: int) -> float:
         loads = (rows + vectors) / target.loads
         spilled = max(0, registers_of(product, target, rows, vectors) - target.vector_registers)
-        return max(rows * vectors / target.fmas, loads, vectors * away, target.fma_cycles) + spilled
+        return max(rows * vectors * each / target.fmas, loads, vectors * away, target.fma_cycles) + spilled
 
     widths = [(columns // wide, wide), (1, columns % wide)]
     tiles = [(n * m, rows, v) for n, rows in split(product.rows, most) for m, v in widths if m and v]
@@ -400,7 +409,9 @@ def multiplications(product: Product) -> int:
 
 def rate(product: Product, target: Target) -> int:
     """Multiply-adds in one cycle."""
-    return target.fmas * target.lanes(item_bytes(product.accumulator))
+    atom = product.dot_atom(target)
+    group = (atom.group if atom.adds else atom.group // 2) if atom else 1
+    return group * target.fmas * target.lanes(item_bytes(product.accumulator))
 
 
 def _ceiling(size: int, unit: int) -> int:
