@@ -99,3 +99,41 @@ def test_all_pairs_of_values(name: str, left: str, right: str) -> None:
     )
     x, y = np.repeat(a[:, None], 4, 1), np.repeat(b[None, :], 4, 0)
     check(product(256, 4, 256, "NN", left, right), "NN", x, y, machine(name))
+
+
+def convolution(c: int, k: int, side: int, window: int, step: int, left: str, right: str) -> str:
+    """[1, side, side, c] by [window, window, c, k], one border of the value 3."""
+    out = (side + 2 - window) // step + 1
+    x, w = f"tensor<1x{side}x{side}x{c}x{left}>", f"tensor<{window * window * c}x{k}x{right}>"
+    padded, cut = f"1x{side + 2}x{side + 2}x{c}", f"{window}x{window}x1x{out}x{out}x{c}"
+    turned, flat = f"1x{out}x{out}x{window}x{window}x{c}", f"{out * out}x{window * window * c}"
+    return f"""
+func.func @main(%x: {x}, %w: {w}) -> tensor<{out * out}x{k}xi32> {{
+  %0 = ng.pad %x low [0, 1, 1, 0] high [0, 1, 1, 0] {{value = 3 : {left}}} : ({x}) -> tensor<{padded}x{left}>
+  %1 = ng.windows %0 axes [1, 2] steps [{step}, {step}] dilations [1, 1] : (tensor<{padded}x{left}>) -> tensor<{cut}x{left}>
+  %2 = ng.transpose %1 perm [2, 3, 4, 0, 1, 5] : (tensor<{cut}x{left}>) -> tensor<{turned}x{left}>
+  %3 = ng.reshape %2 : (tensor<{turned}x{left}>) -> tensor<{flat}x{left}>
+  %4 = ng.dot %3, %w contract [1] x [0] : (tensor<{flat}x{left}>, {w}) -> tensor<{out * out}x{k}xi32>
+  return %4 : tensor<{out * out}x{k}xi32>
+}}
+"""
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("left,right", [("ui8", "i8"), ("i8", "i8"), ("i16", "i8")])
+@pytest.mark.parametrize(
+    "c,k,side,window,step",
+    [(3, 16, 11, 3, 1), (16, 40, 9, 3, 2), (7, 5, 8, 5, 1), (64, 33, 14, 3, 1), (520, 64, 5, 3, 1)],
+)
+def test_windows_are_packed_in_words(
+    name: str, left: str, right: str, c: int, k: int, side: int, window: int, step: int
+) -> None:
+    x, w = values(left, (side * side, c), 1, False), values(right, (window * window * c, k), 2, False)
+    artifact = compile_artifact(from_text(convolution(c, k, side, window, step, left, right)), machine(name))
+    assert isinstance(artifact, Artifact)
+    x = x.reshape(1, side, side, c)
+    (got,) = load(artifact)(x, w)
+    padded = np.pad(x.astype(np.int64), ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=3)[0]
+    cut = np.lib.stride_tricks.sliding_window_view(padded, (window, window), (0, 1))[::step, ::step]
+    flat = cut.transpose(0, 1, 3, 4, 2).reshape(got.shape[0], -1)
+    np.testing.assert_array_equal(got, (flat @ w.astype(np.int64)).astype(np.int32))

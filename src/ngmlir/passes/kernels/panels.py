@@ -58,7 +58,7 @@ class PanelKernel:
         programs = iter(self.kernel.programs if kernel is None else [self.b.index(0)] * len(grid))
         self.places = [next(programs) if size > 1 else self.b.index(0) for size in sizes]
         self.lhs, self.rhs = self.kernel.extra
-        if product.words and "left" not in schedule.pack:
+        if product.words and "left" not in schedule.pack and not any(product.implicit):
             whole = (product.rows, product.depth)
             type = MemRefType((product.batch, *whole) if product.batch else whole, product.accumulator)
             self.lhs = self.b.view(self.lhs, offset=0, type=type)

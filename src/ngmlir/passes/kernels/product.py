@@ -20,7 +20,7 @@ from ...ir.types import (
 )
 from ...ops.fields import get_i64s
 from ...ops.library import in_library
-from ...support.machines import DotAtom, MatrixAtom
+from ...support.machines import WORD_BITS, DotAtom, MatrixAtom
 from ...support.target import Target
 from ..implicit import Implicit
 from ..short_floats import TF32
@@ -85,6 +85,16 @@ class Product:
                 if self.result.text == atom.sum and fits:
                     return atom
         return None
+
+    @property
+    def group(self) -> int:
+        """Elements of one step of the depth."""
+        return WORD_BITS // word_bits(self.words) if self.words else 1
+
+    @property
+    def elements(self) -> int:
+        """Of the depth."""
+        return self.steps or self.depth
 
     @property
     def widens(self) -> bool:
@@ -170,6 +180,11 @@ def _depth_first(side: Side | Implicit | None, depth_first: bool) -> bool:
     return depth_first != (side is not None and side.turned)
 
 
+def word_bits(words: str) -> int:
+    """Of each of the neighbours in a word."""
+    return int(words.partition("_")[0].lstrip("ui"))
+
+
 def fits_into(element: Type, word: str) -> bool:
     """Whether a part of a word, such as `ui8`, holds every number of an element type."""
     if element.text == word or not isinstance(element, IntegerType):
@@ -182,9 +197,12 @@ def in_words(product: Product, target: Target, packed: Collection[str]) -> Produ
     """The product whose depth is counted in words of neighbours that a dot instruction multiplies at once: the same where
     the target has none, or a side is neither `packed` nor lies so."""
     atom = product.dot_atom(target)
-    if any(product.implicit) or atom is None or "right" not in packed:
+    if product.words or atom is None or "right" not in packed or isinstance(product.rhs, Implicit):
         return product
-    if "left" not in packed and not lies_in_words(product, atom):
+    if isinstance(product.lhs, Implicit):
+        if not product.lhs.along_depth:
+            return product
+    elif "left" not in packed and not lies_in_words(product, atom):
         return product
     words = atom.words
     if not fits_into(product.lhs_element, atom.sides[0]) or not fits_into(product.rhs_element, atom.sides[1]):

@@ -70,7 +70,7 @@ def panels(product: Product, target: Target, given: Given) -> Iterator[Candidate
     for tile, (cycles, loads) in costs.items():
         if cycles <= most:
             made = blocked(product, target, tile, given)
-            whole = (cycles + copying(product, made, target)) * batch
+            whole = (cycles + copying(counted, made, target)) * batch
             needed = registers_of(counted, target, tile[0], max(1, tile[1] // lanes))
             roof = multiplications(product) / rate(product, target)
             yield Candidate(
@@ -161,15 +161,17 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
     other, blocks hold whole runs of them, or runs whole blocks."""
     tile_rows, tile_columns = tile
     item = item_bytes(product.accumulator)
+    product = in_words(product, target, ("left", "right"))
     lhs, rhs = product.lhs, product.rhs
     steps = _steps(product, target, tile)
     unroll = fixed(given, "unroll", gcd(steps, fixed(given, "depth", steps)))
     right_bytes = product.depth * product.columns * item
     depth = _ceiling(product.depth, unroll)
-    if 2 * product.depth > 3 * PART_DEPTH:
+    if 2 * product.depth > 3 * PART_DEPTH and product.elements % product.group == 0:
         unit = unroll
         if isinstance(lhs, Implicit) and lhs.along_depth:
-            unit = lcm(unroll, _runs(lhs.run(lhs.depth), PART_DEPTH))
+            run = _runs(lhs.run(lhs.depth), PART_DEPTH * product.group)
+            unit = lcm(unroll, run // gcd(run, product.group))
         depth = _ceiling(min(product.depth, _depth(product.depth, PART_DEPTH, unroll)), unit)
     depth = fixed(given, "depth", depth)
     part = 0
@@ -240,7 +242,8 @@ def _shared(product: Product, target: Target, made: Panels, whole: Callable[[int
                 continue
             # Vectors of the right side come from afar, while those before are multiplied.
             work = depth * max(rows * columns / each, columns / lanes * FAR_CYCLES)
-            cycles = -(-programs // target.cores) * (work + depth * (rows * left + columns * right))
+            packed = product.elements * (rows * left + columns * right)
+            cycles = -(-programs // target.cores) * (work + packed)
             if cycles < best[0]:
                 best = (cycles, (rows, columns))
     return best[1]
@@ -259,7 +262,7 @@ def packing(product: Product, made: Panels, target: Target, block_rows: int) -> 
     """Cycles in which an element of windows on the left and on the right is packed, in blocks of so many rows: those of the
     piece that it comes with, and of its vectors."""
     lhs, rhs = product.lhs, product.rhs
-    rows, depth = min(product.rows, block_rows), min(product.depth, made.depth)
+    rows, depth = min(product.rows, block_rows), min(product.elements, made.depth * product.group)
 
     def of(side: Implicit, along: int, size: int, length: int, item: int) -> float:
         piece = side.piece(along, length, length if size > length else 0)
@@ -269,7 +272,7 @@ def packing(product: Product, made: Panels, target: Target, block_rows: int) -> 
     if isinstance(lhs, Implicit):
         item = item_bytes(product.lhs_element)
         if lhs.along_depth:
-            left = of(lhs, lhs.depth, product.depth, depth, item)
+            left = of(lhs, lhs.depth, product.elements, depth, item)
         else:
             left = of(lhs, lhs.across, product.rows, rows, item)
     if isinstance(rhs, Implicit):
@@ -283,10 +286,10 @@ def copying(product: Product, made: Panels, target: Target) -> float:
     left, right = packing(product, made, target, made.block[0])
     rows, columns = product.rows, product.columns
     row_blocks, column_blocks = -(-rows // made.block[0]), -(-columns // made.block[1])
-    return product.depth * (column_blocks * rows * left + row_blocks * columns * right)
+    return product.elements * (column_blocks * rows * left + row_blocks * columns * right)
 
 
-def window_conflicts(schedule: Schedule, product: Product) -> Iterator[str]:
+def window_conflicts(schedule: Schedule, product: Product, target: Target) -> Iterator[str]:
     """Why no kernel of a product of windows can be cut so."""
     implicit = product.implicit
     if not any(implicit):
@@ -300,6 +303,9 @@ def window_conflicts(schedule: Schedule, product: Product) -> Iterator[str]:
     if implicit[1] and not schedule.part:
         yield "the right operand consists of windows, which a program packs part by part (part above 0)"
     right = implicit[1] or bool(schedule.part) or "right" in schedule.pack
+    words = in_words(product, target, {*schedule.packed, "left"})
+    if words.words and words.elements % words.group and schedule.depth < words.depth:
+        yield f"a depth of {words.elements} is not whole words of {words.group}: it is packed at once (depth = {words.depth})"
     if product.widens and not (right and (implicit[0] or "left" in schedule.pack)):
         yield f"windows are packed as {product.accumulator}, and the other operand must be packed too (part or pack)"
 
@@ -407,10 +413,10 @@ def multiplications(product: Product) -> int:
     return max(1, product.batch) * product.rows * product.columns * product.depth
 
 
-def rate(product: Product, target: Target) -> int:
-    """Multiply-adds in one cycle."""
+def rate(product: Product, target: Target) -> float:
+    """Multiply-adds in one cycle; of words, where the depth is counted in these."""
     atom = product.dot_atom(target)
-    group = (atom.group if atom.adds else atom.group // 2) if atom else 1
+    group = (1 if product.words else atom.group) / (1 if atom.adds else 2) if atom else 1
     return group * target.fmas * target.lanes(item_bytes(product.accumulator))
 
 
