@@ -199,9 +199,12 @@ def in_words(product: Product, target: Target, packed: Collection[str]) -> Produ
     atom = product.dot_atom(target)
     if product.words or atom is None or "right" not in packed or isinstance(product.rhs, Implicit):
         return product
-    if isinstance(product.lhs, Implicit):
-        if not product.lhs.along_depth:
+    lhs = product.lhs
+    if isinstance(lhs, Implicit):
+        # Neighbours of a word are packed together, if that is not one by one.
+        if lhs.run(lhs.depth) == 1:
             return product
+        product = replace(product, lhs=replace(lhs, lined=True), lhs_depth_first=False)
     elif "left" not in packed and not lies_in_words(product, atom):
         return product
     words = atom.words
