@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..ir.attributes import FloatAttr, IntegerAttr, numeric_literal
-from ..ir.core import Module, Op, Value
+from ..ir.core import Module, Op, Value, count_uses
 from ..ir.elements import ElementsAttr
 from ..ir.types import IntegerType, TensorType, Type, element_type, f32, i8, i32, shape_of, ui8, with_element
 from ..ops.builder import Builder
@@ -16,6 +16,7 @@ from ..ops.fields import get_i64s
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep_op
 from ..support.target import Target
+from .dead_code import without_dead
 
 #: Of a function: its products of dequantized operands may be those of the codes, scaled after the sum.
 REASSOCIATES = "ng.reassoc"
@@ -39,7 +40,8 @@ def integer_products(
     signed bytes, one side is moved by 128, which is another zero point. f32 products of `scale * (x - a)` become
     the same, scaled once after the sum, in functions that say `ng.reassoc` or with `assume=reassoc`: if no sum of codes can
     leave i32, the result is the exact sum with three roundings (to f32, of the scales, by them), where the f32 product
-    rounds each operand, product and sum.
+    rounds each operand, product and sum. There what is divided by a scale and rounded to integers is multiplied by the
+    reciprocal. Codes that are made and read by the same zero point are read before they were narrowed.
 
     Before:
         func.func @main(%x: tensor<4x6xui8>, %w: tensor<6x5xi8>) -> tensor<4x5xi32> {
@@ -52,24 +54,25 @@ def integer_products(
         }
     After:
         func.func @main(%x: tensor<4x6xui8>, %w: tensor<6x5xi8>) -> tensor<4x5xi32> {
-          %0 = ng.cast %x : (tensor<4x6xui8>) -> tensor<4x6xi32>
-          %1 = ng.constant dense<7> : tensor<4x6xi32>
-          %2 = ng.subtract %0, %1 : tensor<4x6xi32>
-          %3 = ng.cast %w : (tensor<6x5xi8>) -> tensor<6x5xi32>
-          %4 = ng.dot %x, %w contract [1] x [0] : (tensor<4x6xui8>, tensor<6x5xi8>) -> tensor<4x5xi32>
-          %5 = ng.cast %w : (tensor<6x5xi8>) -> tensor<6x5xi32>
-          %6 = ng.sum %5 axes [0] : (tensor<6x5xi32>) -> tensor<5xi32>
-          %7 = ng.constant dense<7> : tensor<5xi32>
-          %8 = ng.multiply %6, %7 : tensor<5xi32>
-          %9 = ng.broadcast %8 dims [1] : (tensor<5xi32>) -> tensor<4x5xi32>
-          %10 = ng.subtract %4, %9 : tensor<4x5xi32>
-          func.return %10 : tensor<4x5xi32>
+          %0 = ng.dot %x, %w contract [1] x [0] : (tensor<4x6xui8>, tensor<6x5xi8>) -> tensor<4x5xi32>
+          %1 = ng.cast %w : (tensor<6x5xi8>) -> tensor<6x5xi32>
+          %2 = ng.sum %1 axes [0] : (tensor<6x5xi32>) -> tensor<5xi32>
+          %3 = ng.constant dense<7> : tensor<5xi32>
+          %4 = ng.multiply %2, %3 : tensor<5xi32>
+          %5 = ng.broadcast %4 dims [1] : (tensor<5xi32>) -> tensor<4x5xi32>
+          %6 = ng.subtract %0, %5 : tensor<4x5xi32>
+          func.return %6 : tensor<4x5xi32>
         }
     """
 
     def rewritten(function: Op) -> Op:
         scaled = "reassoc" in assume or REASSOCIATES in function.attributes
-        return sweep_op(function, _Products(target, scaled).rule, frozenset({"ng.dot"}))
+        made = sweep_op(function, _Products(target, scaled).rule, frozenset({"ng.dot", "ng.round"}))
+        if not made.regions[0].blocks:
+            return made
+        made = without_dead(made)
+        uses = count_uses(made.block)
+        return sweep_op(made, lambda op, b: _requantized(op, b, uses), frozenset({"ng.cast"}))
 
     return module.with_ops([rewritten(op) if op.regions else op for op in module.ops])
 
@@ -151,6 +154,11 @@ class _Products:
         self.target, self.scaled = target, scaled
 
     def rule(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        if op.name == "ng.round":
+            return _steps(op, b) if self.scaled else None
+        return self.product(op, b)
+
+    def product(self, op: Op, b: Builder) -> Sequence[Value] | None:
         result = op.results[0].type
         element = element_type(result)
         if element is not i32 and not (element is f32 and self.scaled):
@@ -271,6 +279,56 @@ class _Product:
 
         before = len(batch) + (len(free(0)) if side else 0)
         return before + free(side).index(dimension)
+
+
+def _requantized(op: Op, b: Builder, uses: Mapping[Value, int]) -> Sequence[Value] | None:
+    """f32 numbers of codes that were just made for them alone: what was cast to integers, without the zero point and back."""
+    found = _codes_of(op.results[0]) if element_type(op.results[0].type) is f32 else None
+    if found is None or found.moves or found.scale is not None or not isinstance(found.base.owner, Op):
+        return None
+    if uses.get(found.base, 0) > 1:
+        return None
+    made, number = found.base.owner, found.zero.number if found.zero else 0
+    if made.name != "ng.cast" or number is None:
+        return None
+    whole = made.operands[0]
+    if isinstance(whole.owner, Op) and whole.owner.name == "ng.add":
+        whole, moved = whole.owner.operands
+        term = _term_of(moved)
+        if term is None or term.number != number:
+            return None
+    elif number:
+        return None
+    low = -number if found.codes.unsigned else -128 - number
+    if not isinstance(whole.owner, Op) or whole.owner.name != "ng.cast":
+        return None
+    if not _within(whole.owner.operands[0], low, low + 255) or element_type(whole.type) is not i32:
+        return None
+    return [b.cast(whole, type=op.results[0].type)]
+
+
+def _within(value: Value, low: float, high: float) -> bool:
+    """Whether a float is held to a range by the last two ops that made it."""
+    for name, sign, end in (("ng.minimum", 1, high), ("ng.maximum", -1, low)):
+        op = value.owner
+        term = _term_of(op.operands[1]) if isinstance(op, Op) and op.name == name else None
+        if not isinstance(op, Op) or term is None or term.number is None or sign * (term.number - end) > 0:
+            return False
+        value = op.operands[0]
+    return True
+
+
+def _steps(op: Op, b: Builder) -> Sequence[Value] | None:
+    """What is rounded after a division by a scale, by its reciprocal instead: another step where two are as near."""
+    division = op.operands[0].owner
+    if not isinstance(division, Op) or division.name != "ng.divide":
+        return None
+    type, term = division.results[0].type, _term_of(division.operands[1])
+    if element_type(type) is not f32 or term is None or term.number is None:
+        return None
+    if not 2.0**-100 < abs(term.number) < 2.0**100:
+        return None
+    return [b.round(b.multiply(division.operands[0], b.number(1 / term.number, type)))]
 
 
 def _codes_of(value: Value) -> _Codes | None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from math import copysign
+
 from ...ir.types import IntegerType, Type
 from ...llvm import types as llvm
 from ...llvm.instructions import Instructions
@@ -36,6 +38,21 @@ def apply(b: Instructions, machine: Machine, name: str, element: Type, *operands
         if element.width in _QUOTIENTS and not known:
             return _divided(b, element, *operands)[name == "remainder"]
     return elementwise.apply(b, name, element, *operands)
+
+
+def limited(b: Instructions, name: str, x: Value, bound: float) -> Value:
+    """`maximum` or `minimum` (by its name in `ng`) of x and a number by one comparison: x86's MAXPS and MINPS give their
+    second operand of equal ones and where one is NaN. Only the maximum of zeros wants the positive one."""
+    number = constant(x.type, bound)
+    larger = name == "ng.maximum"
+    found = b.select(b.fcmp("ogt" if larger else "olt", number, x), number, x)
+    return b.fadd(found, 0.0) if larger and bound == 0 and copysign(1, bound) > 0 else found
+
+
+def whole(b: Instructions, x: Value) -> Value:
+    """f32 that are NaN or in the range of i32, towards zero; of NaN 0."""
+    to = with_element(x.type, llvm.i32)
+    return b.select(b.fcmp("ord", x, x), b.fptosi(x, to), constant(to, 0))
 
 
 def multiply_words(b: Instructions, target: Target, words: str, x: Value, y: Value, total: Value) -> Value:
