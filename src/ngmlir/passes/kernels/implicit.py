@@ -10,16 +10,15 @@ from math import prod
 
 from ...ir.core import Value
 from ...ir.literals import item_bytes
-from ...ir.types import MemRefType, VectorType, element_type, i8, i16, ui8, with_element
+from ...ir.types import MemRefType, VectorType, element_type, with_element
 from ..implicit import Implicit
 from .extents import Extent
 from .frame import Span, apart, exact_tiles
 from .packing import uncrowded
 from .panels import PanelKernel
+from .product import part_of
 from .reading import Matrix, read
 
-#: What neighbours in a word are.
-TYPES = {type.text: type for type in (i8, ui8, i16)}
 #: Registers that are copied at once.
 REGISTERS = 8
 
@@ -39,8 +38,7 @@ class ImplicitKernel(PanelKernel):
             shape = self.block_shape(rows, depth) if lhs.along_depth else self.block_shape(depth, rows)
             if product.words:
                 # Neighbours are packed one by one, and read as the words that they are.
-                element = TYPES[product.words.partition("_")[0]]
-                narrow = MemRefType((rows, shape[1] * product.group), element, None, 0, 3)
+                narrow = MemRefType((rows, shape[1] * product.group), part_of(product.words), None, 0, 3)
                 self.left_pieces = self.b.alloc(type=narrow)
                 words = MemRefType((rows, shape[1]), product.accumulator, None, 0, 3)
                 block = self.b.view(self.left_pieces, offset=0, type=words)

@@ -6,7 +6,7 @@ columns: the right side those of the product (depth x columns), the left side it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from ...ir.attributes import Attribute, IntegerAttr, integers
@@ -21,7 +21,7 @@ from ...support.target import Target
 from ..implicit import Implicit
 from ..sides import Side
 from .frame import Span, exact_tiles, last_apart
-from .product import Product
+from .product import Product, part_of
 from .reading import Matrix
 
 #: Bytes that come from memory together.
@@ -95,6 +95,21 @@ class Packing:
         return self.block if self.turned else 2 * self.block if self.words else self.width
 
     @property
+    def in_parts(self) -> Packing:
+        """The same bytes of a left side as neighbours that stand for themselves. What is left of the last word counts for nothing:
+        in the right side it is zero."""
+        count = WORD_BITS // self.bits
+        return replace(
+            self,
+            columns=self.steps,
+            line=self.line * count,
+            width=self.width * count,
+            element=part_of(self.words),
+            words="",
+            steps=0,
+        )
+
+    @property
     def bits(self) -> int:
         """Of a neighbour in a word."""
         return int(self.words.lstrip("uibf"))
@@ -145,6 +160,10 @@ def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
     block = Block([*types, *[index] * len(grid)], ["from", "to", *"ij"[: len(grid)]])
     b = Builder(block, location)
     source, target = block.args[:2]
+    if packing.words and packing.left and not packing.turned:
+        # Neighbours lie side by side: they are copied one by one to where they make words.
+        packing = packing.in_parts
+        target = b.view(target, offset=0, type=packing.type)
     outer, panel = list(block.args[2:-1]), block.args[-1]
     column = b.multiply(panel, b.index(packing.width))
     matrix = Matrix(b, source, outer, packing.side)

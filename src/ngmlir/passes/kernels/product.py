@@ -15,7 +15,10 @@ from ...ir.types import (
     VectorType,
     element_type,
     f32,
+    i8,
+    i16,
     shape_of,
+    ui8,
     with_element,
 )
 from ...ops.fields import get_i64s
@@ -178,6 +181,11 @@ def _depth_first(side: Side | Implicit | None, depth_first: bool) -> bool:
     if isinstance(side, Implicit):
         return not side.along_depth
     return depth_first != (side is not None and side.turned)
+
+
+def part_of(words: str) -> Type:
+    """What the neighbours in a word of the left side are."""
+    return {type.text: type for type in (i8, ui8, i16)}[words.partition("_")[0]]
 
 
 def word_bits(words: str) -> int:
