@@ -471,7 +471,7 @@ def test_product_of_pairs() -> None:
     random = np.random.default_rng(0)
     left, right = (random.integers(-(2**31), 2**31, shape, dtype=np.int32) for shape in ((70, 20), (20, 33)))
     bias = np.zeros(33, np.int32)
-    text = product(70, 33, 20, "NN", "i32", "i32").replace("%r, %sum :", "%r, %sum {pairs} :")
+    text = product(70, 33, 20, "NN", "i32", "i32").replace("%r, %sum :", '%r, %sum {words = "i16_i16"} :')
     (got,) = simulated(text, [left, right, bias])
     x = left.view(np.int16).astype(np.int32)
     y = right.view(np.int16).reshape(20, 33, 2).transpose(0, 2, 1).reshape(40, 33).astype(np.int32)

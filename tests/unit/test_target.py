@@ -15,9 +15,9 @@ from ngmlir.support.target import Target
 X86 = "x86_64-unknown-linux-gnu"
 #: Name -> bytes and number of vector registers, and what it can do.
 NAMED = {
-    "x86-64-v2": (16, 16, {"pairs", "minps"}),
-    "x86-64-v3": (32, 16, {"pairs", "minps", "fma", "half", "word_masks"}),
-    "x86-64-v4": (64, 32, {"pairs", "minps", "fma", "half", "word_masks", "masks", "ranges", "longs"}),
+    "x86-64-v2": (16, 16, {"minps"}),
+    "x86-64-v3": (32, 16, {"minps", "fma", "half", "word_masks"}),
+    "x86-64-v4": (64, 32, {"minps", "fma", "half", "word_masks", "masks", "ranges", "longs"}),
     "aarch64": (16, 32, {"fma", "half", "longs"}),
     "riscv64": (16, 32, {"fma", "longs"}),
 }

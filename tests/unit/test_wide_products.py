@@ -104,7 +104,7 @@ def test_tiles_of_pairs(columns: int, vector_bytes: int) -> None:
       %a = tile.load %x[%c0, %c0] : memref<3x7xi32>, vector<3x7xi32>
       %b = tile.load %w[%c0, %c0] : memref<7x{columns}xi32>, vector<7x{columns}xi32>
       %c = tile.load %y[%c0, %c0] : memref<3x{columns}xi32>, vector<3x{columns}xi32>
-      %d = tile.dot %a, %b, %c {{pairs}} : vector<3x{columns}xi32>
+      %d = tile.dot %a, %b, %c {{words = "i16_i16"}} : vector<3x{columns}xi32>
       tile.store %d, %o[%c0, %c0] : vector<3x{columns}xi32>, memref<3x{columns}xi32>"""
     inputs = {"x": "memref<3x7xi32>", "w": f"memref<7x{columns}xi32>", "y": f"memref<3x{columns}xi32>"}
     text = planned(inputs, {"o": f"memref<3x{columns}xi32>"}, body)
@@ -116,14 +116,14 @@ def test_tiles_of_pairs(columns: int, vector_bytes: int) -> None:
     np.testing.assert_array_equal(got, y + left @ right)
 
 
-def test_what_is_multiplied_in_pairs() -> None:
-    """Where a machine can, both sides are packed, and all values have room in 16 bits."""
+def test_what_is_multiplied_in_words() -> None:
+    """Where a machine can, both sides are packed, and all values have room: in 16 bits, and on Arm in 8."""
 
     def dots(kinds: tuple[str, str, str], cpu: str) -> list[bool]:
         lowered = lower(from_text(program(*kinds, (64, 64, 64), "NN")), resolve(cpu))
-        return [bool(op.pairs) for op in lowered.walk() if isinstance(op, DotOp)]
+        return [bool(op.words) for op in lowered.walk() if isinstance(op, DotOp)]
 
     for kinds in KINDS:
         wide = kinds[2] == "i32" and "ui16" not in kinds
         assert set(dots(kinds, "x86-64-v3")) == {wide}
-        assert set(dots(kinds, "aarch64")) == {False}
+        assert set(dots(kinds, "aarch64")) == {{*kinds[:2]} <= {"i8", "ui8"} and kinds[2] == "i32"}

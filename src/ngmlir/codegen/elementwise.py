@@ -8,6 +8,7 @@ point stays as the op says (no flag that lets LLVM fuse or reorder), so all targ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from ..ir.core import Op
 from ..ir.types import FloatType, IndexType, IntegerType, Type, element_type
@@ -82,10 +83,19 @@ def identity(name: str, element: Type) -> int | float:
             raise KeyError(name)
 
 
-def multiply_pairs(b: Instructions, x: Value, y: Value) -> Value:
-    """The sum of the products of both halves of each i32, which are i16."""
-    low = b.mul(b.ashr(b.shl(x, 16), 16), b.ashr(b.shl(y, 16), 16))
-    return b.add(low, b.mul(b.ashr(x, 16), b.ashr(y, 16)))
+def multiply_words(b: Instructions, words: str, x: Value, y: Value) -> Value:
+    """The sum of the products of the neighbours in each i32, whose elements `words` names: `ui8_i8`."""
+    left, right = (_parts(b, side, element) for side, element in zip((x, y), words.split("_"), strict=True))
+    return reduce(b.add, [b.mul(p, q) for p, q in zip(left, right, strict=True)])
+
+
+def _parts(b: Instructions, x: Value, element: str) -> list[Value]:
+    """What the words of a register hold, the lowest bits first, each widened to i32."""
+    bits = int(element.lstrip("ui"))
+    widened = b.lshr if element.startswith("u") else b.ashr
+    return [
+        widened(b.shl(x, 32 - bits - at) if at < 32 - bits else x, 32 - bits) for at in range(0, 32, bits)
+    ]
 
 
 def cast(b: Instructions, x: Value, source: Type, target: Type) -> Value:

@@ -95,10 +95,11 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
     # Where both dialects have a word, the plain one is ng's.
 
     def dot_tile(
-        self, lhs: Value, rhs: Value, accumulator: Value, pairs: bool = False, tf32: bool = False
+        self, lhs: Value, rhs: Value, accumulator: Value, words: str = "", tf32: bool = False
     ) -> Value:
         """`tile.dot`."""
-        return tile.TileVerbs.dot(self, lhs, rhs, accumulator, pairs=pairs, tf32=tf32)
+        given: Any = words or None
+        return tile.TileVerbs.dot(self, lhs, rhs, accumulator, words=given, tf32=tf32)
 
     def gather_tile(self, buffer: Value, indices: Sequence[Value], *, type: Type) -> Value:
         """`tile.gather`."""

@@ -154,6 +154,10 @@ def get_float(op: Attributed, name: str) -> float:
 # Of attributes that an op may lack: None without them.
 
 
+def find_enum(op: Attributed, name: str) -> str | None:
+    return get_enum(op, name) if name in op.attributes else None
+
+
 def find_i64(op: Attributed, name: str) -> int | None:
     return get_i64(op, name) if name in op.attributes else None
 

@@ -213,7 +213,7 @@ class Panels(Schedule):
     tile: tuple[int, int] = _knob("rows and columns of the result that stay in registers", count=2)
     block: tuple[int, int] = _knob("rows and columns of the result in one program", count=2)
     depth: int = _knob(
-        "steps of the contracted dimension before the next tile; integers that are multiplied in pairs count as one step"
+        "steps of the contracted dimension before the next tile; neighbours that a dot instruction multiplies at once count as one step"
     )
     unroll: int = _knob("steps of the contracted dimension that are unrolled")
     pack: tuple[str, ...] = _knob("operands that are packed by kernels of their own", words=("left", "right"))

@@ -428,7 +428,7 @@ class ScatterOp(Op):
 
 
 class DotOp(Op):
-    """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `pairs` each i32 of lhs and rhs holds two adjacent elements along k, i16 each, the first in the low half. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified."""
+    """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `words` each i32 of lhs and rhs holds adjacent elements along k, the first in the lowest bits: two of 16 bits or four of 8, of the types that `words` names for lhs and rhs. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified."""
 
     __slots__ = ()
     name = "tile.dot"
@@ -443,13 +443,13 @@ class DotOp(Op):
             Operand("result", Constraint("vector(numeric)", "vector", "numeric"), "T"),
         ),
         attributes=(
-            AttributeField("pairs", "unit", None, True),
+            AttributeField("words", "enum(i16_i16|ui8_i8|i8_ui8|i8_i8|ui8_ui8)", None, True),
             AttributeField("tf32", "unit", None, True),
         ),
         traits=frozenset(['pure']),
         rule=tile_rules.dot_tile,
         form=('$lhs', ',', '$rhs', ',', '$accumulator', 'attr-dict', ':', 'type($result)'),
-        doc="accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `pairs` each i32 of lhs and rhs holds two adjacent elements along k, i16 each, the first in the low half. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified.",
+        doc="accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `words` each i32 of lhs and rhs holds adjacent elements along k, the first in the lowest bits: two of 16 bits or four of 8, of the types that `words` names for lhs and rhs. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified.",
         given='%a: vector<6x4xf32>, %b: vector<4x64xf32>, %acc: vector<6x64xf32>',
         example='%c = tile.dot %a, %b, %acc : vector<6x64xf32>',
     )
@@ -467,8 +467,8 @@ class DotOp(Op):
         return self.operands[2]
 
     @property
-    def pairs(self) -> bool | None:
-        return fields.find_unit(self, "pairs")
+    def words(self) -> Literal["i16_i16", "ui8_i8", "i8_ui8", "i8_i8", "ui8_ui8"] | None:
+        return fields.find_enum(self, "words")  # pyright: ignore
 
     @property
     def tf32(self) -> bool | None:
@@ -720,9 +720,9 @@ class TileVerbs(fields.Verbs[V], Generic[V]):
         """Combines one element for each position where the mask is true, in row-major order of the tile."""
         return self.build(ScatterOp, [value, mask, buffer, *indices], {"combine": combine})
 
-    def dot(self, lhs: V, rhs: V, accumulator: V, *, pairs: bool | None = None, tf32: bool | None = None) -> V:
-        """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `pairs` each i32 of lhs and rhs holds two adjacent elements along k, i16 each, the first in the low half. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified."""
-        return self.build(DotOp, [lhs, rhs, accumulator], {"pairs": pairs, "tf32": tf32})[0]
+    def dot(self, lhs: V, rhs: V, accumulator: V, *, words: Literal["i16_i16", "ui8_i8", "i8_ui8", "i8_i8", "ui8_ui8"] | None = None, tf32: bool | None = None) -> V:
+        """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `words` each i32 of lhs and rhs holds adjacent elements along k, the first in the lowest bits: two of 16 bits or four of 8, of the types that `words` names for lhs and rhs. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified."""
+        return self.build(DotOp, [lhs, rhs, accumulator], {"words": words, "tf32": tf32})[0]
 
     def for_(self, lower: V | int, upper: V | int, step: V | int, inits: Sequence[V], *, types: Sequence[Type], stages: int | None = None, regions: Sequence[Region]) -> Sequence[V]:
         """Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values; it yields their next values. With `stages` the tiles of that many iterations are in flight, where possible; the pass `overlap` pipelines the loop."""

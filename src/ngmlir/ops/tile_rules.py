@@ -140,9 +140,9 @@ def dot_tile(t: Typing) -> Types:
         f"{lhs} times {rhs} is not {accumulator}",
     )
     wide = element_type(accumulator)
-    if "pairs" in t.attributes:
+    if "words" in t.attributes:
         elements = [element_type(type) for type in t.operands]
-        require(elements == [i32] * 3, f"pairs of i16 lie in i32, not in {lhs} and {rhs} for {accumulator}")
+        require(elements == [i32] * 3, f"words are i32, not {lhs} and {rhs} for {accumulator}")
     if isinstance(wide, FloatType):
         _same_element(lhs, rhs)
     for side in (lhs, rhs):

@@ -23,6 +23,7 @@ class Implicit:
     access: Access
     groups: tuple[tuple[int, ...], ...]
     depth: int
+    lined: bool = False  # packed along the depth, wherever elements lie closest
 
     @property
     def source(self) -> Value:
@@ -43,8 +44,8 @@ class Implicit:
 
     @cached_property
     def along_depth(self) -> bool:
-        """Whether elements lie closest along the depth, and not across it."""
-        return self._run(self.depth) >= self._run(self.across)
+        """Whether it is packed along the depth, and not across it: as elements lie closest."""
+        return self.lined or self._run(self.depth) >= self._run(self.across)
 
     def _run(self, dimension: int) -> float:
         """How many elements, for each element of memory that they span, the innermost loop of a dimension has."""

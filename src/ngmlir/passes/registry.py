@@ -20,6 +20,7 @@ from .fuse import fuse
 from .gathers_to_slices import gathers_to_slices
 from .hoist import hoist
 from .inline import inline
+from .integer_products import integer_products
 from .join_pads import join_pads
 from .layout import layout
 from .narrow_products import narrow_products
@@ -51,6 +52,7 @@ PASSES: dict[str, Pass] = {
         sizes,
         emulate_narrow,
         decompose,
+        integer_products,
         update_rows,
         order_updates,
         write_parts,

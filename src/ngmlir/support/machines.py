@@ -36,6 +36,9 @@ COPIES_WRITTEN_OUT = 32
 #: elements shorter than a word, which meet in banks of shared memory, and the end of a line has code of its own.
 MEETING_BLOCKS = 8
 
+#: Bits of what holds neighbours that a dot instruction multiplies at once.
+WORD_BITS = 32
+
 #: The kinds of code that can be made.
 Code = Literal["cpu", "nvptx"]
 
@@ -79,6 +82,30 @@ class MatrixAtom(NamedTuple):
     rhs: str
     sum: str
     intrinsic: str  # LLVM's
+
+
+class DotAtom(NamedTuple):
+    """An instruction of vectors that adds to each lane of `sum` the products of `group` neighbours, which lie in one word of
+    32 bits of either side, lowest first. `words` names the elements of both: `ui8_i8`."""
+
+    name: str
+    words: str
+    group: int
+    sum: str
+    adds: bool  # to the sums by itself; else another instruction does
+    features: frozenset[str]
+    intrinsics: Mapping[int, str]  # LLVM's, by the bits of a vector
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """The elements of both sides. All multiply alike with the sides exchanged."""
+        lhs, _, rhs = self.words.partition("_")
+        return lhs, rhs
+
+    @property
+    def element_bits(self) -> int:
+        """Of each of the neighbours in a word."""
+        return WORD_BITS // self.group
 
 
 class Gpu(NamedTuple):
@@ -125,6 +152,7 @@ class Machines:
     architectures: Mapping[str, Architecture]
     named: Mapping[str, Machine]
     gpus: Mapping[str, Gpu]
+    dots: tuple[DotAtom, ...]
 
     def gpu(self, name: str) -> Gpu:
         """A GPU by LLVM's name. UserError for one that it does not know."""
@@ -183,7 +211,14 @@ def machines() -> Machines:
         {name: _architecture(name, entry) for name, entry in data["architectures"].items()},
         named,
         _gpus(data["gpus"], _atoms(data["matrix"])),
+        tuple(map(_dot, data["dots"])),
     )
+
+
+def _dot(entry: Mapping[str, Any]) -> DotAtom:
+    names = {int(bits): name for bits, name in entry["intrinsics"].items()}
+    others = {key: value for key, value in entry.items() if key not in ("features", "intrinsics")}
+    return DotAtom(features=frozenset(entry["features"]), intrinsics=names, **others)
 
 
 def _atoms(table: Mapping[str, Mapping[str, Any]]) -> dict[str, MatrixAtom]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from .diagnostics import UserError
-from .machines import Architecture, Code, Gpu, MatrixAtom, machines
+from .machines import Architecture, Code, DotAtom, Gpu, MatrixAtom, machines
 
 #: Bytes of parameters of a launch on a GPU, of those of a call on a CPU, and of a pointer among them.
 PARAMETER_BYTES = 4096
@@ -112,6 +112,15 @@ class Target:
     def matrix(self) -> tuple[MatrixAtom, ...]:
         """The matrix instructions that it has."""
         return self.gpu.matrix if self.is_gpu else ()
+
+    @cached_property
+    def dots(self) -> tuple[DotAtom, ...]:
+        """The dot instructions of vectors that it has, the best first."""
+        return tuple([atom for atom in machines().dots if atom.features <= self.enabled])
+
+    def dot(self, words: str) -> DotAtom | None:
+        """The dot instruction for words that hold such elements."""
+        return next((atom for atom in self.dots if atom.words == words), None)
 
     @property
     def shares_tiles(self) -> bool:

@@ -60,7 +60,7 @@ class Access:
         chosen = dims if dims is not None else range(rank - len(shape), rank)
         strides = buffer.type.row_strides
         values = [e.scalar(index) for index in indices]
-        self.masked = masked
+        self.masked, self.align = masked, buffer.align
         self.base = address(e, buffer, values)
         if prod(shape[:-1]) > 1 or (shape and shape[-1] >= _LONG * e.lanes):
             self.base = _anchored(e, self.base)

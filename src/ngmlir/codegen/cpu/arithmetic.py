@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import copysign
 
+from ...ir.attributes import FloatAttr
 from ...ir.core import Op
-from ...ir.types import FloatType, IndexType, Type, element_type
+from ...ir.core import Value as IRValue
+from ...ir.elements import ElementsAttr
+from ...ir.types import FloatType, IndexType, Type, element_type, f32, f64, i32
 from ...llvm.types import Value
 from ...ops.library import in_library
 from ...rewrite.advice import pass_for
@@ -48,6 +52,9 @@ def elementwise(e: Emitter, op: Op) -> None:
     if op.name in _DIVISIONS and not isinstance(element, FloatType):
         # Lanes beyond the tile may hold poison, by which nothing may be divided.
         operands = [[x if _literal(x) else e.b.freeze(x) for x in registers] for registers in operands]
+    if (bound := _bound(op)) is not None and e.machine.minps and element in (f32, f64):
+        e.define(op.result, [rules.limited(e.b, op.name, x, bound) for x in operands[_place(op, bound)]])
+        return
     result = []
     for step in _STEPS.get(op.name, (op.name.partition(".")[2],)):
         result = [_rounded(e, step, op, element, group) for group in zip(*operands, strict=True)]
@@ -63,6 +70,48 @@ def _rounded(e: Emitter, name: str, op: Op, element: Type, group: Sequence[Value
     return found if "compare" in op.traits else formats.pack(e.b, e.machine, element, found)
 
 
+def _number(value: IRValue) -> float | None:
+    """The float that every element of a value is, if that is known."""
+    literal = value.owner.attributes.get("value") if isinstance(value.owner, Op) else None
+    if isinstance(literal, ElementsAttr) and literal.splat and isinstance(literal.type.element, FloatType):
+        return float(literal.array().flat[0])
+    return literal.value if isinstance(literal, FloatAttr) else None
+
+
+def _bound(op: Op) -> float | None:
+    """The number that a maximum or minimum compares with, if that is known and orders zeros and NaNs as instructions do."""
+    if op.name not in ("ng.maximum", "ng.minimum"):
+        return None
+    for value in op.operands:
+        number = _number(value)
+        if number is not None and number == number:
+            negative_zero = number == 0 and copysign(1, number) < 0
+            return None if op.name == "ng.minimum" and negative_zero else number
+    return None
+
+
+def _place(op: Op, bound: float) -> int:
+    """The operand that is compared with the known one."""
+    return int(_number(op.operands[0]) == bound)
+
+
+def _held(value: IRValue, target: Type) -> bool:
+    """Whether a value is NaN or in the range of an i32, by the last two ops that made it."""
+    limits = dict[str, float]()
+    while isinstance(value.owner, Op) and value.owner.name not in limits:
+        op = value.owner
+        if (bound := _bound(op)) is None:
+            break
+        limits[op.name] = bound
+        value = op.operands[_place(op, bound)]
+    # The first that is met was applied last, and decides; both are on the way where they are in order.
+    return (
+        target is i32
+        and len(limits) == 2
+        and -(2.0**31) <= limits["ng.maximum"] <= limits["ng.minimum"] < 2.0**31
+    )
+
+
 def select(e: Emitter, op: Op) -> None:
     """ng.select"""
     operands = [e.registers(operand) for operand in op.operands]
@@ -75,7 +124,10 @@ def select(e: Emitter, op: Op) -> None:
 def cast(e: Emitter, op: Op) -> None:
     """ng.cast"""
     source, target = element_type(op.operands[0].type), element_type(op.result.type)
-    found = [formats.cast(e.b, e.machine, x, source, target) for x in e.registers(op.operands[0])]
+    if source is f32 and _held(op.operands[0], target):
+        found = [rules.whole(e.b, x) for x in e.registers(op.operands[0])]
+    else:
+        found = [formats.cast(e.b, e.machine, x, source, target) for x in e.registers(op.operands[0])]
     e.define(op.result, found)
     if isinstance(op.result.type, IndexType):
         e.define_index(op.result, found[0], e.range_of(op.operands[0]))

@@ -15,7 +15,7 @@ from ...llvm.types import Value
 from ...ops import tile
 from . import formats
 from .emitter import Deferred, Emitter, Tile
-from .rules import multiply_pairs
+from .rules import multiply_words
 from .tiles import Chunk, splat_lane
 
 
@@ -29,8 +29,8 @@ def dot(e: Emitter, op: tile.DotOp) -> None:
     left, right = _Operand(e, op.lhs, wide), _Operand(e, op.rhs, wide)
 
     def add(x: Value, y: Value, total: Value) -> Value:
-        if op.pairs:
-            return e.b.add(multiply_pairs(e.b, e.machine, x, y), total)
+        if op.words:
+            return multiply_words(e.b, e.target, op.words, x, y, total)
         return _multiply_add(e, wide, x, y, total)
 
     for k in range(depth):

@@ -31,10 +31,12 @@ Lowering: TypeAlias = "Callable[[Emitter, Any], None]"
 
 
 class Buffer(NamedTuple):
-    """A memref: the address of its first element; `type` has the strides."""
+    """A memref: the address of its first element; `type` has the strides. `align`: bytes of which that is a multiple, where
+    its elements are wider than those that lie there."""
 
     pointer: Value
     type: MemRefType
+    align: int = 0
 
 
 class Tile(NamedTuple):

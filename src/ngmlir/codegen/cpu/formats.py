@@ -27,7 +27,6 @@ class Machine(NamedTuple):
     ranges: bool  # AVX-512's VRANGE
     longs: bool  # vectors of floats to 64-bit integers
     fma: bool  # products with a sum, rounded once
-    pairs: bool  # x86's PMADDWD
     minps: bool  # x86's MINPS and MAXPS: of equal operands, and of NaN and a number, the second
 
 

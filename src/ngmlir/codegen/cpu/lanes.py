@@ -16,9 +16,12 @@ from .tiles import Chunk, resize
 NEAR_STRIDE = 4
 
 
-def load(e: Emitter, type: Type, pointer: Value, chunk: Chunk, mask: Mask, pad: Value, spare: bool) -> Value:
-    """Neighbouring elements. `spare` says that reading all lanes stays inside the buffer."""
-    b, align, wide = e.b, item_bytes(type), vector(chunk.width, type)
+def load(
+    e: Emitter, type: Type, pointer: Value, chunk: Chunk, mask: Mask, pad: Value, spare: bool, align: int = 0
+) -> Value:
+    """Neighbouring elements. `spare` says that reading all lanes stays inside the buffer; `align`: of the pointer, if not that
+    of an element."""
+    b, align, wide = e.b, align or item_bytes(type), vector(chunk.width, type)
     if mask is False:
         return pad
     if mask is True and (chunk.count == chunk.width or spare):

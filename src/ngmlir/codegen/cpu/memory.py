@@ -41,7 +41,8 @@ class _DeferredLoad(Deferred):
         inside = self.access.inside(coordinates)
         kind = memory(self.element)
         pointer = self.access.pointer(kind, self.access.offset(coordinates)) if inside else self.access.base
-        found = lanes.load(e, kind, pointer, Chunk(0, 1, 1), inside, from_bits(kind, self.pad), spare=False)
+        pad, align = from_bits(kind, self.pad), self.access.align
+        found = lanes.load(e, kind, pointer, Chunk(0, 1, 1), inside, pad, spare=False, align=align)
         return _to_register(e, self.element, found)
 
 
@@ -117,7 +118,7 @@ def _load_register(
     pointer = access.pointer(kind, offset) if mask is not False else access.base
     if access.stride == 1:
         spare = offset + chunk.width <= access.spare
-        found = lanes.load(e, kind, pointer, chunk, mask, filler, spare)
+        found = lanes.load(e, kind, pointer, chunk, mask, filler, spare, access.align)
     else:
         found = lanes.load_apart(e, kind, pointer, access.stride, chunk, mask, filler)
     return _to_register(e, element, found)
@@ -166,10 +167,11 @@ def _can_wait(access: Access, places: frozenset[int], shape: tuple[int, ...]) ->
 
 def view(e: Emitter, op: tile.ViewOp) -> None:
     """tile.view"""
-    pointer = e.buffer(op.arena).pointer
+    pointer, type = e.buffer(op.arena).pointer, _memref(op.result, op)
     if op.offset:
         pointer = e.b.getelementptr(llvm.i8, pointer, op.offset)
-    e.bind(op.result, Buffer(pointer, _memref(op.result, op)))
+    align = min(item_bytes(type.element), item_bytes(element_type(op.arena.type)))
+    e.bind(op.result, Buffer(pointer, type, align))
 
 
 def subview(e: Emitter, op: tile.SubviewOp) -> None:

@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
+from math import copysign
+
 from ...ir.types import IntegerType, Type
 from ...llvm import types as llvm
 from ...llvm.instructions import Instructions
 from ...llvm.types import Value, bits_of, constant, element_of, lanes_of, with_element
+from ...support.machines import WORD_BITS
+from ...support.target import Target
 from .. import elementwise
 from .formats import Machine
-from .tiles import resize
+from .tiles import half, resize
 
 #: The operation of VRANGE: the lesser or the greater, with its own sign.
 _RANGE = {"minimum": 0b0100, "maximum": 0b0101}
-#: PMADDWD by the number of its results.
-_PAIRS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
 #: Integers of so many bits -> floats that hold them, and in which no quotient of two is rounded to an integer.
 _QUOTIENTS = {8: llvm.f32, 16: llvm.f32, 32: llvm.f64}
 
@@ -38,13 +40,40 @@ def apply(b: Instructions, machine: Machine, name: str, element: Type, *operands
     return elementwise.apply(b, name, element, *operands)
 
 
-def multiply_pairs(b: Instructions, machine: Machine, x: Value, y: Value) -> Value:
-    """The sum of the products of both halves of each i32, which are i16."""
-    name = _PAIRS.get(lanes_of(x.type)) if machine.pairs else None
-    if name is None:
-        return elementwise.multiply_pairs(b, x, y)
-    halves = llvm.vector(2 * lanes_of(x.type), llvm.i16)
-    return b.call(x.type, name, b.bitcast(x, halves), b.bitcast(y, halves))
+def limited(b: Instructions, name: str, x: Value, bound: float) -> Value:
+    """`maximum` or `minimum` (by its name in `ng`) of x and a number by one comparison: x86's MAXPS and MINPS give their
+    second operand of equal ones and where one is NaN. Only the maximum of zeros wants the positive one."""
+    number = constant(x.type, bound)
+    larger = name == "ng.maximum"
+    found = b.select(b.fcmp("ogt" if larger else "olt", number, x), number, x)
+    return b.fadd(found, 0.0) if larger and bound == 0 and copysign(1, bound) > 0 else found
+
+
+def whole(b: Instructions, x: Value) -> Value:
+    """f32 that are NaN or in the range of i32, towards zero; of NaN 0."""
+    to = with_element(x.type, llvm.i32)
+    return b.select(b.fcmp("ord", x, x), b.fptosi(x, to), constant(to, 0))
+
+
+def multiply_words(b: Instructions, target: Target, words: str, x: Value, y: Value, total: Value) -> Value:
+    """The sum and the products of the neighbours in each i32 of `x` and `y`, whose elements `words` names."""
+    atom, turned = target.dot(words), "_".join(reversed(words.split("_")))
+    if atom is None and (atom := target.dot(turned)):
+        x, y = y, x
+    if atom is None:
+        return b.add(elementwise.multiply_words(b, words, x, y), total)
+    width = lanes_of(total.type)
+    lanes = min((bits // WORD_BITS for bits in atom.intrinsics if bits >= width * WORD_BITS), default=0)
+    if not lanes:  # of a register that is wider than those of the machine, each half
+        halves = [[half(b, v, part) for v in (x, y, total)] for part in (0, 1)]
+        low, high = (multiply_words(b, target, atom.words, *each) for each in halves)
+        return b.shuffle(low, high, list(range(width)))
+    kind = llvm.vector(lanes * atom.group, f"i{atom.element_bits}")
+    left, right, sums = (resize(b, v, lanes) for v in (x, y, total))
+    factors = [b.bitcast(v, kind) for v in (left, right)]
+    name = atom.intrinsics[lanes * WORD_BITS]
+    found = b.call(sums.type, name, *([sums] if atom.adds else []), *factors)
+    return resize(b, found if atom.adds else b.add(found, sums), width)
 
 
 def _extremum(b: Instructions, operation: int, x: Value, y: Value) -> Value:

@@ -85,6 +85,12 @@ def resize(b: Instructions, register: Value, width: int) -> Value:
     return b.shuffle(register, None, [i if i < have else -1 for i in range(width)])
 
 
+def half(b: Instructions, register: Value, which: int) -> Value:
+    """The lower or the upper lanes of a register."""
+    lanes = lanes_of(register.type) // 2
+    return b.shuffle(register, None, list(range(which * lanes, (which + 1) * lanes)))
+
+
 def splat_lane(b: Instructions, register: Value, lane: int, width: int) -> Value:
     """One lane of a register, in all lanes of another."""
     if lanes_of(register.type) == 1:

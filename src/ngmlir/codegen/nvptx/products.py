@@ -9,9 +9,10 @@ from ...ir.core import Op
 from ...ir.literals import item_bytes
 from ...ir.types import FloatType, Type, element_type, shape_of
 from ...llvm.types import Value, f32, i8, i32, vector
+from ...ops.fields import find_enum
 from ...ops.layouts import Layout, MatrixLayouts, matrix_fragments, padded
 from ...support.machines import Gpu, MatrixAtom
-from ..elementwise import apply, cast, llvm_element, multiply_pairs
+from ..elementwise import apply, cast, llvm_element, multiply_words
 from .block import Block, Tile
 from .convert import within_threads
 from .shared import MatrixRows, Storage, Stored, User, matrix_rows, read, read_words, storage, write
@@ -19,7 +20,7 @@ from .shared import MatrixRows, Storage, Stored, User, matrix_rows, read, read_w
 
 def atom_of(op: Op, gpu: Gpu) -> MatrixAtom | None:
     """The matrix instruction that a product is made of, or None where there is none for its elements and sizes."""
-    if op.attributes.get("pairs"):
+    if op.attributes.get("words"):
         return None
     (rows, depth), (_, columns) = shape_of(op.operands[0].type), shape_of(op.operands[1].type)
     lhs, rhs, result = (element_type(v.type).text for v in (*op.operands[:2], op.result))
@@ -45,13 +46,13 @@ def dot(block: Block, op: Op, lhs: Tile, rhs: Tile, accumulator: Tile, gpu: Gpu)
     atom, found = atom_of(op, gpu), fragments(op, block.threads, gpu)
     if atom is not None and found is not None and accumulator.layout == found.accumulator:
         return _by_matrix(block, lhs, rhs, accumulator, found, atom)
-    return _by_fma(block, lhs, rhs, accumulator, bool(op.attributes.get("pairs")))
+    return _by_fma(block, lhs, rhs, accumulator, find_enum(op, "words") or "")
 
 
 # ---- fma
 
 
-def _by_fma(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile, pairs: bool) -> Tile:
+def _by_fma(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile, words: str) -> Tile:
     """Each thread reads the rows and columns of its block step by step, k ascending, from shared memory."""
     layout = accumulator.layout
     rows, columns = layout.drop([1]), layout.drop([0])
@@ -70,7 +71,7 @@ def _by_fma(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile, pairs: bool) 
         a = _line(block, stored_left, rows, lhs.element, accumulator.element, k, 1)
         c = _line(block, stored_right, columns, rhs.element, accumulator.element, k, 0)
         sums = [
-            _multiply_add(block, accumulator.element, a[i], c[j], total, pairs)
+            _multiply_add(block, accumulator.element, a[i], c[j], total, words)
             for i, j, total in zip(row_of, column_of, sums, strict=True)
         ]
     block.settle(sums)
@@ -93,10 +94,10 @@ def _line(
     return [cast(block.b, value, narrow, wide) for value in values]
 
 
-def _multiply_add(block: Block, element: Type, x: Value, y: Value, total: Value, pairs: bool) -> Value:
+def _multiply_add(block: Block, element: Type, x: Value, y: Value, total: Value, words: str) -> Value:
     if isinstance(element, FloatType):
         return apply(block.b, "fma", element, x, y, total)
-    return block.b.add(multiply_pairs(block.b, x, y) if pairs else block.b.mul(x, y), total)
+    return block.b.add(multiply_words(block.b, words, x, y) if words else block.b.mul(x, y), total)
 
 
 # ---- matrix instructions

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["load"]
 
 
-def load(source: Any, threads: int | None = None) -> Model:
+def load(source: Any, threads: int | None = None, *, exact: bool = False) -> Model:
     """A model, read from a file (a path), from bytes, or from a `ModelProto`; nothing is compiled yet. Its programs use so many
     `threads` on the CPU, where `ng.compile` does not say it.
+
+    Products between DequantizeLinear and QuantizeLinear multiply the integers: sums are exact and scaled once, so that what is
+    quantized again may differ by one step from the f32 product of dequantized operands. With `exact` they are that product.
 
     Weights in files beside the model are mapped, and have to lie in its folder. Raises UserError for what is no model,
     Limit with every operator that is not supported.
@@ -32,4 +35,4 @@ def load(source: Any, threads: int | None = None) -> Model:
         raise UserError("reading models needs the package onnx", hint="pip install ngmlir[onnx]")
     from .model import Model
 
-    return Model(source, threads)
+    return Model(source, threads, exact)

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
-from ...ir.attributes import ArrayAttr, DictAttr, StringAttr
+from ...ir.attributes import ArrayAttr, Attribute, DictAttr, StringAttr, UnitAttr
 from ...ir.core import Block, Module, Value, module
 from ...ir.types import TensorType
 from ...ir.verifier import check
 from ...ops import func
 from ...ops.builder import function
+from ...passes.integer_products import REASSOCIATES
 from ...support.collector import collecting_rarely
 from ...support.diagnostics import Limit
 from .calls import Decides, Program, Waits
@@ -60,6 +61,9 @@ class Contents:
         self.output_names = [o.name for o in proto.graph.output]
         #: Leaves of the inputs whose elements decide shapes, by what has been found so far.
         self.deciding: set[tuple[int, int]] = set()
+
+    #: Whether products of dequantized operands are computed as f32 products, operand by operand.
+    exact = False
 
     @property
     def input_names(self) -> list[str]:
@@ -192,7 +196,10 @@ class Contents:
             return Program(None, (), shown)
         emitter.builder.end(func.ReturnOp, *results)
         labels = ArrayAttr(tuple(DictAttr((("ng.name", StringAttr(n)),)) for n in names))
-        made_module = module([function("main", block, {"arg_attrs": labels} if names else {})])
+        attributes: dict[str, Attribute] = {"arg_attrs": labels} if names else {}
+        if not self.exact and any(node.op_type == "DequantizeLinear" for node in self.proto.graph.node):
+            attributes[REASSOCIATES] = UnitAttr()
+        made_module = module([function("main", block, attributes)])
         check(made_module)
         self.files.add(self._arrays.values())
         self.files.let_go()
@@ -232,6 +239,7 @@ class Part(Contents):
         )
         self.proto = ModelProto(graph=graph)
         self.folder, self.opsets, self.functions = whole.folder, whole.opsets, whole.functions
+        self.exact = whole.exact
         self.initializers, self.weights = whole.initializers, whole.weights
         self._arrays, self.files = whole._arrays, whole.files
         self.inputs, self.output_names = list(inputs), list(outputs)

@@ -63,6 +63,9 @@ class Emitter(Verbs):
         """A tensor whose elements are known."""
         return Tensor(np.asarray(array), self)
 
+    def later(self, x: Tensor) -> Tensor:
+        return Tensor(self.value(x), self)
+
     def numbers(self, value: Any, element: Type, shape: Sequence[int] = ()) -> Tensor:
         """A number in every place; it takes no memory."""
         with np.errstate(all="ignore"):

@@ -50,7 +50,8 @@ _LITTLE = 4096
 class Model:
     """A model: `ng.compile(model, target="cpu")` makes a function of arrays."""
 
-    def __init__(self, source: Any, threads: int | None = None):
+    def __init__(self, source: Any, threads: int | None = None, exact: bool = False):
+        self.exact = exact
         self.threads = None if threads is None else checked_threads(threads)
         with at_the_users_line():
             self._open(source)
@@ -65,6 +66,7 @@ class Model:
 
             self._opened, self.files, stated = None, Files(), None
             self.contents = contents_of(found, None, "the model", {}, self.files)
+            self.contents.exact = self.exact
         if stated is None:
             contents = self.contents
             stated = Stated(contents.inputs, contents.output_names, [])
@@ -78,7 +80,9 @@ class Model:
         from .parsing import parsed
 
         assert self._opened is not None
-        return parsed(self._opened)
+        found = parsed(self._opened)
+        found.exact = self.exact
+        return found
 
     @property
     def input_names(self) -> list[str]:
@@ -108,7 +112,8 @@ class Model:
 
     def kept(self) -> KeptPrograms | None:
         """Its programs on disk; None where no bytes tell it from others."""
-        return None if self._opened is None else KeptPrograms(self._opened.pieces, "onnx", reader_version())
+        what = ("onnx", reader_version(), *["exact"] * self.exact)
+        return None if self._opened is None else KeptPrograms(self._opened.pieces, *what)
 
     def compiled(
         self, target: str = "cpu", profile: Profile | None = None, threads: int | None = None

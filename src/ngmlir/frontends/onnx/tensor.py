@@ -30,6 +30,10 @@ class Verbs(ng.NgVerbs["Tensor"]):
         """A tensor whose elements are known."""
 
     @abstractmethod
+    def later(self, x: Tensor) -> Tensor:
+        """The same, of which nothing is computed while the model is read."""
+
+    @abstractmethod
     def numbers(self, value: Any, element: Type, shape: Sequence[int] = ()) -> Tensor:
         """A number in every place."""
 

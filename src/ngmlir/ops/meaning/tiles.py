@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.attributes import IntegerAttr
+from ...ir.attributes import IntegerAttr, StringAttr
 from ...ir.core import Op, callee
 from ...ir.literals import dtype_of
 from ...ir.types import DYNAMIC, MemRefType, Type, shape_of
@@ -267,15 +267,25 @@ def barrier(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
 
 def dot(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     lhs, rhs, total = operands
-    if "pairs" in op.attributes:
-        halves = [(x.astype(np.int16).astype(np.int32), x >> 16) for x in (lhs, rhs)]
-        return [sum((a @ b for a, b in zip(*halves, strict=True)), total)]
+    if words := op.attributes.get("words"):
+        assert isinstance(words, StringAttr)
+        left, right = (_parts(x, e) for x, e in zip((lhs, rhs), words.value.split("_"), strict=True))
+        return [sum((a @ b for a, b in zip(left, right, strict=True)), total)]
     lhs, rhs = lhs.astype(total.dtype), rhs.astype(total.dtype)
     if not runner.exact or not is_float(total.dtype):
         return [(total + lhs @ rhs).astype(total.dtype)]
     for k in range(lhs.shape[1]):
         total = fma(lhs[:, k, None], rhs[None, k, :], total)
     return [total]
+
+
+def _parts(words: Any, element: str) -> list[Any]:
+    """The neighbours that words hold, as i32: the first of each word, then the second ..."""
+    dtype = np.dtype(
+        element.replace("ui", "uint") if element.startswith("u") else element.replace("i", "int")
+    )
+    parts = np.ascontiguousarray(words).view(dtype).reshape(*words.shape, -1)
+    return [parts[..., i].astype(np.int32) for i in range(parts.shape[-1])]
 
 
 def for_(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:

@@ -18,7 +18,7 @@ from .implicit import ImplicitKernel
 from .packing import Packing, left_side, right_side
 from .panels import PanelKernel
 from .plan import Kernel, Plan, plan
-from .product import Product, in_pairs, oriented, product_of, store_epilogue
+from .product import Product, in_words, oriented, product_of, store_epilogue
 from .reading import Matrix, gathered
 from .staging import Waiting, can_wait
 
@@ -64,7 +64,7 @@ def packed_sides(
     product: Product, schedule: Panels, target: Target
 ) -> tuple[Product, tuple[Packing | None, Packing | None]]:
     """The product as panels of it are multiplied, and how a kernel of its own packs each side, if one does."""
-    product = in_pairs(product, target, schedule.packed)
+    product = in_words(product, target, schedule.packed)
     left = left_side(product, target) if "left" in schedule.pack else None
     right = right_side(product, schedule.tile[1], target) if "right" in schedule.pack else None
     return product, (left, right)

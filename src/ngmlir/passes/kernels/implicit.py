@@ -10,12 +10,13 @@ from math import prod
 
 from ...ir.core import Value
 from ...ir.literals import item_bytes
-from ...ir.types import MemRefType, VectorType, with_element
+from ...ir.types import MemRefType, VectorType, element_type, with_element
 from ..implicit import Implicit
 from .extents import Extent
 from .frame import Span, apart, exact_tiles
 from .packing import uncrowded
 from .panels import PanelKernel
+from .product import part_of
 from .reading import Matrix, read
 
 #: Registers that are copied at once.
@@ -26,6 +27,7 @@ class ImplicitKernel(PanelKernel):
     """Builds the kernel of a product one of whose sides, or both, are implicit."""
 
     left_block: Matrix
+    left_pieces: Value  # what it is packed into
     first: tuple[Value, Value]  # row and depth at which the packed block of the left side begins
 
     def allocate(self) -> None:
@@ -34,7 +36,16 @@ class ImplicitKernel(PanelKernel):
         if isinstance(lhs, Implicit):
             rows = min(self.block_rows, product.rows)
             shape = self.block_shape(rows, depth) if lhs.along_depth else self.block_shape(depth, rows)
-            block = self.b.alloc(type=MemRefType(shape, product.accumulator, None, 0, 3))
+            if product.words:
+                # Neighbours are packed one by one, and read as the words that they are.
+                narrow = MemRefType((rows, shape[1] * product.group), part_of(product.words), None, 0, 3)
+                self.left_pieces = self.b.alloc(type=narrow)
+                words = MemRefType((rows, shape[1]), product.accumulator, None, 0, 3)
+                block = self.b.view(self.left_pieces, offset=0, type=words)
+            else:
+                block = self.left_pieces = self.b.alloc(
+                    type=MemRefType(shape, product.accumulator, None, 0, 3)
+                )
             self.left_block = Matrix(self.b, block, (), None)
         if isinstance(product.rhs, Implicit):
             shape = self.block_shape(depth, schedule.part)
@@ -50,14 +61,16 @@ class ImplicitKernel(PanelKernel):
         lhs, product = self.product.lhs, self.product
         if not isinstance(lhs, Implicit):
             return
+        b, group = self.b, product.group
         self.first = row, first
-        lines, run = (row, rows), (first, Extent(self.b, depth))
+        count = min(depth * group, product.elements)
+        lines, run = (row, rows), (b.multiply(first, b.index(group)), Extent(b, count))
         if not lhs.along_depth:
             lines, run = run, lines
-        step = self.schedule.depth if lhs.along_depth else self.block_rows
-        whole = product.depth if lhs.along_depth else product.rows
+        step = self.schedule.depth * group if lhs.along_depth else self.block_rows
+        whole = product.elements if lhs.along_depth else product.rows
         along = lhs.depth if lhs.along_depth else lhs.across
-        self.copy(lhs, along, self.left_block.buffer, self.lhs, lines, run, step if whole > step else 0)
+        self.copy(lhs, along, self.left_pieces, self.lhs, lines, run, step if whole > step else 0)
 
     def pack(self, first: Value, depth: int, column: Value, columns: Extent) -> None:
         rhs, product = self.product.rhs, self.product
@@ -104,6 +117,7 @@ class ImplicitKernel(PanelKernel):
         sizes = side.sizes(along)
         piece = side.piece(along, run[1].most, step)
         element = product.lhs_element if side is product.lhs else product.rhs_element
+        held = element_type(block.type)
         width = REGISTERS * self.kernel.target.lanes(item_bytes(element))
         batch = apart(b, self.batch[0], side.sizes(0)) if self.batch else []
 
@@ -128,8 +142,8 @@ class ImplicitKernel(PanelKernel):
                         source,
                         aligned=span.size > 0 and piece % span.size == 0,
                     )
-                    if product.accumulator is not element:
-                        value = b.cast(value, type=with_element(type, product.accumulator))
+                    if held is not element:
+                        value = b.cast(value, type=with_element(type, held))
                     b.store(value, block, [i, b.add(to, span.start)])
                     return ()
 

@@ -6,7 +6,8 @@ columns: the right side those of the product (depth x columns), the left side it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 
 from ...ir.attributes import Attribute, IntegerAttr, integers
 from ...ir.core import Block, Op, Value
@@ -15,11 +16,12 @@ from ...ir.types import MemRefType, Type, VectorType, i64, index, with_element
 from ...ops import tile as tile_ops
 from ...ops.builder import Builder, function
 from ...support.diagnostics import Location
+from ...support.machines import WORD_BITS
 from ...support.target import Target
 from ..implicit import Implicit
 from ..sides import Side
 from .frame import Span, exact_tiles, last_apart
-from .product import Product
+from .product import Product, part_of
 from .reading import Matrix
 
 #: Bytes that come from memory together.
@@ -45,7 +47,10 @@ class Packing:
     element: Type
     block: int
     side: Side | Implicit | None = None
-    steps: int = 0  # where neighbours along the depth go into one element two by two: how many there are
+    words: str = (
+        ""  # where neighbours along the depth go into one element: what they are in it, such as `ui8`
+    )
+    steps: int = 0  # how many there are
     line: int = 0
 
     @property
@@ -57,7 +62,7 @@ class Packing:
     def stored_shape(self) -> tuple[int, int]:
         """Rows and columns of the side as it lies."""
         size = (self.rows, self.columns)
-        if self.steps:
+        if self.words:
             size = (self.rows, self.steps) if self.left else (self.steps, self.columns)
         rows, columns = size
         return (columns, rows) if self.turned else size
@@ -85,9 +90,29 @@ class Packing:
 
     @property
     def step(self) -> int:
-        """Columns of them: blocks to be transposed are square, rows that stay rows are copied whole. Pairs take registers
+        """Columns of them: blocks to be transposed are square, rows that stay rows are copied whole. Words take registers
         until they are made."""
-        return self.block if self.turned else 2 * self.block if self.steps else self.width
+        return self.block if self.turned else 2 * self.block if self.words else self.width
+
+    @property
+    def in_parts(self) -> Packing:
+        """The same bytes of a left side as neighbours that stand for themselves. What is left of the last word counts for nothing:
+        in the right side it is zero."""
+        count = WORD_BITS // self.bits
+        return replace(
+            self,
+            columns=self.steps,
+            line=self.line * count,
+            width=self.width * count,
+            element=part_of(self.words),
+            words="",
+            steps=0,
+        )
+
+    @property
+    def bits(self) -> int:
+        """Of a neighbour in a word."""
+        return int(self.words.lstrip("uibf"))
 
 
 def right_side(product: Product, width: int, target: Target) -> Packing:
@@ -95,7 +120,10 @@ def right_side(product: Product, width: int, target: Target) -> Packing:
     turned, element = not product.rhs_depth_first, product.accumulator
     sizes = (product.batch, product.depth, product.columns)
     block = _block(element, target)
-    return Packing(*sizes, width, turned, product.rhs_element, element, block, product.rhs, product.steps)
+    words = product.words.partition("_")[2]
+    return Packing(
+        *sizes, width, turned, product.rhs_element, element, block, product.rhs, words, product.steps
+    )
 
 
 def left_side(product: Product, target: Target) -> Packing:
@@ -103,8 +131,11 @@ def left_side(product: Product, target: Target) -> Packing:
     turned, element = product.lhs_depth_first, product.accumulator
     sizes = (product.batch, product.rows, product.depth)
     block, line = _block(element, target), uncrowded(product.depth, item_bytes(element), target)
-    steps = product.steps
-    return Packing(*sizes, LEFT_WIDTH, turned, product.lhs_element, element, block, product.lhs, steps, line)
+    words = product.words.partition("_")[0]
+    stored = product.lhs_element
+    return Packing(
+        *sizes, LEFT_WIDTH, turned, stored, element, block, product.lhs, words, product.steps, line
+    )
 
 
 def uncrowded(run: int, item: int, target: Target) -> int:
@@ -129,6 +160,10 @@ def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
     block = Block([*types, *[index] * len(grid)], ["from", "to", *"ij"[: len(grid)]])
     b = Builder(block, location)
     source, target = block.args[:2]
+    if packing.words and packing.left and not packing.turned:
+        # Neighbours lie side by side: they are copied one by one to where they make words.
+        packing = packing.in_parts
+        target = b.view(target, offset=0, type=packing.type)
     outer, panel = list(block.args[2:-1]), block.args[-1]
     column = b.multiply(panel, b.index(packing.width))
     matrix = Matrix(b, source, outer, packing.side)
@@ -192,7 +227,7 @@ class Panel:
         b, packing = self.b, self.packing
         shape = (rows.size, columns.size)
         places = (b.add(first, rows.start), b.add(column, columns.start))
-        tile = self.pairs(*places, shape) if packing.steps else self.load(*places, shape)
+        tile = self.neighbours(*places, shape) if packing.words else self.load(*places, shape)
         b.store(tile, self.target, [*self.inner, rows.start, places[1] if packing.left else columns.start])
         return ()
 
@@ -207,23 +242,27 @@ class Panel:
             return tile
         return self.b.cast(tile, type=with_element(type, packing.element))
 
-    def pairs(self, row: Value, column: Value, shape: tuple[int, int]) -> Value:
-        """A tile of pairs: the first of each in the low half of an element, the second in the high half. They are made as
-        they lie, and turned after that."""
+    def neighbours(self, row: Value, column: Value, shape: tuple[int, int]) -> Value:
+        """A tile of words: the first neighbour in the lowest bits. They are made as they lie, and turned after that."""
         b, packing = self.b, self.packing
+        count = WORD_BITS // packing.bits
         at, size = ([column, row], shape[::-1]) if packing.turned else ([row, column], shape)
         depth = int(packing.left != packing.turned)  # the dimension of the side along which it lies
-        at[depth] = b.multiply(at[depth], b.index(2))
-        low = self.half(at, size, depth, False)
-        at[depth] = b.add(at[depth], b.index(1))
-        high = self.half(at, size, depth, packing.steps % 2 != 0)  # the last may stand alone
-        low = b.bitwise_and(low, b.number((1 << 16) - 1, low.type))
-        made = b.bitwise_or(low, b.shift_left(high, b.number(16, high.type)))
+        at[depth] = first = b.multiply(at[depth], b.index(count))
+        rest = packing.steps % count
+        parts: list[Value] = []
+        for i in range(count):
+            at[depth] = b.add(first, b.index(i))
+            part = self.each(at, size, depth, count, 0 < rest <= i)  # the last word may not be full
+            if i < count - 1:
+                part = b.bitwise_and(part, b.number((1 << packing.bits) - 1, part.type))
+            parts.append(b.shift_left(part, b.number(i * packing.bits, part.type)) if i else part)
+        made = reduce(b.bitwise_or, parts)
         return b.transpose(made, permutation=[1, 0]) if packing.turned else made
 
-    def half(self, at: Sequence[Value], size: Sequence[int], depth: int, masked: bool) -> Value:
-        """Every second element along the depth, in the type of the panels."""
+    def each(self, at: Sequence[Value], size: Sequence[int], depth: int, step: int, masked: bool) -> Value:
+        """One element of each word along the depth, in the type of the panels."""
         type = VectorType(tuple(size), self.packing.stored)
-        steps = (1, 2) if depth else (2, 1)
+        steps = (1, step) if depth else (step, 1)
         tile = self.source.load(at[0], at[1], type, masked=masked, steps=steps)
         return self.b.cast(tile, type=with_element(type, self.packing.element))

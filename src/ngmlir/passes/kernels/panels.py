@@ -58,6 +58,10 @@ class PanelKernel:
         programs = iter(self.kernel.programs if kernel is None else [self.b.index(0)] * len(grid))
         self.places = [next(programs) if size > 1 else self.b.index(0) for size in sizes]
         self.lhs, self.rhs = self.kernel.extra
+        if product.words and "left" not in schedule.pack and not any(product.implicit):
+            whole = (product.rows, product.depth)
+            type = MemRefType((product.batch, *whole) if product.batch else whole, product.accumulator)
+            self.lhs = self.b.view(self.lhs, offset=0, type=type)
         self.batch: list[Value] = []
         self.first_row = self.b.index(0)
         self.left_matrix = Matrix(self.b, self.lhs, (), None)
@@ -228,7 +232,7 @@ class PanelKernel:
                 ask(k.start)
             left = self.left(row, rows, b.add(first, k.start), k.size)
             right = self.right(column, columns, place, first, k.start, k.size)
-            return [b.dot_tile(left, right, sums[0], bool(self.product.steps))]
+            return [b.dot_tile(left, right, sums[0], self.product.words)]
 
         return self.kernel.tiles(depth, self.schedule.unroll, [total], step, "k")[0]
 
@@ -281,7 +285,9 @@ class PanelKernel:
         if "left" in self.schedule.pack:
             type = VectorType((rows, size), self.product.accumulator)
             return b.load(self.lhs, [*self.batch, row, k], type=type)
-        type = VectorType((rows, size), self.product.lhs_element)
+        type = VectorType(
+            (rows, size), self.product.accumulator if self.product.words else self.product.lhs_element
+        )
         if self.product.lhs_depth_first:
             return self.left_matrix.load(k, row, type, turned=True)
         return self.left_matrix.load(row, k, type)

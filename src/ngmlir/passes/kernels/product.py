@@ -15,13 +15,15 @@ from ...ir.types import (
     VectorType,
     element_type,
     f32,
-    i32,
+    i8,
+    i16,
     shape_of,
+    ui8,
     with_element,
 )
 from ...ops.fields import get_i64s
 from ...ops.library import in_library
-from ...support.machines import MatrixAtom
+from ...support.machines import WORD_BITS, DotAtom, MatrixAtom
 from ...support.target import Target
 from ..implicit import Implicit
 from ..short_floats import TF32
@@ -54,7 +56,10 @@ class Product:
     result: Type
     lhs: Side | Implicit | None = None  # how they are read, if not as they are
     rhs: Side | Implicit | None = None
-    steps: int = 0  # where its depth is counted in pairs: how many elements that are
+    words: str = (
+        ""  # where its depth is counted in words of neighbours: their elements, as `tile.dot` has them
+    )
+    steps: int = 0  # how many elements that are
     tf32: bool = False  # whether both sides are f32 that tf32 has: the pass `short-floats` finds out
     kept: bool = False  # whether the right side is the same in many runs, so that packing it costs nothing
     end: End | None = None  # what is computed of it, where more than its result is held for that
@@ -73,6 +78,26 @@ class Product:
     def atom(self, target: Target) -> MatrixAtom | None:
         """The matrix instruction that a target has for it."""
         return target.gpu.atom(*self.multiplied, self.accumulator.text)
+
+    def dot_atom(self, target: Target) -> DotAtom | None:
+        """The dot instruction of vectors that a target has for it: the first whose elements hold those of both sides."""
+        mine = (self.lhs_element, self.rhs_element)
+        for atom in target.dots:
+            for sides in (atom.sides, atom.sides[::-1]):
+                fits = all(fits_into(e, text) for e, text in zip(mine, sides, strict=True))
+                if self.result.text == atom.sum and fits:
+                    return atom
+        return None
+
+    @property
+    def group(self) -> int:
+        """Elements of one step of the depth."""
+        return WORD_BITS // word_bits(self.words) if self.words else 1
+
+    @property
+    def elements(self) -> int:
+        """Of the depth."""
+        return self.steps or self.depth
 
     @property
     def widens(self) -> bool:
@@ -158,18 +183,49 @@ def _depth_first(side: Side | Implicit | None, depth_first: bool) -> bool:
     return depth_first != (side is not None and side.turned)
 
 
-def in_pairs(product: Product, target: Target, packed: Collection[str]) -> Product:
-    """The product whose depth is counted in pairs of i16, which lie in one i32 where both sides are `packed` so: the same
-    if the machine does not multiply them at once, or elements do not fit."""
-    fits = all(
-        isinstance(element, IntegerType) and element.width + element.unsigned <= 16
-        for element in (product.lhs_element, product.rhs_element)
-    )
-    if any(product.implicit) or not (
-        target.can("pairs") and fits and product.result is i32 and len(set(packed)) == 2
-    ):
+def part_of(words: str) -> Type:
+    """What the neighbours in a word of the left side are."""
+    return {type.text: type for type in (i8, ui8, i16)}[words.partition("_")[0]]
+
+
+def word_bits(words: str) -> int:
+    """Of each of the neighbours in a word."""
+    return int(words.partition("_")[0].lstrip("ui"))
+
+
+def fits_into(element: Type, word: str) -> bool:
+    """Whether a part of a word, such as `ui8`, holds every number of an element type."""
+    if element.text == word or not isinstance(element, IntegerType):
+        return element.text == word
+    unsigned, width = word.startswith("u"), int(word.lstrip("ui"))
+    return element.width + (element.unsigned and not unsigned) <= width and (element.unsigned or not unsigned)
+
+
+def in_words(product: Product, target: Target, packed: Collection[str]) -> Product:
+    """The product whose depth is counted in words of neighbours that a dot instruction multiplies at once: the same where
+    the target has none, or a side is neither `packed` nor lies so."""
+    atom = product.dot_atom(target)
+    if product.words or atom is None or "right" not in packed or isinstance(product.rhs, Implicit):
         return product
-    return replace(product, depth=-(-product.depth // 2), steps=product.depth)
+    lhs = product.lhs
+    if isinstance(lhs, Implicit):
+        # Neighbours of a word are packed together, if that is not one by one.
+        if lhs.run(lhs.depth) == 1:
+            return product
+        product = replace(product, lhs=replace(lhs, lined=True), lhs_depth_first=False)
+    elif "left" not in packed and not lies_in_words(product, atom):
+        return product
+    words = atom.words
+    if not fits_into(product.lhs_element, atom.sides[0]) or not fits_into(product.rhs_element, atom.sides[1]):
+        words = "_".join(atom.sides[::-1])
+    return replace(product, depth=-(-product.depth // atom.group), words=words, steps=product.depth)
+
+
+def lies_in_words(product: Product, atom: DotAtom) -> bool:
+    """Whether the left side as it lies is rows of whole words."""
+    bits = product.lhs_element.width if isinstance(product.lhs_element, IntegerType | FloatType) else 0
+    whole = product.lhs is None and not product.lhs_depth_first and product.depth % atom.group == 0
+    return whole and bits == atom.element_bits
 
 
 def oriented(product: Product, target: Target) -> tuple[Product, tuple[int, int]]:

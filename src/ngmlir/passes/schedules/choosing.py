@@ -178,7 +178,7 @@ def _conflicts(schedule: Schedule, target: Target, fusion: Op, windows: Product 
             found.append(f"a strip of {schedule.rows} rows of {rows}")
         return found
     if not isinstance(schedule, Blocks) and windows is not None:
-        found += window_conflicts(schedule, windows)
+        found += window_conflicts(schedule, windows, target)
     threads = getattr(schedule, "threads", 1)
     if not target.shares_tiles and threads > 1:
         found.append(f"a program of {target.name} is run by one thread, not by {threads}")

@@ -13,7 +13,7 @@ from ...ir.types import FloatType
 from ...ops.schedules import Given, Panels, Schedule
 from ...support.target import Target
 from ..implicit import Implicit
-from ..kernels.product import Product, in_pairs, split
+from ..kernels.product import Product, in_words, lies_in_words, split
 from ..sides import Side
 from .candidate import Candidate, fixed, fixed_pair, fixed_words, spilled
 
@@ -61,16 +61,17 @@ def panels(product: Product, target: Target, given: Given) -> Iterator[Candidate
     few = product.rows <= FEW_ROWS
     widest = max(2, 4 // product.rows) if few and not near else target.vector_registers
     stated = fixed_pair(given, "tile")
-    tiles = register_tiles(product, target, widest) if stated is None else [stated]
-    costs = {tile: tile_cost(product, target, tile) for tile in tiles}
+    counted = in_words(product, target, ("left", "right"))
+    tiles = register_tiles(counted, target, widest) if stated is None else [stated]
+    costs = {tile: tile_cost(counted, target, tile) for tile in tiles}
     # What packs windows comes on top of these.
     most = WORTH_CUTTING * min(cycles for cycles, _ in costs.values())
     batch, lanes = max(1, product.batch), target.lanes(item_bytes(product.accumulator))
     for tile, (cycles, loads) in costs.items():
         if cycles <= most:
             made = blocked(product, target, tile, given)
-            whole = (cycles + copying(product, made, target)) * batch
-            needed = registers_of(product, target, tile[0], max(1, tile[1] // lanes))
+            whole = (cycles + copying(counted, made, target)) * batch
+            needed = registers_of(counted, target, tile[0], max(1, tile[1] // lanes))
             roof = multiplications(product) / rate(product, target)
             yield Candidate(
                 made, whole, roof, loads * batch, spilled(needed, target.vector_registers, "vectors")
@@ -87,7 +88,7 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
     near, few, alone = right_bytes <= NEAR_BYTES, product.rows <= FEW_ROWS, False
     sides = fixed_words(given, "pack", _packed(product, target, tile_columns, near))
     pack, part = "right" in sides or bool(given.get("part")), 0
-    product = in_pairs(product, target, {*sides, *(["right"] if pack else [])})
+    product = in_words(product, target, {*sides, *(["right"] if pack else [])})
     steps = _steps(product, target, tile)
     unroll = fixed(given, "unroll", gcd(steps, fixed(given, "depth", steps)))
     if near:
@@ -146,9 +147,9 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
 
 def _steps(product: Product, target: Target, tile: tuple[int, int]) -> int:
     """Steps of the depth that are written out."""
-    if not isinstance(product.accumulator, FloatType):
+    if not _adds(product, target):
         # Products that wait for their sums take registers, the more the more steps are written out.
-        return 2 if product.steps else 1
+        return 2 if product.words else 1
     accumulators = tile[0] * tile[1] // target.lanes(item_bytes(product.accumulator))
     if tile[0] == 1:
         return UNROLL
@@ -160,15 +161,17 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
     other, blocks hold whole runs of them, or runs whole blocks."""
     tile_rows, tile_columns = tile
     item = item_bytes(product.accumulator)
+    product = in_words(product, target, ("left", "right"))
     lhs, rhs = product.lhs, product.rhs
     steps = _steps(product, target, tile)
     unroll = fixed(given, "unroll", gcd(steps, fixed(given, "depth", steps)))
     right_bytes = product.depth * product.columns * item
     depth = _ceiling(product.depth, unroll)
-    if 2 * product.depth > 3 * PART_DEPTH:
+    if 2 * product.depth > 3 * PART_DEPTH and product.elements % product.group == 0:
         unit = unroll
         if isinstance(lhs, Implicit) and lhs.along_depth:
-            unit = lcm(unroll, _runs(lhs.run(lhs.depth), PART_DEPTH))
+            run = _runs(lhs.run(lhs.depth), PART_DEPTH * product.group)
+            unit = lcm(unroll, run // gcd(run, product.group))
         depth = _ceiling(min(product.depth, _depth(product.depth, PART_DEPTH, unroll)), unit)
     depth = fixed(given, "depth", depth)
     part = 0
@@ -239,7 +242,8 @@ def _shared(product: Product, target: Target, made: Panels, whole: Callable[[int
                 continue
             # Vectors of the right side come from afar, while those before are multiplied.
             work = depth * max(rows * columns / each, columns / lanes * FAR_CYCLES)
-            cycles = -(-programs // target.cores) * (work + depth * (rows * left + columns * right))
+            packed = product.elements * (rows * left + columns * right)
+            cycles = -(-programs // target.cores) * (work + packed)
             if cycles < best[0]:
                 best = (cycles, (rows, columns))
     return best[1]
@@ -258,7 +262,7 @@ def packing(product: Product, made: Panels, target: Target, block_rows: int) -> 
     """Cycles in which an element of windows on the left and on the right is packed, in blocks of so many rows: those of the
     piece that it comes with, and of its vectors."""
     lhs, rhs = product.lhs, product.rhs
-    rows, depth = min(product.rows, block_rows), min(product.depth, made.depth)
+    rows, depth = min(product.rows, block_rows), min(product.elements, made.depth * product.group)
 
     def of(side: Implicit, along: int, size: int, length: int, item: int) -> float:
         piece = side.piece(along, length, length if size > length else 0)
@@ -268,7 +272,7 @@ def packing(product: Product, made: Panels, target: Target, block_rows: int) -> 
     if isinstance(lhs, Implicit):
         item = item_bytes(product.lhs_element)
         if lhs.along_depth:
-            left = of(lhs, lhs.depth, product.depth, depth, item)
+            left = of(lhs, lhs.depth, product.elements, depth, item)
         else:
             left = of(lhs, lhs.across, product.rows, rows, item)
     if isinstance(rhs, Implicit):
@@ -282,10 +286,10 @@ def copying(product: Product, made: Panels, target: Target) -> float:
     left, right = packing(product, made, target, made.block[0])
     rows, columns = product.rows, product.columns
     row_blocks, column_blocks = -(-rows // made.block[0]), -(-columns // made.block[1])
-    return product.depth * (column_blocks * rows * left + row_blocks * columns * right)
+    return product.elements * (column_blocks * rows * left + row_blocks * columns * right)
 
 
-def window_conflicts(schedule: Schedule, product: Product) -> Iterator[str]:
+def window_conflicts(schedule: Schedule, product: Product, target: Target) -> Iterator[str]:
     """Why no kernel of a product of windows can be cut so."""
     implicit = product.implicit
     if not any(implicit):
@@ -299,6 +303,9 @@ def window_conflicts(schedule: Schedule, product: Product) -> Iterator[str]:
     if implicit[1] and not schedule.part:
         yield "the right operand consists of windows, which a program packs part by part (part above 0)"
     right = implicit[1] or bool(schedule.part) or "right" in schedule.pack
+    words = in_words(product, target, {*schedule.packed, "left"})
+    if words.words and words.elements % words.group and schedule.depth < words.depth:
+        yield f"a depth of {words.elements} is not whole words of {words.group}: it is packed at once (depth = {words.depth})"
     if product.widens and not (right and (implicit[0] or "left" in schedule.pack)):
         yield f"windows are packed as {product.accumulator}, and the other operand must be packed too (part or pack)"
 
@@ -328,7 +335,8 @@ def _packed(product: Product, target: Target, tile_columns: int, near: bool) -> 
     # Converting an element costs more than computing with it, so that it should be done once; and for both sides.
     enough = product.rows >= PACK_FAR_FROM_ROWS and product.columns >= PACK_FROM_COLUMNS
     if product.widens and (enough or right or left):
-        left = right = True
+        atom = product.dot_atom(target)
+        left, right = atom is None or not lies_in_words(product, atom), True
     return ("left",) * left + ("right",) * right
 
 
@@ -353,8 +361,13 @@ def register_tiles(product: Product, target: Target, widest: int) -> Iterable[tu
 def registers_of(product: Product, target: Target, rows: int, vectors: int) -> int:
     """Vectors of a tile's accumulators, of a row of the right side, unless that is used once, and of an element of the left;
     where multiplying and adding are two, of the product between them."""
-    fused = isinstance(product.accumulator, FloatType) and target.can("fma")
-    return rows * vectors + (vectors if rows > 1 else 0) + 1 + (not fused)
+    return rows * vectors + (vectors if rows > 1 else 0) + 1 + (not _adds(product, target))
+
+
+def _adds(product: Product, target: Target) -> bool:
+    """Whether one instruction multiplies and adds."""
+    atom = target.dot(product.words) or target.dot("_".join(reversed(product.words.split("_"))))
+    return atom.adds if atom else isinstance(product.accumulator, FloatType) and target.can("fma")
 
 
 def tile_cost(product: Product, target: Target, tile: tuple[int, int]) -> tuple[float, float]:
@@ -366,10 +379,12 @@ def tile_cost(product: Product, target: Target, tile: tuple[int, int]) -> tuple[
     columns, most, wide = -(-product.columns // lanes), tile[0], max(1, tile[1] // lanes)
     away = FAR_CYCLES if product.depth * tile[1] * item > target.l1_bytes else 0
 
+    each = 2 if product.words and not _adds(product, target) else 1
+
     def cycles(rows: int, vectors: int) -> float:
         loads = (rows + vectors) / target.loads
         spilled = max(0, registers_of(product, target, rows, vectors) - target.vector_registers)
-        return max(rows * vectors / target.fmas, loads, vectors * away, target.fma_cycles) + spilled
+        return max(rows * vectors * each / target.fmas, loads, vectors * away, target.fma_cycles) + spilled
 
     widths = [(columns // wide, wide), (1, columns % wide)]
     tiles = [(n * m, rows, v) for n, rows in split(product.rows, most) for m, v in widths if m and v]
@@ -398,9 +413,11 @@ def multiplications(product: Product) -> int:
     return max(1, product.batch) * product.rows * product.columns * product.depth
 
 
-def rate(product: Product, target: Target) -> int:
-    """Multiply-adds in one cycle."""
-    return target.fmas * target.lanes(item_bytes(product.accumulator))
+def rate(product: Product, target: Target) -> float:
+    """Multiply-adds in one cycle; of words, where the depth is counted in these."""
+    atom = product.dot_atom(target)
+    group = (1 if product.words else atom.group) / (1 if atom.adds else 2) if atom else 1
+    return group * target.fmas * target.lanes(item_bytes(product.accumulator))
 
 
 def _ceiling(size: int, unit: int) -> int:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ....ir.types import FloatType, IntegerType, Type, f32, i32, i64, ui8
+from ....ir.types import FloatType, IntegerType, Type, f32, i8, i32, i64, ui8
 from ..nodes import Node, operator
 from ..tensor import Tensor
 from .casting import converted
@@ -43,8 +43,18 @@ def shifted(n: Node, x: Tensor, zero: Tensor, element: Type) -> Tensor:
     if isinstance(element, FloatType):  # the zero point of such is zero
         return converted(n, x, element)
     low, high = ends(element)
+    if high - low < 1 << 16:
+        # Integers below 2^24 are floats: those that are held to the range before they are moved stay in it.
+        point = zero.cast(i32)
+        whole = n.verbs.round(x.cast(f32)).maximum((low - point).cast(f32)).minimum((high - point).cast(f32))
+        return (whole.cast(i32) + point).cast(element)
     whole = n.verbs.round(x.cast(f32)).maximum(-(2.0**31)).minimum(2.0**31).cast(i64) + zero.cast(i64)
     return whole.maximum(low).minimum(high).cast(element)
+
+
+def held(x: Tensor) -> Tensor:
+    """Weights as they are held: products multiply their codes, which nothing computes before."""
+    return x.verbs.later(x) if x.rank > 1 and x.element in (i8, ui8) else x
 
 
 @operator("QuantizeLinear")
@@ -61,8 +71,8 @@ def quantize(n: Node, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> T
 def dequantize(n: Node, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
     axis, block = x.axis(n.integer("axis", 1)) if x.rank > 1 else 0, n.integer("block_size")
     exact = f32 if x.is_float else i32
-    whole = x.cast(exact)
-    if zero is not None:
+    whole = held(x).cast(exact)
+    if zero is not None and (zero.array is None or zero.array.any()):
         whole = whole - along(zero, x, axis, block).cast(exact)
     factor = along(scale, x, axis, block)
     return (whole.cast(f32) * factor.cast(f32)).cast(n.element("output_dtype", scale.element))
@@ -79,8 +89,8 @@ def dynamic_quantize(n: Node, x: Tensor) -> list[Tensor]:
 
 def centred(x: Tensor, zero: Tensor | None, axis: int | None = None) -> Tensor:
     """Integers less their zero point."""
-    whole = x.cast(i32)
-    if zero is None:
+    whole = held(x).cast(i32)
+    if zero is None or (zero.array is not None and not zero.array.any()):
         return whole
     if zero.size == 1:
         return whole - zero.reshape([]).cast(i32)
