@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from ..ir.attributes import IntegerAttr
 from ..ir.core import Op, Value
 from ..ir.types import index
+from ..support.lengths import Length, NeedsLength, at_least
 from . import ng
 
 _RESULTS: dict[type[Op], Callable[[int, int], int]] = {
@@ -33,6 +34,18 @@ def known(value: Value) -> int | None:
     return number.value if isinstance(number, IntegerAttr) else None
 
 
+def _computed(op: type[Op], left: int, right: int) -> int | None:
+    if op in (ng.FloorDivideOp, ng.RemainderOp) and not at_least(right, 1):
+        return None
+    if op in (ng.MinimumOp, ng.MaximumOp) and at_least(left, right) is None:
+        return None
+    try:
+        result = _RESULTS[op](left, right)
+    except NeedsLength:
+        return None
+    return result if isinstance(result, Length) or abs(result) < _LARGEST else None
+
+
 def folded(op: type[Op], operands: Sequence[Value]) -> int | Value | None:
     """What an op on positions gives, as far as it is known without computing; None where it is not."""
     if op not in _RESULTS or operands[0].type is not index:
@@ -40,9 +53,7 @@ def folded(op: type[Op], operands: Sequence[Value]) -> int | Value | None:
     x, y = operands
     left, right = known(x), known(y)
     if left is not None and right is not None:
-        divides = op in (ng.FloorDivideOp, ng.RemainderOp)
-        result = None if divides and right <= 0 else _RESULTS[op](left, right)
-        return result if result is not None and abs(result) < _LARGEST else None
+        return _computed(op, left, right)
     neutral = _NEUTRAL.get(op)
     if right is not None and right == neutral:
         return x
