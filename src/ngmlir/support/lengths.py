@@ -499,6 +499,11 @@ def is_same(a: int, b: int) -> bool:
     return a == b
 
 
+def may_be_several(count: int) -> bool:
+    """Whether a number is more than one, or may be for some lengths."""
+    return isinstance(count, Length) or count > 1
+
+
 def is_multiple(value: int, by: int) -> bool:
     """Whether `by` divides the value for all lengths."""
     if not isinstance(value, Length):

@@ -10,7 +10,7 @@ from math import prod
 from ...ir.core import Op, Value
 from ...ir.types import MemRefType, VectorType
 from ...ops.schedules import Columns
-from ...support.lengths import is_open, is_same
+from ...support.lengths import is_open, may_be_several
 from ...support.target import Target
 from .frame import Span, power_of_two, sections, share
 from .plan import Kernel, Plan, Tile, pieces_wide, tiles_plan
@@ -94,10 +94,10 @@ def _for_vectors(
     stripes = -(-columns // stripe)
     group = schedule.rows
     grid = (-(-rows // group), stripes)
-    kernel = Kernel(planned, target, [size for size in grid if not is_same(size, 1)])
+    kernel = Kernel(planned, target, [size for size in grid if may_be_several(size)])
     b = kernel.b
     programs = iter(kernel.programs)
-    first, place = (b.index(0) if is_same(size, 1) else next(programs) for size in grid)
+    first, place = (next(programs) if may_be_several(size) else b.index(0) for size in grid)
     start, stop = share(b, place, stripe, columns)
 
     def row(number: Value) -> tuple[()]:
@@ -105,7 +105,7 @@ def _for_vectors(
         body = _Columns(kernel, positions, reduced, found, schedule.band)
         if schedule.band:
             body.bands(lambda visit: kernel.tiles_between(start, stop, columns, width, visit), start, stripe)
-        elif not is_same(stripes, 1):
+        elif may_be_several(stripes):
             kernel.tiles_between(start, stop, columns, width, body.tile)
         else:
             kernel.tiles(columns, width, (), lambda span, _: body.tile(span) or ())

@@ -14,7 +14,7 @@ from ...ir.types import MemRefType, Type, VectorType, i64, index, shape_of
 from ...ops import tile
 from ...ops.builder import Branch, Builder, function
 from ...support.diagnostics import Location
-from ...support.lengths import NeedsLength, is_multiple, is_open, is_same
+from ...support.lengths import NeedsLength, is_multiple, is_open, is_same, may_be_several, usual
 from ...support.machines import MEETING_BLOCKS, SECTOR_BYTES
 from ...support.target import Target
 
@@ -141,7 +141,7 @@ def share(b: Builder, number: Value, steps: int, size: int) -> tuple[Value, Valu
 
 def last_apart(b: Builder, number: Value, count: int, each: Branch, last: Branch) -> None:
     """`each` for all numbers but the last of `count`, which is another matter: where it is the only one, all that there is."""
-    if count == 1:
+    if is_same(count, 1):
         last()
     else:
         b.branch(b.less(number, b.index(count - 1)), each, last)
@@ -446,6 +446,7 @@ def part_of(sizes: Sequence[int], width: int) -> int:
     """How many steps of the outermost loop one program on a CPU takes; tiles, if it is the only loop."""
     if len(sizes) <= 1:
         return PROGRAM_TILES
+    sizes = usual(tuple(sizes))
     return max(1, min(sizes[0], PROGRAM_TILES * width // max(1, prod(sizes[1:]))))
 
 
@@ -474,7 +475,7 @@ def grid_for(target: Target, sizes: Sequence[int], width: int, part: int, rows: 
         programs = prod(-(-size // step) for size, step in zip(sizes, steps, strict=True))
     else:
         programs = -(-sizes[0] // steps_of(part, sizes, width))
-    return (programs,) if not is_same(programs, 1) or target.shares_tiles else ()
+    return (programs,) if may_be_several(programs) or target.shares_tiles else ()
 
 
 def power_of_two(n: int) -> int:

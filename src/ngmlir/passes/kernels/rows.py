@@ -17,7 +17,7 @@ from ...ir.attributes import Attribute
 from ...ir.core import Op, Value
 from ...ir.types import FloatType, MemRefType, VectorType, element_type
 from ...ops.schedules import Rows
-from ...support.lengths import is_open, is_same, usual
+from ...support.lengths import is_open, may_be_several, usual
 from ...support.target import Target
 from .frame import Span, power_of_two, share
 from .plan import Kernel, Plan, Tile, pieces_wide, tiles_plan
@@ -48,7 +48,7 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[
         return _several(planned, target, schedule, name, outer, inner[0]), planned
     rows, block = prod(outer), schedule.rows
     programs = -(-rows // block)
-    several = not is_same(programs, 1) or target.shares_tiles
+    several = may_be_several(programs) or target.shares_tiles
     kernel = Kernel(planned, target, (programs,) if several else ())
     b, cuts = kernel.b, planned.cuts(target)[: len(outer)]
 
