@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from .decl.pipeline_text import named_pipelines
 from .ir.core import Module
@@ -28,16 +28,18 @@ from .runtime.targets import resolve as resolve
 from .support.artifact import Artifact
 from .support.collector import collecting_rarely
 from .support.diagnostics import UserError
+from .support.lengths import Guard, Length, NeedsLength, guarding, other_lengths, unlike_sizes
 from .support.progress import Progress
 from .support.spelling import did_you_mean
 from .support.target import Target
 
 if TYPE_CHECKING:
-    from .codegen.unit import Unit
+    from .codegen.unit import Parts, Unit
     from .passes.sizing.blocks import Blocks
     from .rewrite.pipeline import Pipeline, Step, Watch
     from .runtime.cpu import CpuExecutable
     from .runtime.gpu import GpuExecutable
+    from .runtime.open_cpu import OpenCpu
     from .runtime.rows import CpuRows, GpuRows
 
 Stage = Literal["ir", "llvm", "ptx", "asm"]
@@ -214,6 +216,58 @@ def compile_module(
         if blocks is not None:
             return compile_blocks(blocks, target, checked=checked)
     return load(compile_artifact(module, target, checked=checked), device, entry)
+
+
+def compile_open(
+    make: Callable[[Mapping[str, int]], Module], usual: Mapping[str, int], *, entry: str | None = None
+) -> OpenCpu:
+    """A function of arrays of any lengths, ready to call on this CPU: one code for all.
+
+    Args:
+        make: gives the module, with sizes that follow from these lengths (support/lengths.py).
+        usual: by name, about what the lengths are: what schedules are chosen for.
+        entry: the function, as for `compile_module`.
+
+    What was decided by comparing lengths with numbers becomes its `signature.guards`: it `serves` lengths for which these hold. Raises
+    NeedsLength where code cannot be made without a length, and what `lower` raises.
+    """
+    from .support.arena import spacing
+
+    target = resolve("cpu")
+    near = unlike_sizes(usual)
+    first = _openly(make, {n: Length.named(n, v) for n, v in near.items()}, target)
+    # What was computed without the compiler's notice from the value of a length, and not from the length, is another number then.
+    far = other_lengths(near, first.guards)
+    second = _openly(make, {n: Length.named(n, far[n], v) for n, v in near.items()}, target)
+    if first.texts != second.texts:
+        differ = [a.partition("\n")[0] for a, b in zip(first.texts, second.texts, strict=False) if a != b]
+        raise NeedsLength(f"the code of {differ[0] if differ else 'the program'}")
+    from .codegen.objects import objects
+    from .runtime.open_cpu import load_open
+
+    *kernels, code = objects(first.parts.pieces, target)
+    artifact = first.parts.artifact("object", code, target, kernels)
+    return load_open(artifact, first.guards, spacing(target), entry)
+
+
+class _Openly(NamedTuple):
+    """A program for all lengths before it is machine code."""
+
+    parts: Parts
+    texts: list[str]
+    guards: tuple[Guard, ...]
+
+
+@collecting_rarely()
+def _openly(
+    make: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int], target: Target
+) -> _Openly:
+    from .codegen import cpu
+
+    with guarding() as guards:
+        found = cpu.parts(lower(make(lengths), target), target)
+        texts = [piece.text() for piece in found.pieces]
+    return _Openly(found, texts, tuple(guards))
 
 
 def compile_blocks(blocks: Blocks, target: str, *, checked: bool | None = None) -> CpuRows | GpuRows:

@@ -34,6 +34,8 @@ _INTEGER_TYPE = re.compile(r"(u|s)?i([1-9][0-9]{0,7})\Z")
 _FLOAT_TYPE = re.compile(r"(?:bf16|tf32|f(?:16|32|64|80|128)|f[468]E\w+)\Z")
 _UNRANKED = re.compile(r"\s*\*\s*x")
 _DIMENSION = re.compile(r"\s*(\?|[0-9]+|\[[^\]\n]*\])\s*x")
+#: A number that follows from lengths, `[4*N + 1] :`.
+_LENGTH = re.compile(r"\[[\w.()+*\s-]+\]\s*:")
 _SHAPED = ("tensor", "vector", "memref")
 _COMPOSED = ("complex", "tuple")
 #: MLIR counts elements in 64 bits; a shape that overflows it can be no array of ours.
@@ -177,6 +179,10 @@ class TypeParser(Cursor):
             return parse_length(text[1:-1], self.lengths)
         except (ValueError, NeedsLength, ZeroDivisionError):
             raise self.error_at(f"{shortened(text)} is no size", offset) from None
+
+    def is_length(self) -> bool:
+        """Whether a number that follows from lengths stands here, and no list: it has a type."""
+        return self.kind == "[" and _LENGTH.match(self.text, self.token.start) is not None
 
     def integer_or_length(self) -> int:
         """`4`, or `[4*N]`."""

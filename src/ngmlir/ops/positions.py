@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from ..ir.attributes import IntegerAttr
 from ..ir.core import Op, Value
 from ..ir.types import index
-from ..support.lengths import Length, NeedsLength, at_least
+from ..support.lengths import Length, NeedsLength, at_least, is_same
 from . import ng
 
 _RESULTS: dict[type[Op], Callable[[int, int], int]] = {
@@ -55,13 +55,13 @@ def folded(op: type[Op], operands: Sequence[Value]) -> int | Value | None:
     if left is not None and right is not None:
         return _computed(op, left, right)
     neutral = _NEUTRAL.get(op)
-    if right is not None and right == neutral:
+    if neutral is not None and right is not None and is_same(right, neutral):
         return x
-    if left is not None and left == neutral and op in (ng.AddOp, ng.MultiplyOp):
+    if neutral is not None and left is not None and is_same(left, neutral) and op in (ng.AddOp, ng.MultiplyOp):
         return y
     if op is ng.SubtractOp and isinstance(x.owner, ng.AddOp) and y in x.owner.operands:
         first, second = x.owner.operands
         return second if first is y else first
-    if op is ng.MultiplyOp and 0 in (left, right):
+    if op is ng.MultiplyOp and any(side is not None and is_same(side, 0) for side in (left, right)):
         return 0
-    return 0 if op is ng.RemainderOp and right == 1 else None
+    return 0 if op is ng.RemainderOp and right is not None and is_same(right, 1) else None

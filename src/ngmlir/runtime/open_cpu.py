@@ -16,7 +16,7 @@ import numpy as np
 
 from ..support.arena import Part, place
 from ..support.artifact import Artifact, Entry
-from ..support.lengths import ARENA, ARENA_PART, LEAST, Length, expression_of
+from ..support.lengths import ARENA, ARENA_PART, LEAST, Guard, Length, expression_of
 from ..support.lru import LruCache
 from ..support.signature import Parameter, Signature
 from .cpu import Arena, Code, CpuExecutable, Program
@@ -103,9 +103,13 @@ class OpenCpu:
         return found
 
 
-def load_open(artifact: Artifact, spacing: tuple[int, int], entry: str | None = None) -> OpenCpu:
-    """Links the code of a program for all lengths."""
-    return OpenCpu(Code(artifact), artifact.entry(entry), spacing)
+def load_open(
+    artifact: Artifact, guards: Sequence[Guard], spacing: tuple[int, int], entry: str | None = None
+) -> OpenCpu:
+    """Links the code of a program for all lengths for which the `guards` hold; `spacing` as `support.arena.place` takes it."""
+    found = artifact.entry(entry)
+    found = replace(found, signature=replace(found.signature, guards=tuple(guards)))
+    return OpenCpu(Code(artifact), found, spacing)
 
 
 def _value(number: int, lengths: Mapping[str, int]) -> int:

@@ -14,15 +14,16 @@ those lengths for which it is decided in the same way. Floats made of a `Length`
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 from math import gcd
-from typing import Any, NamedTuple, TypeAlias, overload
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast, overload
 
 #: The least value of a named length. Programs for lengths of 0 and 1, where arrays are empty or are broadcast, are compiled by themselves.
 LEAST = 2
@@ -287,45 +288,43 @@ def _assume(expression: Expression, relation: str) -> None:
 
 
 class Length(int):
-    """An integer that follows from named lengths."""
+    """An integer that follows from named lengths. Beside its value it has the `usual` one, for which schedules are chosen: a program is
+    made for two values with the same usual one, to find what depends on a value."""
 
     expression: Expression
+    usual: int
 
-    def __new__(cls, expression: Expression, value: int) -> Length:
+    def __new__(cls, expression: Expression, value: int, usual: int | None = None) -> Length:
         made = super().__new__(cls, value)
         made.expression = expression
+        made.usual = value if usual is None else usual
         return made
 
     @staticmethod
-    def named(name: str, value: int) -> Length:
-        """A length that calls say, with the value it is compiled with."""
-        return Length(Expression((((name,), 1),)), value)
-
-    @property
-    def usual(self) -> int:
-        """The value it is compiled with."""
-        return int(self)
+    def named(name: str, value: int, usual: int | None = None) -> Length:
+        """A length that calls say."""
+        return Length(Expression((((name,), 1),)), value, usual)
 
     def __add__(self, other: int) -> int:
-        return _made(self, other, Expression.__add__, int.__add__)
+        return _made(self, other, operator.add)
 
     def __radd__(self, other: int) -> int:
         return self + other
 
     def __sub__(self, other: int) -> int:
-        return _made(self, other, Expression.__sub__, int.__sub__)
+        return _made(self, other, operator.sub)
 
     def __rsub__(self, other: int) -> int:
         return -self + other
 
     def __mul__(self, other: int) -> int:
-        return _made(self, other, Expression.__mul__, int.__mul__)
+        return _made(self, other, operator.mul)
 
     def __rmul__(self, other: int) -> int:
         return self * other
 
     def __neg__(self) -> int:
-        return Length(-self.expression, -int(self))
+        return Length(-self.expression, -int(self), -self.usual)
 
     def __pos__(self) -> int:
         return self
@@ -334,9 +333,20 @@ class Length(int):
         return self if self >= 0 else -self
 
     def __floordiv__(self, other: int) -> int:
-        return _made(self, other, Expression.__floordiv__, int.__floordiv__)
+        return _made(self, other, operator.floordiv)
+
+    def __truediv__(self, other: float) -> float:
+        return self.usual / usual(other)
+
+    def __rtruediv__(self, other: float) -> float:
+        return other / self.usual
+
+    def __float__(self) -> float:
+        return float(self.usual)
 
     def __rfloordiv__(self, other: int) -> int:
+        if isinstance(other, float):
+            return other // self.usual
         # Of a number: 0 where it is less than the length.
         if 0 <= other < self:
             return 0
@@ -385,12 +395,16 @@ class Length(int):
         return not self >= other
 
     def __ge__(self, other: int) -> bool:
+        if isinstance(other, float):
+            return self.usual >= other
         return _is_not_negative(expression_of(self) - expression_of(other), int(self) - int(other))
 
     def __gt__(self, other: int) -> bool:
         return not self <= other
 
     def __le__(self, other: int) -> bool:
+        if isinstance(other, float):
+            return self.usual <= other
         return _is_not_negative(expression_of(other) - expression_of(self), int(other) - int(self))
 
     def __bool__(self) -> bool:
@@ -398,7 +412,7 @@ class Length(int):
 
     def __hash__(self) -> int:
         # Unlike that of its value: tables that find things by sizes tell it from a number.
-        return hash((self.expression, int(self)))
+        return hash((self.expression, int(self), self.usual))
 
     def __str__(self) -> str:
         return f"[{self.expression}]"
@@ -410,15 +424,17 @@ class Length(int):
         return format(str(self), spec)
 
     def __reduce__(self) -> Any:
-        return Length, (self.expression, int(self))
+        return Length, (self.expression, int(self), self.usual)
 
 
-def _made(a: Length, b: Any, symbolic: Any, plain: Any) -> Any:
+def _made(a: Length, b: Any, of: Callable[[Any, Any], Any]) -> Any:
+    if isinstance(b, float):
+        return of(a.usual, b)
     if not isinstance(b, int):
         return NotImplemented
-    expression = symbolic(a.expression, expression_of(b))
-    value = plain(int(a), int(b))
-    return value if expression.constant is not None else Length(expression, value)
+    expression = of(a.expression, expression_of(b))
+    value = of(int(a), int(b))
+    return value if expression.constant is not None else Length(expression, value, of(a.usual, usual(b)))
 
 
 def _is_zero(difference: Expression, value: int) -> bool:
@@ -452,14 +468,18 @@ def expression_of(value: int) -> Expression:
     return value.expression if isinstance(value, Length) else number(int(value))
 
 
+N = TypeVar("N", int, float)
+
+
 @overload
-def usual(value: int) -> int: ...
+def usual(value: N) -> N: ...
 @overload
 def usual(value: tuple[int, ...]) -> tuple[int, ...]: ...
-def usual(value: int | tuple[int, ...]) -> int | tuple[int, ...]:
-    """A size, or those of a shape, as numbers for the lengths a program is compiled with: for choices between ways that are right for
-    all lengths."""
-    return tuple([int(v) for v in value]) if isinstance(value, tuple) else int(value)
+def usual(value: Any) -> Any:
+    """A size, or those of a shape, as numbers for the usual lengths: for choices between ways that are right for all lengths."""
+    if isinstance(value, tuple):
+        return tuple([v.usual if isinstance(v, Length) else v for v in cast("tuple[int, ...]", value)])
+    return value.usual if isinstance(value, Length) else value
 
 
 def is_open(values: Iterable[int]) -> bool:
@@ -603,4 +623,37 @@ class _Reader:
             return int(token)
         if not token[0].isalpha() and token[0] != "_":
             raise ValueError(f"expected a length or a number, not {token!r}")
-        return Length.named(token, self.lengths[token])
+        known = self.lengths[token]
+        return known if isinstance(known, Length) else Length.named(token, known)
+
+
+# Lengths to compile with
+
+
+def unlike_sizes(lengths: Mapping[str, int]) -> dict[str, int]:
+    """About these lengths, as numbers that no other size has by chance: primes from 17 on, a different one for each."""
+    found: dict[str, int] = {}
+    for name, length in lengths.items():
+        found[name] = next(n for n in _primes_from(max(17, length)) if n not in found.values())
+    return found
+
+
+def other_lengths(lengths: Mapping[str, int], guards: Sequence[Guard]) -> dict[str, int]:
+    """Other such numbers for which the guards hold too, as far from these as they allow. NeedsLength where there are none."""
+    for factor in (3.0, 1.7, 1.2, 0.5, 0.3, 0.8):
+        wanted = {name: max(LEAST, int(length * factor)) for name, length in lengths.items()}
+        found: dict[str, int] = {}
+        for name, length in wanted.items():
+            taken = {*found.values(), *lengths.values()}
+            found[name] = next(n for n in _primes_from(length) if n not in taken)
+        if all(guard.holds(found) for guard in guards):
+            return found
+    raise NeedsLength(f"whether {' and '.join(map(str, guards))}")
+
+
+def _primes_from(least: int) -> Iterator[int]:
+    n = max(2, least)
+    while True:
+        if all(n % d for d in range(2, int(n**0.5) + 1)):
+            yield n
+        n += 1

@@ -18,7 +18,7 @@ from ...llvm.types import Value, constant, from_bits, i64, ptr, vector, zero
 from ...ops import tile
 from ...ops.accesses import leaves_its_buffer
 from ...support.diagnostics import Limit
-from ...support.lengths import at_least, greatest_divisor
+from ...support.lengths import at_least, greatest_divisor, is_open, is_same
 from . import lanes
 from .access import Access, Inside, address
 from .emitter import Buffer, Deferred, Emitter
@@ -214,7 +214,8 @@ def copy_by_call(e: Emitter, op: tile.CopyOp) -> None:
 
 def copy(e: Emitter, op: tile.CopyOp) -> None:
     """tile.copy in a kernel: nothing, where both sides are one buffer, as where it works in place."""
-    if prod(shape_of(op.source.type)) * item_bytes(element_type(op.source.type)) < LOOKED_AT:
+    size = prod(shape_of(op.source.type)) * item_bytes(element_type(op.source.type))
+    if not is_open((size,)) and size < LOOKED_AT:
         copy_apart(e, op)
         return
     source, target = e.buffer(op.source), e.buffer(op.target)
@@ -234,7 +235,7 @@ def copy_apart(
         _copy_what_is_there(e, op, target)
         return
     run, inner = 1, len(shape)
-    while inner and source.type.row_strides[inner - 1] == target.type.row_strides[inner - 1] == run:
+    while inner and all(is_same(t.row_strides[inner - 1], run) for t in (source.type, target.type)):
         inner -= 1
         run *= shape[inner]
     _copy_rows(e, source.pointer, target.pointer, source.type, target.type, inner, run, run_of or e.b.memcpy)

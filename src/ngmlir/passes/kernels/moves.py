@@ -77,7 +77,8 @@ def transpose_kernel(op: Op, target: Target) -> Single:
 
             def one(part: Span, _: object) -> tuple[()]:
                 at, beside = b.add(start, rows.start), b.add(columns.start, part.start)
-                block(others, rows._replace(start=at), part._replace(start=beside))
+                masked = part.masked or columns.masked
+                block(others, rows._replace(start=at), part._replace(start=beside, masked=masked))
                 return ()
 
             frame.tiles(columns.size, side, (), one)

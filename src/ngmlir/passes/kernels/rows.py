@@ -71,8 +71,10 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[
 
 def several_rows(planned: Plan, inner: Sequence[int], schedule: Rows, target: Target) -> bool:
     """Whether one tile holds all rows of a program: where threads share it."""
+    if not target.shares_tiles:
+        return False
     whole = len(inner) == 1 and inner[0] <= schedule.tile and len(planned.sizes) > 1
-    return target.shares_tiles and schedule.rows > 1 and whole and planned.has_tiles(-2)
+    return schedule.rows > 1 and whole and planned.has_tiles(-2)
 
 
 def _several(
