@@ -114,8 +114,7 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
     def number(self, value: float | int | bool | Attribute, type: Type) -> Value:
         """A constant of `type`, the same in every element."""
         if isinstance(value, Length) and isinstance(type, ShapedType):
-            scalar = self.cast(self.index(value), type=type.element)
-            return self.broadcast(scalar, type=type, dimensions=())
+            return self.extent(value=value, type=type)
         literal = value if isinstance(value, Attribute) else numeric_literal(value, element_type(type))
         return self.constant(type=type, value=filled(literal, type))
 

@@ -33,6 +33,7 @@ from ..ir.types import (
     ui64,
     with_element,
 )
+from ..support.lengths import Length
 from . import ng_rules, rules
 from .fields import get_bool, get_enum, get_float, get_i64, get_i64s
 from .meaning.random import MULTIPLIERS, ROUNDS, UNIFORM_BITS, WEYL
@@ -47,6 +48,8 @@ _NUMPY_NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "
 
 
 def _number(verbs: NgVerbs[V], value: float, type: Type) -> V:
+    if isinstance(value, Length):
+        return verbs.extent(value=value, type=type)
     return verbs.constant(type=type, value=filled(numeric_literal(value, element_type(type)), type))
 
 

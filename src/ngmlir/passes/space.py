@@ -126,7 +126,7 @@ def _related(space: Space, op: Op, known: Mapping[Value, Atoms]) -> tuple[Atoms,
 
     result = op.results[0]
     traits = op.traits
-    if "elementwise" in traits or op.name in ("ng.constant", "ng.iota"):
+    if "elementwise" in traits or op.name in ("ng.constant", "ng.iota", "ng.extent"):
         atoms = atoms_of(next((value for value in (result, *op.operands) if value in known), result))
         return atoms, [atoms] * len(op.operands)
     if op.name == "ng.reshape":

@@ -8,8 +8,8 @@ A `Length` is an `int`: the value it has for the lengths that a program is compi
     str((n + 15) // 16 * 4)        # "[4*((N + 15) floordiv 16)]"
 
 What is decided by comparing a `Length` holds either for all lengths from `LEAST` on, or it becomes a `Guard`: the program is for
-those lengths for which it is decided in the same way. Floats made of a `Length` are estimates of time and are not guarded; nor is
-`usual(n)`, which is for choices that change how fast a program is and nothing else. The way of PyTorch's `SymInt`.
+those lengths for which it is decided in the same way. `usual(n)` is a plain number, for choices that change how fast a program is and
+nothing else. There are no floats of a `Length`: `ng.extent` computes them when the program is called. The way of PyTorch's `SymInt`.
 """
 
 from __future__ import annotations
@@ -336,17 +336,15 @@ class Length(int):
         return _made(self, other, operator.floordiv)
 
     def __truediv__(self, other: float) -> float:
-        return self.usual / usual(other)
+        raise NeedsLength(f"{self.expression} as a float")
 
     def __rtruediv__(self, other: float) -> float:
-        return other / self.usual
+        raise NeedsLength(f"{self.expression} as a float")
 
     def __float__(self) -> float:
-        return float(self.usual)
+        raise NeedsLength(f"{self.expression} as a float")
 
     def __rfloordiv__(self, other: int) -> int:
-        if isinstance(other, float):
-            return other // self.usual
         # Of a number: 0 where it is less than the length.
         if 0 <= other < self:
             return 0
@@ -395,16 +393,12 @@ class Length(int):
         return not self >= other
 
     def __ge__(self, other: int) -> bool:
-        if isinstance(other, float):
-            return self.usual >= other
         return _is_not_negative(expression_of(self) - expression_of(other), int(self) - int(other))
 
     def __gt__(self, other: int) -> bool:
         return not self <= other
 
     def __le__(self, other: int) -> bool:
-        if isinstance(other, float):
-            return self.usual <= other
         return _is_not_negative(expression_of(other) - expression_of(self), int(other) - int(self))
 
     def __bool__(self) -> bool:
@@ -428,9 +422,9 @@ class Length(int):
 
 
 def _made(a: Length, b: Any, of: Callable[[Any, Any], Any]) -> Any:
-    if isinstance(b, float):
-        return of(a.usual, b)
     if not isinstance(b, int):
+        if isinstance(b, float):
+            raise NeedsLength(f"{a.expression} as a float")
         return NotImplemented
     expression = of(a.expression, expression_of(b))
     value = of(int(a), int(b))

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 import numpy as np
@@ -29,13 +31,21 @@ from ..runtime.targets import device_named
 from ..support.arrays import shape_on_device
 from ..support.collector import collecting_rarely
 from ..support.rows import Length
+from .backends import in_memory
 from .futures import Future
 from .host_steps import Bind, Run, Storage
 from .storage import DeviceBufferStorage, UninitializedVariable, fit
 
 if TYPE_CHECKING:
+    from ..runtime.cpu import CpuExecutable
     from ..runtime.executable import Prepare
     from ..runtime.rows import CpuRows
+
+def identifier(name: str) -> str:
+    """The name of a length in text, for an axis of a name."""
+    plain = re.sub(r"\W", "_", name)
+    return plain if plain[:1].isalpha() else f"n{plain}"
+
 
 #: So many programs a computation keeps; one more takes the place of the one not used for longest.
 PROGRAMS_KEPT = 16
@@ -56,6 +66,7 @@ class Lengths:
         self.computation = computation
         roots: dict[int, Axis] = {}
         unset: dict[int, Axis] = {}
+        self._of_state: set[int] = set()
         told: list[object] = []
         for op in closure([computation]):
             for value in op.attributes.values():
@@ -69,6 +80,8 @@ class Lengths:
                     roots |= found
                     if isinstance(op, AssignableTensorOp):
                         unset |= found
+                        if op.is_persistent or op.initial_value is not None:
+                            self._of_state.update(found)
         #: All axes whose lengths the programs follow from.
         self.roots = tuple(roots.values())
         self._of_storage = unset.keys()
@@ -130,6 +143,14 @@ class Lengths:
     def all_given(self, key: Key) -> Mapping[int, int]:
         """The lengths of a key by `id` of the axis."""
         return {id(axis): length for axis, length in zip(self.roots, key, strict=True) if length is not None}
+
+    def opened(self, given: Mapping[int, int]) -> dict[str, list[int]]:
+        """The lengths that values say and that no storage has, by name: where a key has each."""
+        found: dict[str, list[int]] = {}
+        for i, axis in enumerate(self.roots):
+            if id(axis) in given and id(axis) not in self._of_state:
+                found.setdefault(identifier(axis.name), []).append(i)
+        return found
 
     def said(self, given: Mapping[int, int], arguments: Mapping[int, Tensor]) -> list[Length]:
         """The lengths that values say and nothing else does, each with the dimensions of these arguments that it is of."""
@@ -250,6 +271,19 @@ class Program:
         self._in_order = self._free == list(range(len(results)))
         self._writes = [state[i] for i in sorted({argument for _, argument in lifted.tied})]
         self.executor = bind(entry, state, lifted.tied, self._prepare)
+
+    def at(self, key: Key, executable: CpuExecutable) -> Program:
+        """The same for other lengths, of one whose lengths are open; what runs it then."""
+        found = copy(self)
+        found.key, found.given = key, self.lengths.all_given(key)
+        found._fed, found._stored, found._unset, found._shapes = [], {}, [], []
+        found._unsaid = key == self.lengths.key({})
+        with reading(found.given):
+            found._checks = [(i, check, check.axis.length) for i, check, _ in self._checks]
+        if not found._state:
+            found.allocate()
+        found.bind(in_memory(executable), self.entry)
+        return found
 
     @property
     def may_serve_rows(self) -> bool:

@@ -8,7 +8,7 @@ first called so. A program serves one key, or, where rows are computed apart, al
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..ir.core import Module, module
 from ..op_graph.source import user_location
+from ..rewrite.remarks import remark
 from ..runtime.targets import device_named, resolve
 from ..runtime.threads import checked_threads, using_threads
 from ..runtime.timing import Profile, listening
@@ -24,9 +25,12 @@ from ..support.lru import LruCache
 from ..support.rows import Length
 
 if TYPE_CHECKING:
+    from ..runtime.open_cpu import OpenCpu
     from ..runtime.rows import CpuRows, GpuRows
 
 V = TypeVar("V")
+#: The topic of its remarks.
+TOPIC = "lengths"
 Key = tuple[Any, ...]
 
 
@@ -63,6 +67,8 @@ class Specialised(Generic[V]):
         self.lock = RLock()
         #: By the name of a length: why each needs a program of its own.
         self.why: dict[str, Diagnostic] = {}
+        #: Why there is no program for all lengths; "" where nobody has asked for one, or there is one.
+        self.refused = ""
         self._exact: LruCache[Key, V] = LruCache(most)
         self._rows: LruCache[Any, CpuRows | GpuRows] = LruCache(most)
         self._open: list[_Open[V]] = []
@@ -143,6 +149,22 @@ class Specialised(Generic[V]):
             key = found.blocks.signature, fingerprint(module(found.blocks.functions))
             return self._rows.find(key) or self._rows.add(key, compile_blocks(found.blocks, self.target))
         return None
+
+    def for_lengths(
+        self, make: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int], entry: str | None = None
+    ) -> OpenCpu | None:
+        """What runs a function for any lengths: `make` gives it with sizes that follow from these names, `lengths` says about what they
+        are. None where that is not for this device, or no code is right for all lengths: `refused` says why."""
+        if not self.device.runs_on_host or self.profile is not None or self.refused:
+            return None
+        from ..compiler import compile_open
+
+        try:
+            return compile_open(make, lengths, entry=entry)
+        except Exception as error:  # whatever it is, a program for each length is as right
+            self.refused = f"{type(error).__name__}: {error}"
+            remark(TOPIC, f"a program for each length: {self.refused}", user_location())
+            return None
 
     def count(self, what: Callable[[int], str]) -> None:
         """Counts a program that serves one key only. Warns once, where more are made than are kept: `what` says of so many what they

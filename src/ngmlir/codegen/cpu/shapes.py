@@ -16,7 +16,7 @@ from ...ops import ng
 from ...support.lengths import Length
 from ..ranges import exactly
 from .emitter import Emitter
-from .formats import number, storage
+from .formats import computing, number, pack, storage
 from .tiles import assemble, layout, splat_lane, transpose_blocks
 
 # Constants
@@ -42,6 +42,17 @@ def constant(e: Emitter, op: ng.ConstantOp) -> None:
     for _, chunk in chunks:
         registers.append(_lanes(kind, bits[at : at + chunk.count], chunk.width))
         at += chunk.count
+    e.define(op.result, registers)
+
+
+def extent(e: Emitter, op: ng.ExtentOp) -> None:
+    """ng.extent"""
+    type, element = op.result.type, element_type(op.result.type)
+    wide = computing(element)
+    registers: list[Value] = []
+    for _, chunk in e.layout(type).each():
+        found = llvm.constant(vector(chunk.width, storage(wide)), op.value)
+        registers.append(pack(e.b, e.machine, element, found))
     e.define(op.result, registers)
 
 
