@@ -40,7 +40,7 @@ def of_loop(lower: Range, upper: Range, step: Range) -> Range:
         high = lower.low + (high - lower.low) // step.low * step.low
     elif divisor > 1:
         high = high // divisor * divisor
-    return Range(lower.low, high if at_least(lower.low, high) is None else max(high, lower.low), divisor)
+    return Range(lower.low, lower.low if at_least(lower.low, high) else high, divisor)
 
 
 # Bounds that follow from lengths are compared only where all lengths agree: else the wider one is taken.

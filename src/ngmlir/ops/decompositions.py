@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 from ..ir.attributes import integers, numeric_literal
 from ..ir.core import Op
 from ..ir.definition import Typing
-from ..ir.elements import filled
+from ..ir.elements import ElementsAttr, filled
 from ..ir.types import (
     DYNAMIC,
     FloatType,
@@ -33,7 +33,7 @@ from ..ir.types import (
     ui64,
     with_element,
 )
-from ..support.lengths import Length
+from ..support.lengths import Length, is_open
 from . import ng_rules, rules
 from .fields import get_bool, get_enum, get_float, get_i64, get_i64s
 from .meaning.random import MULTIPLIERS, ROUNDS, UNIFORM_BITS, WEYL
@@ -221,6 +221,15 @@ def _spread(verbs: NgVerbs[V], value: V, axes: Sequence[int], type: Type) -> V:
     """A reduced value at every position of what was reduced."""
     kept = [d for d in range(len(shape_of(type))) if d not in axes]
     return verbs.broadcast(value, type=type, dimensions=kept)
+
+
+def constant(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    """A number in as many places as lengths say: no memory is filled with it before they are known."""
+    literal, type = op.attributes["value"], op.result.type
+    if not isinstance(literal, ElementsAttr) or not is_open(shape_of(type)):
+        return None
+    one = TensorType((), literal.type.element)
+    return [verbs.broadcast(verbs.constant(type=one, value=literal.of_type(one)), type=type, dimensions=())]
 
 
 def mean(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
@@ -417,6 +426,7 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     "ng.windows": windows_of_single_taps,
     "ng.overlap_add": overlap_add,
     "ng.cumulative_runs": cumulative_runs,
+    "ng.constant": constant,
     "ng.mean": mean,
     "ng.first_max": first_max,
     "ng.softmax": softmax,

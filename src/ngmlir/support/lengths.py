@@ -621,6 +621,12 @@ class _Reader:
         return known if isinstance(known, Length) else Length.named(token, known)
 
 
+def identifier(name: str) -> str:
+    """What a length is called in text, of an axis or a dimension of a name."""
+    plain = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return plain if plain[:1].isalpha() else f"n{plain}"
+
+
 # Lengths to compile with
 
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Container, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Never, Protocol, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Never, Protocol, cast
 
 from ..ir.core import Module
 from ..op_graph.computation import Computation
@@ -19,7 +19,7 @@ from ..op_graph.tensor import Tensor
 from ..ops.lengths import Changes, reading
 from ..runtime.threads import using_threads
 from ..runtime.timing import Profile, listening
-from ..support.lengths import LEAST, NeedsLength
+from ..support.lengths import NeedsLength
 from ..support.spelling import counted
 from .backends import BACKENDS
 from .checkpoints import State, load, saved
@@ -53,13 +53,6 @@ class Owner(ProgramOwner, Protocol):
     def compile(self, programs: Sequence[Program]) -> None: ...
 
 
-class _ForLengths(NamedTuple):
-    """Code for all lengths, and the program that it was first called in."""
-
-    program: Program
-    code: OpenCpu
-
-
 class DeviceComputation:
     """A computation of a transformer: call it with values of its parameters, or with `feed_dict={op: value}`.
 
@@ -76,7 +69,8 @@ class DeviceComputation:
             Feeding(op.parameters, op.taken) if levels_of(a for p in op.parameters for a in p.axes) else None
         )
         self.programs: Specialised[Program] = Specialised(transformer.target, PROGRAMS_KEPT)
-        self._open: list[_ForLengths] = []
+        #: Of code for all lengths, the program that it was made of.
+        self._of_code: dict[OpenCpu, Program | None] = {}
         self._program: Program | None = None  # the one that was used last
         self._seen = -1  # the change of lengths that it was chosen after
         self._lengths: Lengths | None = None
@@ -176,7 +170,7 @@ class DeviceComputation:
     def listen(self, profile: Profile) -> None:
         """Has its programs made anew, for a profile that listens to them."""
         self.programs = Specialised(self.transformer.target, PROGRAMS_KEPT, profile)
-        self._open = []
+        self._of_code = {}
         self._program, self._seen = None, -1
 
     def prepare(self) -> Program | None:
@@ -223,22 +217,13 @@ class DeviceComputation:
             return program
 
     def _for_lengths(self, given: Mapping[int, int]) -> Program | None:
-        """The program for these lengths that one for all lengths gives: from the second lengths on, where each row is not computed
-        apart. Who calls with one length only waits for no other program, and has code made for that length."""
+        """The program for these lengths that code for all lengths gives, where rows are not computed apart."""
         key = self.lengths.key(given)
         found = self.programs.find(key)
-        if found is not None or not given or not self.programs.why:
+        at = self.lengths.opened(given)
+        # Along one length rows may be computed apart, which is found out first.
+        if found is not None or not (self.programs.why or len(set(at.values())) > 1):
             return found
-        places = self.lengths.opened(given)
-        at = {i: name for name, each in places.items() for i in each}
-        others = [k for k in self.programs.keys() if self._apart_from(k, at) == self._apart_from(key, at)]
-        lengths = {name: key[each[0]] or 0 for name, each in places.items()}
-        for opened in self._open:
-            if self._apart_from(opened.program.key, at) == self._apart_from(key, at):
-                if opened.code.serves(lengths):
-                    return self.programs.add(key, opened.program.at(key, opened.code.at(lengths)))
-        if not places or not others or min(lengths.values()) < LEAST or len(self._open) >= PROGRAMS_KEPT:
-            return None
         made: list[Program] = []
 
         def make(opened: Mapping[str, int]) -> Module:
@@ -248,17 +233,13 @@ class DeviceComputation:
                 raise NeedsLength("what is computed by Python functions")
             return self.transformer.transformed_module(made[-1].lifted.module)
 
-        with self.programs.making(), using_threads(self.transformer.threads):
-            code = self.programs.for_lengths(make, lengths)
-        if code is None:
-            return None
-        program = made[0].at(key, code.at(lengths))
-        self._open.append(_ForLengths(program, code))
-        return self.programs.add(key, program)
+        def program(code: OpenCpu, lengths: Mapping[str, int]) -> Program:
+            first = self._of_code.setdefault(code, made[0] if made else None)
+            assert first is not None
+            return first.at(key, code.at(lengths))
 
-    @staticmethod
-    def _apart_from(key: Sequence[int | None], places: Container[int]) -> list[int | None]:
-        return [length for i, length in enumerate(key) if i not in places]
+        with self.programs.making(), using_threads(self.transformer.threads):
+            return self.programs.for_lengths(key, at, make, program)
 
     def _compile_for_any(self, program: Program, given: Mapping[int, int]) -> None:
         """Makes what runs a program: one for any number of rows, where the lengths that values say allow that."""

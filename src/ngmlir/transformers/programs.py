@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
@@ -30,6 +29,7 @@ from ..ops.lengths import reading
 from ..runtime.targets import device_named
 from ..support.arrays import shape_on_device
 from ..support.collector import collecting_rarely
+from ..support.lengths import identifier
 from ..support.rows import Length
 from .backends import in_memory
 from .futures import Future
@@ -40,12 +40,6 @@ if TYPE_CHECKING:
     from ..runtime.cpu import CpuExecutable
     from ..runtime.executable import Prepare
     from ..runtime.rows import CpuRows
-
-def identifier(name: str) -> str:
-    """The name of a length in text, for an axis of a name."""
-    plain = re.sub(r"\W", "_", name)
-    return plain if plain[:1].isalpha() else f"n{plain}"
-
 
 #: So many programs a computation keeps; one more takes the place of the one not used for longest.
 PROGRAMS_KEPT = 16
@@ -144,13 +138,13 @@ class Lengths:
         """The lengths of a key by `id` of the axis."""
         return {id(axis): length for axis, length in zip(self.roots, key, strict=True) if length is not None}
 
-    def opened(self, given: Mapping[int, int]) -> dict[str, list[int]]:
-        """The lengths that values say and that no storage has, by name: where a key has each."""
-        found: dict[str, list[int]] = {}
-        for i, axis in enumerate(self.roots):
-            if id(axis) in given and id(axis) not in self._of_state:
-                found.setdefault(identifier(axis.name), []).append(i)
-        return found
+    def opened(self, given: Mapping[int, int]) -> dict[int, str]:
+        """The lengths that values say and that no state has: where a key has them, and what they are called."""
+        return {
+            i: identifier(axis.name)
+            for i, axis in enumerate(self.roots)
+            if id(axis) in given and id(axis) not in self._of_state
+        }
 
     def said(self, given: Mapping[int, int], arguments: Mapping[int, Tensor]) -> list[Length]:
         """The lengths that values say and nothing else does, each with the dimensions of these arguments that it is of."""

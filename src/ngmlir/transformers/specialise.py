@@ -21,6 +21,7 @@ from ..runtime.targets import device_named, resolve
 from ..runtime.threads import checked_threads, using_threads
 from ..runtime.timing import Profile, listening
 from ..support.diagnostics import Diagnostic
+from ..support.lengths import LEAST
 from ..support.lru import LruCache
 from ..support.rows import Length
 
@@ -52,6 +53,10 @@ class _Open(Generic[V]):
         return same and len(rows) == 1 and min(rows) > 1
 
 
+def _without(key: Key, places: Mapping[int, str]) -> Key:
+    return tuple([None if i in places else part for i, part in enumerate(key)])
+
+
 class Specialised(Generic[V]):
     """The programs of one source for a target: what runs them, by key. The `most` used last are kept.
 
@@ -72,6 +77,7 @@ class Specialised(Generic[V]):
         self._exact: LruCache[Key, V] = LruCache(most)
         self._rows: LruCache[Any, CpuRows | GpuRows] = LruCache(most)
         self._open: list[_Open[V]] = []
+        self._for_any: list[tuple[Key, OpenCpu]] = []
         self._counted = 0
 
     def __len__(self) -> int:
@@ -151,20 +157,44 @@ class Specialised(Generic[V]):
         return None
 
     def for_lengths(
-        self, make: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int], entry: str | None = None
-    ) -> OpenCpu | None:
-        """What runs a function for any lengths: `make` gives it with sizes that follow from these names, `lengths` says about what they
-        are. None where that is not for this device, or no code is right for all lengths: `refused` says why."""
-        if not self.device.runs_on_host or self.profile is not None or self.refused:
+        self,
+        key: Key,
+        at: Mapping[int, str],
+        make: Callable[[Mapping[str, int]], Module],
+        program: Callable[[OpenCpu, Mapping[str, int]], V],
+        entry: str | None = None,
+    ) -> V | None:
+        """The program for a key that code for all lengths gives; `at` says where a key has lengths, and what they are called.
+
+        From the second lengths on: who calls with one only has code made for that, and waits for no other. `make` gives the function
+        with sizes that follow from lengths of these names, `program` what runs the code for some. None where that is not for this
+        device, for less than two of something, or where no code is right for all lengths: `refused` says why.
+        """
+        if not self.device.runs_on_host or self.profile is not None or not at:
+            return None
+        lengths = {name: key[i] for i, name in at.items()}
+        if any(key[i] != lengths[name] for i, name in at.items()):
+            return None  # one name for two lengths
+        pattern = _without(key, at)
+        for known, code in self._for_any:
+            if known == pattern and code.serves(lengths):
+                return self._exact.add(key, program(code, lengths))
+        others = any(_without(other, at) == pattern for other in self.keys() if len(other) == len(key))
+        few = min(lengths.values()) < LEAST or len(self._for_any) >= self.most
+        if self.refused or few or not others:
             return None
         from ..compiler import compile_open
 
         try:
-            return compile_open(make, lengths, entry=entry)
+            code = compile_open(make, lengths, entry=entry)
         except Exception as error:  # whatever it is, a program for each length is as right
             self.refused = f"{type(error).__name__}: {error}"
             remark(TOPIC, f"a program for each length: {self.refused}", user_location())
             return None
+        if not code.serves(lengths):
+            return None
+        self._for_any.append((pattern, code))
+        return self._exact.add(key, program(code, lengths))
 
     def count(self, what: Callable[[int], str]) -> None:
         """Counts a program that serves one key only. Warns once, where more are made than are kept: `what` says of so many what they

@@ -49,8 +49,10 @@ def extents(outside: Interface) -> dict[Value, Extent]:
         if isinstance(op, tile.ViewOp) and op.arena in found:
             whole = found[op.arena]
             if is_open((op.offset,)):
-                # Parts of the arena whose places calls say do not meet, unless they are one.
-                whole, start = _part(whole, op.offset)
+                part = _part(whole, op.offset)
+                if part is None:
+                    continue
+                whole, start = part
             else:
                 start = whole.start + op.offset
             aligned = whole.aligned and is_multiple(start, 64)
@@ -91,10 +93,13 @@ def _alone(launch: Sequence[Extent | None]) -> set[int]:
     return found
 
 
-def _part(arena: Extent, offset: int) -> tuple[Extent, int]:
-    """Of a place in a part of the arena: that part, as if it lay alone, and the bytes from where it begins."""
-    (name,) = [n for n in expression_of(offset).names() if n.startswith(ARENA_PART)]
-    return replace(arena, space=name), offset - Length.named(name, usual(offset))
+def _part(whole: Extent, offset: int) -> tuple[Extent, int] | None:
+    """Of a place in a part of the arena, which meets no other: that part, as if it lay alone, and the bytes from where it begins. None
+    for other places that follow from lengths."""
+    names = [n for n in expression_of(offset).names() if n.startswith(ARENA_PART)]
+    if len(names) != 1 or whole.space != "arena":
+        return None
+    return replace(whole, space=names[0]), offset - Length.named(names[0], int(offset), usual(offset))
 
 
 def _bytes(value: Value) -> int:

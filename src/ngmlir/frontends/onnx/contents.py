@@ -21,7 +21,7 @@ from ...support.collector import collecting_rarely
 from ...support.diagnostics import Limit
 from .calls import Decides, Program, Waits
 from .cut import cut, products, used
-from .emitter import Emitter, Undecided, Unended
+from .emitter import FOLDED, Emitter, Undecided, Unended
 from .files import Files
 from .ports import Given, Port, element_type_of, leaves_of, stated_port
 from .reader import Reader
@@ -147,9 +147,11 @@ class Contents:
         """Some of the nodes."""
         return Part(self, nodes, inputs, outputs)
 
-    def attempt(self, values: Sequence[Given], *, whole: bool = False) -> Program:
+    def attempt(
+        self, values: Sequence[Given], *, whole: bool = False, folded: int = FOLDED
+    ) -> Program:
         """The same, or a note of the input that turned out to decide shapes. `whole`: what is known already is among the
-        results of the module too."""
+        results of the module too; `folded` as for `Emitter`."""
         self.files.check()
         leaves = leaves_of(values)
         for place, array in leaves:
@@ -162,7 +164,7 @@ class Contents:
             for i in open_
         ]
         block = Block(types, names)
-        emitter = Emitter(block)
+        emitter = Emitter(block, folded)
         arguments = iter(block.args)
         things: list[Thing] = []
         at = 0

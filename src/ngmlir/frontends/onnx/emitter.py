@@ -25,8 +25,8 @@ from ...support.diagnostics import Limit
 from ...support.memory import physical_bytes
 from .tensor import Array, Tensor, Verbs
 
-#: Results of more elements are left to the compiled program.
-FOLDED = 1 << 16
+#: Results of so many elements are computed while a model is read; of a model that is read for several lengths, of so many: shapes.
+FOLDED, FOLDED_SHAPES = 1 << 16, 64
 #: What has to be known while a model is read is computed from at most so many elements.
 SETTLED = 1 << 26
 
@@ -52,8 +52,10 @@ class Unended(Undecided):
 class Emitter(Verbs):
     """Appends to a block what is not known yet."""
 
-    def __init__(self, entry: Block):
+    def __init__(self, entry: Block, folded: int = FOLDED):
         self.entry = entry
+        #: Results of more elements are left to the program.
+        self.folded = folded
         self.builder = Builder(entry)
         self._constants: dict[int, tuple[Array, Value]] = {}
 
@@ -107,10 +109,10 @@ class Emitter(Verbs):
         regions: Sequence[Region] = (),
     ) -> Sequence[Tensor]:
         arrays = [o.item for o in operands if isinstance(o.item, np.ndarray)]
-        if len(arrays) == len(operands) and not regions and sum(a.size for a in arrays) <= 4 * FOLDED:
+        if len(arrays) == len(operands) and not regions and sum(a.size for a in arrays) <= 4 * self.folded:
             given = [Value(_tensor(a.shape, type_of_dtype(a.dtype))) for a in arrays]
             made = build_op(op, given, attributes, types=types, location=self.builder.location)
-            if all(prod(shape_of(r.type)) <= FOLDED for r in made.results):
+            if all(prod(shape_of(r.type)) <= self.folded for r in made.results):
                 return [Tensor(a, self) for a in evaluate(made, arrays)]
         made = self.builder.build(
             op, [self.value(o) for o in operands], attributes, types=types, regions=regions

@@ -6,7 +6,7 @@ What a model holds (`contents`) is looked at only where it has to be: of what wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate
@@ -20,9 +20,11 @@ from ...ir.literals import dtype_of
 from ...runtime.threads import checked_threads
 from ...runtime.timing import Profile
 from ...support.diagnostics import UserError
+from ...support.lengths import NeedsLength, identifier
 from ...support.rows import Length
 from ...transformers.kept import KeptPrograms
 from ...transformers.outputs import Outputs
+from ...transformers.fitted import Fitted, samples_of
 from ...transformers.specialise import Key, Specialised
 from .calls import Decides, Program, Quick, Unready, Waits, quick_of, unready
 from .files import Files
@@ -32,8 +34,9 @@ from .ports import Array, Given, given_of, leaves_of
 
 if TYPE_CHECKING:
     from ...runtime.cpu import CpuExecutable
+    from ...runtime.open_cpu import OpenCpu
     from ...runtime.rows import CpuRows, GpuRows
-    from ...support.mapping import Mapping
+    from ...support.mapping import Mapping as MappedFile
     from ...transformers.report import Report
     from .contents import Contents, Part
     from .cut import Cut
@@ -145,6 +148,8 @@ class CompiledModel:
         self._outputs = Outputs.of(model.output_names)
         #: The inputs of the last call, without their elements.
         self._asked: list[Given] | None = None
+        #: Of code for all lengths, which inputs it takes and what it gives.
+        self._fed_open: tuple[tuple[int, ...], tuple[Any, ...]] = (), ()
         self._kept = model.kept() if self._programs.device.runs_on_host and not once else None
         shapes = [port.shape for port in model.inputs if port.kind == "tensor"]
         if len(shapes) == len(model.inputs) and all(
@@ -227,7 +232,7 @@ class CompiledModel:
                 return found
             if found is not None:
                 return self._programs.add(key, _Made(found.program, *self._runner(found.program, False, key)))
-            found = self._on_disk(key)
+            found = self._on_disk(key) or self._for_lengths(key, given)
             if found is not None:
                 return self._programs.add(key, found)
             try:
@@ -279,6 +284,54 @@ class CompiledModel:
         lengths = [Length(name, tuple(each)) for name, each in places.items()]
         return self._programs.for_rows(program.module, lengths) if lengths else None
 
+    def _for_lengths(self, key: Key, given: Sequence[Given]) -> _Made | None:
+        """The program for such inputs that code for all lengths gives, of which the model leaves some open."""
+        from .emitter import FOLDED_SHAPES  # reads models, of which what is on disk needs nothing
+
+        leaves = leaves_of(given)
+        if self._once or len(leaves) != len(self.model.inputs):
+            return None
+        begins = [*accumulate((2 + a.ndim for _, a in leaves), initial=len(given))]
+        at: dict[int, str] = {}
+        for number, (place, array) in enumerate(leaves):
+            stated = self.model.inputs[number].shape
+            if stated is None or len(stated) != array.ndim or place in self.model.deciding:
+                continue
+            for d, size in enumerate(stated):
+                if not isinstance(size, int):
+                    at[begins[number] + 1 + d] = identifier(size or f"input{number}_{d}")
+        # Along one length rows may be computed apart, which is found out first.
+        if len(set(at.values())) < 2 and not self._programs.why:
+            return None
+        programs: list[Program] = []
+
+        def read(lengths: Mapping[str, int]) -> Module:
+            shaped = [
+                _of_shape(a, [lengths.get(at.get(begins[n] + 1 + d, ""), size) for d, size in enumerate(a.shape)])
+                for n, (_, a) in enumerate(leaves)
+            ]
+            programs.append(self.model.contents.attempt(shaped, folded=FOLDED_SHAPES))
+            if programs[-1].module is None or not programs[-1].can_be_kept:
+                raise NeedsLength("outputs that are known before the model runs")
+            return programs[-1].module
+
+        fitted: list[Fitted] = []
+
+        def make(lengths: Mapping[str, int]) -> Module:
+            if not fitted:
+                samples = samples_of(lengths)
+                fitted.append(Fitted([read(sample) for sample in samples], samples))
+                self._fed_open = programs[0].fed, programs[0].results
+            return fitted[0].module(lengths)
+
+        def program(code: OpenCpu, lengths: Mapping[str, int]) -> _Made:
+            fed, results = self._fed_open
+            known = Program(None, fed, results)
+            executable = code.at(lengths)
+            return _Made(known, executable.bind({}, tuple), self._quickly(known, executable))
+
+        return self._programs.for_lengths(key, at, make, program)
+
     def _note_open(self, key: Key, given: Sequence[Given], found: _Made, rows: CpuRows | GpuRows) -> None:
         """Has a program serve other numbers of rows without that the model is read for them: where no node tells a length to
         others, and each row is computed apart, nothing is left that the number could change."""
@@ -323,7 +376,7 @@ class CompiledModel:
         return self._quick_of(program, made.bind({}, unready), files)
 
     def _quick_of(
-        self, program: Program, run: Callable[..., Sequence[Any]], files: tuple[tuple[Mapping, int], ...]
+        self, program: Program, run: Callable[..., Sequence[Any]], files: tuple[tuple[MappedFile, int], ...]
     ) -> Quick | None:
         """A builtin that takes the inputs as they are and gives the outputs; None where a program takes or gives others."""
         inputs, outputs = range(len(self.model.inputs)), range(len(self.model.output_names))
@@ -348,6 +401,13 @@ class _Made(NamedTuple):
     run: Callable[..., Sequence[Any]] | None
     quick: Quick | None
     settled: bool = True
+
+
+def _of_shape(array: Array, shape: Sequence[int]) -> Array:
+    """Zeros of that type and shape, which take no memory; the array itself, if it has that shape."""
+    if array.shape == tuple(shape):
+        return array
+    return np.broadcast_to(np.zeros((), array.dtype), tuple(shape))
 
 
 def _empty(value: Array | list[Array]) -> Array | list[Array]:
