@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
 
 from .decl.pipeline_text import named_pipelines
 from .ir.core import Module
@@ -27,7 +27,7 @@ from .runtime.targets import compiling_device, load, load_rows
 from .runtime.targets import resolve as resolve
 from .support.artifact import Artifact
 from .support.collector import collecting_rarely
-from .support.diagnostics import UserError
+from .support.diagnostics import Diagnostic, Limit, UserError
 from .support.lengths import Guard, Length, NeedsLength, guarding, other_lengths, unlike_sizes
 from .support.progress import Progress
 from .support.spelling import did_you_mean
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from .runtime.rows import CpuRows, GpuRows
 
 Stage = Literal["ir", "llvm", "ptx", "asm"]
+
+#: About what lengths are, where nobody has said one.
+_USUAL = 64
 
 STAGES: tuple[Stage, ...] = ("ir", "llvm", "ptx", "asm")
 
@@ -197,7 +200,7 @@ def _compiled(module: Module, target: Target, checked: bool) -> Artifact:
 
 def compile_module(
     module: Module, target: str = "cpu", *, entry: str | None = None, checked: bool | None = None
-) -> CpuExecutable | GpuExecutable | CpuRows | GpuRows:
+) -> CpuExecutable | GpuExecutable | OpenCpu | CpuRows | GpuRows:
     """@main of `module` (or its only function, or the one called `entry`), ready to call on `cpu`, `cuda` (`cuda:1` ...)
     or `cuda-sim`. Its method `entry` gives the others. The module may have been lowered in part or all the way.
 
@@ -205,11 +208,13 @@ def compile_module(
     a call that would have done so raises UserError with the op, its line and the element. For kernels that are
     written or edited by hand: it is slower, and compiled anew each time.
 
-    A function with an open length (`tensor<?x4xf32>`) is compiled once and takes arrays of any length. Limit where it computes
-    across rows, so that each length needs a program of its own.
+    A function with an open length (`tensor<?x4xf32>`) is compiled once and takes arrays of any length. Limit where no one code is right
+    for all lengths; on GPUs, where it computes across rows.
     """
     device = compiling_device(target)
     if (main := open_entry(module, entry)) is not None:
+        if device.runs_on_host:
+            return _any_lengths(module, main.symbol)
         from .passes.sizes import blocks_for_any
 
         blocks = blocks_for_any(module, main.symbol, resolve(target))
@@ -248,6 +253,27 @@ def compile_open(
     *kernels, code = objects(first.parts.pieces, target)
     artifact = first.parts.artifact("object", code, target, kernels)
     return load_open(artifact, first.guards, spacing(target), entry)
+
+
+def _any_lengths(module: Module, symbol: str) -> OpenCpu:
+    """A function of text that leaves lengths open, for the CPU. What the code is not right for, such as no rows or one, is compiled when it
+    is asked for."""
+    from .passes.sizing.opened import Opened
+
+    opened = Opened(module, symbol)
+    try:
+        code = compile_open(opened.module, dict.fromkeys(opened.names, _USUAL), entry=symbol)
+    except NeedsLength as error:
+        message = f"@{symbol} needs a program for each length: {error} must be known"
+        hint = "ng.compile(ng.load(path)) and ngmlir run compile one for each"
+        raise Limit(Diagnostic(message, opened.main.location, hint=hint)) from None
+
+    def otherwise(lengths: Mapping[str, int]) -> CpuExecutable:
+        made = load(compile_artifact(opened.module(lengths), "cpu"), compiling_device("cpu"), symbol)
+        return cast("CpuExecutable", made)
+
+    code.otherwise = otherwise
+    return code
 
 
 class _Openly(NamedTuple):

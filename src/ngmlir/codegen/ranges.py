@@ -65,7 +65,11 @@ def _bound(values: Sequence[int], before: Callable[[int, int], bool | None], wid
 
 
 def _clamped(low: int, high: int, divisor: int) -> Range:
-    return Range(max(low, -_FAR) if not is_open((low,)) else low, min(high, _FAR) if not is_open((high,)) else high, divisor)
+    return Range(
+        max(low, -_FAR) if not is_open((low,)) else low,
+        min(high, _FAR) if not is_open((high,)) else high,
+        divisor,
+    )
 
 
 def add(x: Range, y: Range) -> Range:

@@ -158,7 +158,7 @@ class TypeParser(Cursor):
         elements, ours, start = 1, True, offset
         while found := _DIMENSION.match(self.text, offset):
             size = DYNAMIC if found[1] == "?" else self.size(found[1], offset)
-            ours = ours and found[1][-1] != "]" or isinstance(size, Length)
+            ours = (ours and found[1][-1] != "]") or isinstance(size, Length)
             elements *= max(1, usual(size))
             if elements > _MAX_ELEMENTS:
                 raise self.error_at("the shape has too many elements", offset)
@@ -189,6 +189,7 @@ class TypeParser(Cursor):
         if self.kind != "[":
             return self.integer()
         start = self.token.start
+        self.advance()
         while self.kind not in ("]", "end"):
             self.advance()
         end = self.token.start

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from ..support.lengths import Atom, Expression, Length, parse
 from .instructions import Instructions
-from .types import Value, bits_of, constant, element_of, i64, is_float, lanes_of, with_element
+from .types import Value, bits_of, constant, element_of, i64, is_float, lanes_of
 
 _MARK = re.compile(r"%\{([^{}|]+)\|([^{}|]+)\}")
 
@@ -70,7 +70,9 @@ class _Writer:
             if least is None or least < 0:
                 # Rounded down, also below 0.
                 rest = self.b.srem(of, atom.by)
-                of = self.b.sub(of, self.b.select(self.b.icmp("slt", rest, 0), self.b.add(rest, atom.by), rest))
+                of = self.b.sub(
+                    of, self.b.select(self.b.icmp("slt", rest, 0), self.b.add(rest, atom.by), rest)
+                )
                 self.atoms[atom] = self.b.sdiv(of, atom.by)
             else:
                 self.atoms[atom] = self.b.udiv(of, atom.by)

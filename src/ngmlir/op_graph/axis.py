@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NoReturn
 
 from ..ir.types import DYNAMIC
-from ..ops.lengths import INCREASING, READING, Changes, Length, same
+from ..ops.lengths import READING, Changes, Length, same
 from ..support.diagnostics import Location
 from .errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 
@@ -198,12 +198,6 @@ def _all_parts(given: Iterable[object]) -> Iterator[Axis | Length]:
             seen.add(id(part))
             yield part
             stack += reversed(part.parts)
-
-
-def roots_of_others(given: Iterable[object]) -> set[int]:
-    """The `id`s of the roots of lengths, among what is given, that need not be others for other lengths of these."""
-    found = [p for p in _all_parts(given) if isinstance(p, Length) and p.function not in INCREASING]
-    return {id(part) for part in _all_parts(found) if isinstance(part, Axis) and not part.parts}
 
 
 def check_axis(axis: object) -> None:

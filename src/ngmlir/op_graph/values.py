@@ -17,8 +17,8 @@ from ..ir.types import FloatType, IndexType, IntegerType, Type
 from ..ops import ng
 from ..ops.lengths import Length as Following
 from ..ops.lengths import Long, Size, product
-from ..support.lengths import Length, NeedsLength, is_open
 from ..support.arrays import UNMASK, copy_into, is_masked, misfit, misfit_hint, misfit_text
+from ..support.lengths import Length, NeedsLength, is_open
 from ..support.memory import empty_bytes
 from .axes import Axes, AxesLike, AxesOrNames, Axis, DerivedAxis, make_axes
 from .building import BUILDING

@@ -57,7 +57,12 @@ def folded(op: type[Op], operands: Sequence[Value]) -> int | Value | None:
     neutral = _NEUTRAL.get(op)
     if neutral is not None and right is not None and is_same(right, neutral):
         return x
-    if neutral is not None and left is not None and is_same(left, neutral) and op in (ng.AddOp, ng.MultiplyOp):
+    if (
+        neutral is not None
+        and left is not None
+        and is_same(left, neutral)
+        and op in (ng.AddOp, ng.MultiplyOp)
+    ):
         return y
     if op is ng.SubtractOp and isinstance(x.owner, ng.AddOp) and y in x.owner.operands:
         first, second = x.owner.operands

@@ -296,9 +296,7 @@ class CpuExecutable:
         if self.program.code.artifact.checks or self.program.code.timer is not None:
             return call  # nobody looks at what was noted after a builtin
         program = self.program
-        return (
-            builtin(self.signature, program.context, bound, self.release_gil, call, program.behind) or call
-        )
+        return builtin(self.signature, program.context, bound, self.release_gil, call, program.behind) or call
 
 
 def load(

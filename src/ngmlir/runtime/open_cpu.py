@@ -7,7 +7,7 @@ the same places and the same memory. No code is made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Any
@@ -16,10 +16,12 @@ import numpy as np
 
 from ..support.arena import Part, place
 from ..support.artifact import Artifact, Entry
+from ..support.diagnostics import UserError
 from ..support.lengths import ARENA, ARENA_PART, LEAST, Guard, Length, expression_of
 from ..support.lru import LruCache
 from ..support.signature import Parameter, Signature
 from .cpu import Arena, Code, CpuExecutable, Program
+from .executable import check_count
 
 #: How many lengths have what calls them ready.
 _READY = 256
@@ -51,6 +53,8 @@ class OpenCpu:
         self._ready: LruCache[tuple[int, ...], CpuExecutable] = LruCache(_READY)
         self._placed: LruCache[tuple[int, ...], _Places] = LruCache(_READY)
         self._arena = Arena(0)
+        #: Makes what calls are done with for which the code is not right.
+        self.otherwise: Callable[[Mapping[str, int]], CpuExecutable] | None = None
         self._lock = RLock()
 
     def serves(self, lengths: Mapping[str, int]) -> bool:
@@ -59,24 +63,40 @@ class OpenCpu:
         return min(given, default=LEAST) >= LEAST and all(g.holds(lengths) for g in self.signature.guards)
 
     def at(self, lengths: Mapping[str, int]) -> CpuExecutable:
-        """What calls it with arrays of these lengths, for which it `serves`."""
+        """What calls it with arrays of these lengths: the code, where it `serves` for them. UserError where nothing does."""
         key = tuple([lengths[name] for name in self.names])
         found = self._ready.find(key)
         if found is None:
             with self._lock:
-                found = self._ready.find(key) or self._ready.add(key, self._made(lengths))
+                found = self._ready.find(key) or self._ready.add(key, self._for(lengths))
         return found
 
     def __call__(self, *values: Any) -> tuple[np.ndarray, ...]:
         return self.at(self.lengths(values))(*values)
 
     def lengths(self, values: Sequence[Any]) -> dict[str, int]:
-        """The lengths that the arguments of a call have."""
-        return {name: np.shape(values[i])[d] for name, (i, d) in self.where.items()}
+        """The lengths that the arguments of a call have. UserError for arguments that have other dimensions."""
+        check_count(self.signature.name, self.signature.arguments, values)
+        shapes = [np.shape(value) for value in values]
+        for parameter, shape in zip(self.signature.arguments, shapes, strict=True):
+            if len(shape) != len(parameter.shape):
+                wanted = ", ".join(map(str, parameter.shape))
+                message = f"argument '{parameter.name}' has shape {list(shape)}, not [{wanted}]"
+                raise UserError(message, parameter.location)
+        return {name: shapes[i][d] for name, (i, d) in self.where.items()}
 
     def peak(self, lengths: Mapping[str, int]) -> int:
         """Bytes of temporaries of a call."""
         return self._places(lengths).bytes
+
+    def _for(self, lengths: Mapping[str, int]) -> CpuExecutable:
+        if self.serves(lengths):
+            return self._made(lengths)
+        if self.otherwise is None:
+            told = ", ".join(f"{name} = {length}" for name, length in lengths.items())
+            guards = " and ".join(map(str, self.signature.guards)) or f"lengths of {LEAST} and more"
+            raise UserError(f"{self.signature.name} is compiled for {guards}, not for {told}")
+        return self.otherwise(lengths)
 
     def _made(self, lengths: Mapping[str, int]) -> CpuExecutable:
         places = self._places(lengths)

@@ -78,11 +78,7 @@ class Expression:
 
     def __mul__(self, other: Expression) -> Expression:
         return _collected(
-            [
-                (tuple(sorted((*m, *n), key=_atom_text)), f * g)
-                for m, f in self.terms
-                for n, g in other.terms
-            ]
+            [(tuple(sorted((*m, *n), key=_atom_text)), f * g) for m, f in self.terms for n, g in other.terms]
         )
 
     def __floordiv__(self, other: Expression) -> Expression:
@@ -222,7 +218,11 @@ def _without_floors(monomial: Monomial, factor: Fraction) -> list[tuple[Monomial
             made = [((*m, atom), f) for m, f in made]
             continue
         of = atom.of if factor < 0 else atom.of - number(atom.by - 1)
-        parts = [part for m, f in of.terms for part in _without_floors(m, Fraction(f, atom.by) * (1 if factor > 0 else -1))]
+        parts = [
+            part
+            for m, f in of.terms
+            for part in _without_floors(m, Fraction(f, atom.by) * (1 if factor > 0 else -1))
+        ]
         # The bound of what was multiplied by a negative factor is that of its opposite.
         parts = [(m, f if factor > 0 else -f) for m, f in parts]
         made = [((*m, *n), f * g) for m, f in made for n, g in parts]
@@ -333,7 +333,7 @@ class Length(int):
         return self if self >= 0 else -self
 
     def __floordiv__(self, other: int) -> int:
-        return _made(self, other, operator.floordiv)
+        return _made(self, other, _floordiv)
 
     def __truediv__(self, other: float) -> float:
         raise NeedsLength(f"{self.expression} as a float")
@@ -419,6 +419,10 @@ class Length(int):
 
     def __reduce__(self) -> Any:
         return Length, (self.expression, int(self), self.usual)
+
+
+def _floordiv(a: Any, b: Any) -> Any:
+    return a // b
 
 
 def _made(a: Length, b: Any, of: Callable[[Any, Any], Any]) -> Any:

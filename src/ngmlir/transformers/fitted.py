@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -54,9 +54,9 @@ class Fitted:
 
     def module(self, lengths: Mapping[str, int]) -> Module:
         """The program with sizes that follow from the lengths, which have these values."""
-        return _Rebuilding(self, {n: v if isinstance(v, Length) else Length.named(n, v) for n, v in lengths.items()}).top(
-            self.modules
-        )
+        return _Rebuilding(
+            self, {n: v if isinstance(v, Length) else Length.named(n, v) for n, v in lengths.items()}
+        ).top(self.modules)
 
     def expression(self, values: tuple[int, ...]) -> Expression:
         """What a number of each of the programs is."""
@@ -95,19 +95,24 @@ class Fitted:
         """A length, or one of its sums, divided by a number and rounded down."""
         for name in self.lengths[0]:
             lengths = [each[name] for each in self.lengths]
-            low, high = min(range(len(lengths)), key=lengths.__getitem__), max(
-                range(len(lengths)), key=lengths.__getitem__
+            low, high = (
+                min(range(len(lengths)), key=lengths.__getitem__),
+                max(range(len(lengths)), key=lengths.__getitem__),
             )
             rise, run = values[high] - values[low], lengths[high] - lengths[low]
             length = expression_of(Length.named(name, 1))
             for by in range(2, _MOST_DIVISOR + 1):
+                made = set[Expression]()
                 for times in {rise * by // run, -(-rise * by // run)} - {0}:
                     least = max(v * by - times * n for v, n in zip(values, lengths, strict=True))
                     most = min((v + 1) * by - times * n for v, n in zip(values, lengths, strict=True))
                     for more in range(least, most):
                         found = (number(times) * length + number(more)) // number(by)
-                        if self._holds(found, values) and most - least == 1:
-                            return found
+                        if self._holds(found, values):
+                            made.add(found)
+                if made:
+                    # Several would be right for these lengths, and not for all.
+                    return made.pop() if len(made) == 1 else None
         return None
 
     def _product(self, values: tuple[int, ...], depth: int) -> Expression | None:
@@ -115,7 +120,11 @@ class Fitted:
         if depth == 0 or 0 in values:
             return None
         for known, expression in [*self.known.items()]:
-            if len(set(known)) > 1 and 0 not in known and all(v % k == 0 for v, k in zip(values, known, strict=True)):
+            if (
+                len(set(known)) > 1
+                and 0 not in known
+                and all(v % k == 0 for v, k in zip(values, known, strict=True))
+            ):
                 rest = tuple([v // k for v, k in zip(values, known, strict=True)])
                 if len(set(rest)) == 1:
                     return number(rest[0]) * expression
@@ -225,9 +234,7 @@ class _Rebuilding:
         if any(o.attributes.keys() != first.attributes.keys() for o in ops):
             raise _Differ(f"the attributes of {op_name(first)}")
         types = [self.type([v.type for v in each]) for each in _together([o.results for o in ops], "results")]
-        attributes = {
-            name: self.attribute([o.attributes[name] for o in ops]) for name in first.attributes
-        }
+        attributes = {name: self.attribute([o.attributes[name] for o in ops]) for name in first.attributes}
         regions = [self.region(each) for each in _together([o.regions for o in ops], "regions")]
         operands = [self.mapping[v] for v in first.operands]
         return first.rebuilt(operands, regions, attributes=attributes, types=types)
@@ -237,7 +244,9 @@ class _Rebuilding:
 
     def block(self, blocks: Sequence[Block]) -> Block:
         first = blocks[0]
-        types = [self.type([a.type for a in each]) for each in _together([b.args for b in blocks], "arguments")]
+        types = [
+            self.type([a.type for a in each]) for each in _together([b.args for b in blocks], "arguments")
+        ]
         out = Block(types, [a.name for a in first.args])
         self.mapping.update(zip(first.args, out.args, strict=True))
         for b, known in zip(blocks, self.others, strict=True):

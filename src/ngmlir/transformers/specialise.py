@@ -163,10 +163,12 @@ class Specialised(Generic[V]):
         make: Callable[[Mapping[str, int]], Module],
         program: Callable[[OpenCpu, Mapping[str, int]], V],
         entry: str | None = None,
+        *,
+        first: bool = False,
     ) -> V | None:
         """The program for a key that code for all lengths gives; `at` says where a key has lengths, and what they are called.
 
-        From the second lengths on: who calls with one only has code made for that, and waits for no other. `make` gives the function
+        From the second lengths on (the `first`, if said so): who calls with one only has code made for that, and waits for no other. `make` gives the function
         with sizes that follow from lengths of these names, `program` what runs the code for some. None where that is not for this
         device, for less than two of something, or where no code is right for all lengths: `refused` says why.
         """
@@ -179,7 +181,8 @@ class Specialised(Generic[V]):
         for known, code in self._for_any:
             if known == pattern and code.serves(lengths):
                 return self._exact.add(key, program(code, lengths))
-        others = any(_without(other, at) == pattern for other in self.keys() if len(other) == len(key))
+        keys = self.keys()
+        others = first or any(_without(k, at) == pattern for k in keys if len(k) == len(key))
         few = min(lengths.values()) < LEAST or len(self._for_any) >= self.most
         if self.refused or few or not others:
             return None

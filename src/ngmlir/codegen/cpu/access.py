@@ -70,7 +70,9 @@ class Access:
         #: Elements from the furthest possible base to the end of the buffer.
         self.spare = 1 + sum((size - 1 - k.high) * stride for k, size, stride in ends)
         #: Divides the distance of the base from the start of the buffer, in elements.
-        self.divisor = greatest_divisor(*(k.divisor * stride for k, stride in zip(known, strides, strict=True)))
+        self.divisor = greatest_divisor(
+            *(k.divisor * stride for k, stride in zip(known, strides, strict=True))
+        )
         self.dimensions = [
             Dimension(size, step, strides[d] * step, values[d], known[d], buffer.type.shape[d])
             for size, d, step in zip(shape, chosen, steps or (1,) * len(shape), strict=True)

@@ -107,7 +107,9 @@ class Kernel:
         count = len(self.promised.words) + bool(self.scratch)
         buffers = [b.load(ptr, b.getelementptr(ptr, data, i), align=8) for i in range(count)]
         first = count + bool(self.scratch)  # behind what numbers the parts
-        words = [b.load(i64, b.getelementptr(ptr, data, first + i), align=8) for i in range(len(self.lengths))]
+        words = [
+            b.load(i64, b.getelementptr(ptr, data, first + i), align=8) for i in range(len(self.lengths))
+        ]
         b.has_lengths(dict(zip(self.lengths, words, strict=True)))
         if not self.scratch:
             self._run(b, buffers, number)
@@ -145,7 +147,14 @@ class Kernel:
         if not masks or not any(moving):
             return
         inner, edge = f"{self.name}.inner", f"{self.name}.edge"
-        if self._function(text, inner, [Range(0, end - 1 if moves else 0) for end, moves in zip(ends, moving, strict=True)]) >= masks:
+        if (
+            self._function(
+                text,
+                inner,
+                [Range(0, end - 1 if moves else 0) for end, moves in zip(ends, moving, strict=True)],
+            )
+            >= masks
+        ):
             del text.functions[inner]
             return
         del text.functions[name]

@@ -147,9 +147,7 @@ class Contents:
         """Some of the nodes."""
         return Part(self, nodes, inputs, outputs)
 
-    def attempt(
-        self, values: Sequence[Given], *, whole: bool = False, folded: int = FOLDED
-    ) -> Program:
+    def attempt(self, values: Sequence[Given], *, whole: bool = False, folded: int = FOLDED) -> Program:
         """The same, or a note of the input that turned out to decide shapes. `whole`: what is known already is among the
         results of the module too; `folded` as for `Emitter`."""
         self.files.check()

@@ -22,9 +22,9 @@ from ...runtime.timing import Profile
 from ...support.diagnostics import UserError
 from ...support.lengths import NeedsLength, identifier
 from ...support.rows import Length
+from ...transformers.fitted import Fitted, samples_of
 from ...transformers.kept import KeptPrograms
 from ...transformers.outputs import Outputs
-from ...transformers.fitted import Fitted, samples_of
 from ...transformers.specialise import Key, Specialised
 from .calls import Decides, Program, Quick, Unready, Waits, quick_of, unready
 from .files import Files
@@ -269,7 +269,7 @@ class CompiledModel:
     def _for_any(self, program: Program, given: Sequence[Given]) -> CpuRows | GpuRows | None:
         """What runs a program for these and any other lengths of what the model leaves open; None where these need programs
         of their own."""
-        if program.module is None or self._once:
+        if program.module is None or self._once or self._programs.device.runs_on_host:
             return None
         numbers = {place: i for i, (place, _) in enumerate(leaves_of(given))}
         places: dict[str, list[tuple[int, int]]] = {}
@@ -300,14 +300,13 @@ class CompiledModel:
             for d, size in enumerate(stated):
                 if not isinstance(size, int):
                     at[begins[number] + 1 + d] = identifier(size or f"input{number}_{d}")
-        # Along one length rows may be computed apart, which is found out first.
-        if len(set(at.values())) < 2 and not self._programs.why:
-            return None
         programs: list[Program] = []
 
         def read(lengths: Mapping[str, int]) -> Module:
             shaped = [
-                _of_shape(a, [lengths.get(at.get(begins[n] + 1 + d, ""), size) for d, size in enumerate(a.shape)])
+                _of_shape(
+                    a, [lengths.get(at.get(begins[n] + 1 + d, ""), size) for d, size in enumerate(a.shape)]
+                )
                 for n, (_, a) in enumerate(leaves)
             ]
             programs.append(self.model.contents.attempt(shaped, folded=FOLDED_SHAPES))

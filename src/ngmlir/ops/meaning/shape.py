@@ -44,7 +44,9 @@ def _known_shape(op: Op) -> tuple[int, ...]:
 
 
 def extent(op: Op, arrays: Sequence[Array]) -> Any:
-    return np.broadcast_to(np.asarray(get_i64(op, "value")).astype(dtype_of(op.result.type)), _known_shape(op))
+    return np.broadcast_to(
+        np.asarray(get_i64(op, "value")).astype(dtype_of(op.result.type)), _known_shape(op)
+    )
 
 
 def iota(op: Op, arrays: Sequence[Array]) -> Any:

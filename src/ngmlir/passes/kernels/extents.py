@@ -99,7 +99,6 @@ class Extent:
                 name=name,
             )
 
-
     def any_tiles(self, most: int, body: Callable[[Value, int], None], name: str) -> None:
         """The same where it is not known how many steps there are: tiles of `most`, then of half of it, and so on to one step."""
         b, size = self.b, most

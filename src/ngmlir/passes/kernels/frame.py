@@ -115,9 +115,7 @@ def fewer(
     """The rest of a loop of a size that is not known, from `start` on, in tiles of `step`, of half of it, and so on to one element."""
     while step and not is_same(start, size):
         stop = start + (size - start) // step * step
-        carried = b.loop(
-            start, stop, step, carried, lambda i, values, step=step: body(Span(i, step), values)
-        )
+        carried = b.loop(start, stop, step, carried, lambda i, values, step=step: body(Span(i, step), values))
         start, step = stop, step // 2
     return carried
 

@@ -58,7 +58,15 @@ class ImplicitKernel(PanelKernel):
         step = self.schedule.depth if lhs.along_depth else self.block_rows
         whole = product.depth if lhs.along_depth else product.rows
         along = lhs.depth if lhs.along_depth else lhs.across
-        self.copy(lhs, along, self.left_block.buffer, self.lhs, lines, run, step if is_open((whole,)) or whole > step else 0)
+        self.copy(
+            lhs,
+            along,
+            self.left_block.buffer,
+            self.lhs,
+            lines,
+            run,
+            step if is_open((whole,)) or whole > step else 0,
+        )
 
     def pack(self, first: Value, depth: int, column: Value, columns: Extent) -> None:
         rhs, product = self.product.rhs, self.product

@@ -210,7 +210,9 @@ def store_epilogue(
     spans: list[Span] = [Span(b.index(0)) for _ in kernel.plan.sizes]
     dims = [(Span(v), product.batch) for v in batch]
     dims += [(Span(row, rows, masked[0]), product.rows), (Span(column, columns, masked[1]), product.columns)]
-    kept = [(span, size) for span, size in dims if not is_same(size, 1)]  # a dimension of one element is no loop
+    kept = [
+        (span, size) for span, size in dims if not is_same(size, 1)
+    ]  # a dimension of one element is no loop
     placed = [span for span, _ in kept]
     if len(loops) > len(kept):
         # Where it is written, the batch is several loops.

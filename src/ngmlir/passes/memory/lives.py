@@ -28,6 +28,7 @@ from .steps import (
     walk,
 )
 
+
 class Moves(NamedTuple):
     """Buffers that come to lie in one place, and the copies that are not needed then."""
 
@@ -220,11 +221,7 @@ class Lives:
             if isinstance(step, Launch):
                 new = [b for b in step.places if isinstance(b, Buffer) and b.first == self.times[id(step)]]
             for target in new:
-                fits = (
-                    target in chain
-                    and target.role == "temporary"
-                    and is_same(target.bytes, place.bytes)
-                )
+                fits = target in chain and target.role == "temporary" and is_same(target.bytes, place.bytes)
                 if not fits or target in self.moved or holds(target):
                     continue
                 # A kernel that does not work in place must not read there either.
