@@ -625,6 +625,21 @@ class _Reader:
         return known if isinstance(known, Length) else Length.named(token, known)
 
 
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape that arrays of these shapes have together, as NumPy's function of that name gives it, also of sizes that follow from
+    lengths. ValueError where there is none."""
+    rank = max(map(len, shapes), default=0)
+    found = [1] * rank
+    for shape in shapes:
+        for d, size in enumerate(shape, rank - len(shape)):
+            if is_same(size, 1) or is_same(size, found[d]):
+                continue
+            if not is_same(found[d], 1):
+                raise ValueError(f"sizes {found[d]} and {size}")
+            found[d] = size
+    return tuple(found)
+
+
 def identifier(name: str) -> str:
     """What a length is called in text, of an axis or a dimension of a name."""
     plain = re.sub(r"\W", "_", name, flags=re.ASCII)

@@ -7,7 +7,7 @@ op: numbers that differ are expressed by the lengths, and checked on all of them
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -20,23 +20,50 @@ from ..ir.literals import float_value, wrap_integer
 from ..ir.types import FloatType, FunctionType, TensorType, Type
 from ..ops import ng
 from ..ops.builder import Builder
-from ..support.lengths import Expression, Length, NeedsLength, expression_of, number, parse
+from ..support.diagnostics import Limit, UserError
+from ..support.lengths import LEAST, Expression, Length, NeedsLength, expression_of, number, parse
 
 T = TypeVar("T")
 #: What divides lengths in a program, at most: steps of windows and the like.
 _MOST_DIVISOR = 64
 _SAMPLES = (23, 37, 29, 41, 31, 43)
+#: The greatest lengths that are tried, in this order: models may be made for no more than some.
+_FAR = (4093, 1021, 509, 251, 127)
 
 
-def samples_of(lengths: Mapping[str, int]) -> list[dict[str, int]]:
-    """Lengths for which programs are made, enough to tell how numbers follow from them: small ones, no two alike."""
+def fitted(
+    read: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int]
+) -> tuple[Fitted, dict[str, int]]:
+    """What a reader makes for any lengths of these names, and the greatest ones for which that was seen.
+
+    A reader may decide by a length, as `max(n, 6)` does: then no one expression holds both for the least and for the greatest lengths that
+    it reads. Beyond these nobody knows. NeedsLength as for `Fitted`.
+    """
+    samples = _samples(lengths)
+    modules, greatest = [read(sample) for sample in samples], dict[str, int]()
+    for name in lengths:
+        for far in _FAR:
+            sample = {**samples[0], name: far}
+            try:
+                modules.append(read(sample))
+            except (UserError, Limit):
+                continue  # more than the model can do
+            samples.append(sample)
+            break
+        greatest[name] = max(sample[name] for sample in samples)
+    return Fitted(modules, samples), greatest
+
+
+def _samples(lengths: Mapping[str, int]) -> list[dict[str, int]]:
+    """Lengths for which programs are made, enough to tell how numbers follow from them: no two alike, and the least."""
     names = [*lengths]
     base = {name: _SAMPLES[i % len(_SAMPLES)] + 60 * (i // len(_SAMPLES)) for i, name in enumerate(names)}
     made = [base]
     for i, name in enumerate(names):
         made.append({**base, name: base[name] + 7 + i})
     made.append({name: value + 5 + 3 * i for i, (name, value) in enumerate(base.items())})
-    made.append({name: 2 * value + 11 + i for i, (name, value) in enumerate(base.items())})
+    made.append({name: LEAST + i % 2 for i, name in enumerate(names)})
+    made.append({name: LEAST + 3 - i % 2 for i, name in enumerate(names)})
     return made
 
 

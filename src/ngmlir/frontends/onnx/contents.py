@@ -147,16 +147,24 @@ class Contents:
         """Some of the nodes."""
         return Part(self, nodes, inputs, outputs)
 
-    def attempt(self, values: Sequence[Given], *, whole: bool = False, folded: int = FOLDED) -> Program:
+    def attempt(
+        self,
+        values: Sequence[Given],
+        *,
+        whole: bool = False,
+        folded: int = FOLDED,
+        shapes: Sequence[tuple[int, ...]] | None = None,
+    ) -> Program:
         """The same, or a note of the input that turned out to decide shapes. `whole`: what is known already is among the
-        results of the module too; `folded` as for `Emitter`."""
+        results of the module too; `folded` as for `Emitter`; `shapes` in the place of those that leaves of the values have."""
         self.files.check()
         leaves = leaves_of(values)
         for place, array in leaves:
             if place in self.deciding and array.size > _MOST:
                 raise self._too_large(place, array, "something that has to be known")
         open_ = [i for i, (place, _) in enumerate(leaves) if place not in self.deciding]
-        types = [TensorType(leaves[i][1].shape, element_type_of(leaves[i][1])) for i in open_]
+        shapes = [array.shape for _, array in leaves] if shapes is None else shapes
+        types = [TensorType(shapes[i], element_type_of(leaves[i][1])) for i in open_]
         names = [
             _leaf_name(self.inputs[leaves[i][0][0]].name, values[leaves[i][0][0]], leaves[i][0][1])
             for i in open_

@@ -7,6 +7,7 @@ What a model holds (`contents`) is looked at only where it has to be: of what wa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate
@@ -19,10 +20,10 @@ from ...ir.core import Module
 from ...ir.literals import dtype_of
 from ...runtime.threads import checked_threads
 from ...runtime.timing import Profile
-from ...support.diagnostics import UserError
+from ...support.diagnostics import Limit, UserError
 from ...support.lengths import NeedsLength, identifier
 from ...support.rows import Length
-from ...transformers.fitted import Fitted, samples_of
+from ...transformers.fitted import Fitted, fitted
 from ...transformers.kept import KeptPrograms
 from ...transformers.outputs import Outputs
 from ...transformers.specialise import Key, Specialised
@@ -150,6 +151,8 @@ class CompiledModel:
         self._asked: list[Given] | None = None
         #: Of code for all lengths, which inputs it takes and what it gives.
         self._fed_open: tuple[tuple[int, ...], tuple[Any, ...]] = (), ()
+        #: The greatest lengths for which that is known to be right.
+        self._greatest: Mapping[str, int] = {}
         self._kept = model.kept() if self._programs.device.runs_on_host and not once else None
         shapes = [port.shape for port in model.inputs if port.kind == "tensor"]
         if len(shapes) == len(model.inputs) and all(
@@ -300,28 +303,31 @@ class CompiledModel:
             for d, size in enumerate(stated):
                 if not isinstance(size, int):
                     at[begins[number] + 1 + d] = identifier(size or f"input{number}_{d}")
-        programs: list[Program] = []
+        if any(key[i] > self._greatest.get(name, key[i]) for i, name in at.items()):
+            return None
 
         def read(lengths: Mapping[str, int]) -> Module:
-            shaped = [
-                _of_shape(
-                    a, [lengths.get(at.get(begins[n] + 1 + d, ""), size) for d, size in enumerate(a.shape)]
-                )
-                for n, (_, a) in enumerate(leaves)
+            shapes = [
+                tuple([lengths.get(at.get(begin + 1 + d, ""), size) for d, size in enumerate(a.shape)])
+                for begin, (_, a) in zip(begins, leaves, strict=False)
             ]
-            programs.append(self.model.contents.attempt(shaped, folded=FOLDED_SHAPES))
-            if programs[-1].module is None or not programs[-1].can_be_kept:
+            found = self.model.contents.attempt(given, folded=FOLDED_SHAPES, shapes=shapes)
+            if found.module is None or not found.can_be_kept:
                 raise NeedsLength("outputs that are known before the model runs")
-            return programs[-1].module
+            self._fed_open = found.fed, found.results
+            return found.module
 
-        fitted: list[Fitted] = []
+        made: list[Fitted] = []
 
-        def make(lengths: Mapping[str, int]) -> Module:
-            if not fitted:
-                samples = samples_of(lengths)
-                fitted.append(Fitted([read(sample) for sample in samples], samples))
-                self._fed_open = programs[0].fed, programs[0].results
-            return fitted[0].module(lengths)
+        def make(opened: Mapping[str, int]) -> Module:
+            if not made and not self.model.contents.tells_lengths:
+                # Operators compute their shapes from shapes alone, most of them without NumPy.
+                with suppress(UserError, Limit, NeedsLength):
+                    return read(opened)
+            if not made:
+                found, self._greatest = fitted(read, opened)
+                made.append(found)
+            return made[0].module(opened)
 
         def program(code: OpenCpu, lengths: Mapping[str, int]) -> _Made:
             fed, results = self._fed_open
@@ -400,13 +406,6 @@ class _Made(NamedTuple):
     run: Callable[..., Sequence[Any]] | None
     quick: Quick | None
     settled: bool = True
-
-
-def _of_shape(array: Array, shape: Sequence[int]) -> Array:
-    """Zeros of that type and shape, which take no memory; the array itself, if it has that shape."""
-    if array.shape == tuple(shape):
-        return array
-    return np.broadcast_to(np.zeros((), array.dtype), tuple(shape))
 
 
 def _empty(value: Array | list[Array]) -> Array | list[Array]:
