@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NoReturn
 from ..ir.types import DYNAMIC
 from ..ops.lengths import READING, Changes, Length, same
 from ..support.diagnostics import Location
+from ..support.lengths import range_size, slice_indices
 from .errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 
 _SERIAL = itertools.count()
@@ -216,6 +217,6 @@ def slice_axis(axis: Axis, s: slice) -> Axis:
         fail(AxisLengthError, f"the step of a slice along an axis must be 1 or -1, not {s!r}")
 
     def count(length: int) -> int:
-        return len(range(*s.indices(length)))
+        return range_size(*slice_indices(s, length))
 
     return DerivedAxis(axis.name, Length(count, axis))

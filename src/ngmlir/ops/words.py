@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from ..decl.neighbour_text import op_neighbours
@@ -29,10 +30,12 @@ def from_text(
     unregistered: bool = False,
     first_line: int = 1,
     resources: str | Path | None = None,
+    lengths: Mapping[str, int] | None = None,
 ) -> Module:
     """The module that `text` spells, verified unless told otherwise; UserError with file:line:col if it is none.
     `text` may be a part of a file, from `first_line` on. Constants that lie in files are mapped from below the folder
-    `resources`; without one, text that names files is refused."""
+    `resources`; without one, text that names files is refused. `lengths` are the values of named ones (`tensor<[N]xf32>`), numbers or
+    support.lengths.Length; without them such sizes have values that no other size has by chance."""
     folder = ResourceFolder(None if resources is None else Path(resources))
     module = parse(
         text,
@@ -42,6 +45,7 @@ def from_text(
         first_line=first_line,
         advice=_advice,
         resources=folder,
+        lengths=lengths,
     )
     if verify:
         check_module(module)

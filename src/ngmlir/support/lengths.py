@@ -625,6 +625,29 @@ class _Reader:
         return known if isinstance(known, Length) else Length.named(token, known)
 
 
+def slice_indices(part: slice, length: int) -> tuple[int, int, int]:
+    """`part.indices(length)`, also of a length that follows from others."""
+    if not isinstance(length, Length):
+        return part.indices(length)
+    step = 1 if part.step is None else operator.index(part.step)
+    low, high = (0, length) if step > 0 else (-1, length - 1)
+
+    def place(given: Any, default: int) -> int:
+        if given is None:
+            return default
+        at = exact(given)
+        at = at + length if at < 0 else at
+        return low if at < low else high if at > high else at
+
+    first, last = (low, high) if step > 0 else (high, low)
+    return place(part.start, first), place(part.stop, last), step
+
+
+def range_size(start: int, stop: int, step: int) -> int:
+    """`len(range(start, stop, step))`, also of numbers that follow from lengths."""
+    return max(0, -(-(stop - start) // step))
+
+
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     """The shape that arrays of these shapes have together, as NumPy's function of that name gives it, also of sizes that follow from
     lengths. ValueError where there is none."""
