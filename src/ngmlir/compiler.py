@@ -263,8 +263,8 @@ def _any_lengths(module: Module, symbol: str) -> OpenCpu:
     opened = Opened(module, symbol)
     try:
         code = compile_open(opened.module, dict.fromkeys(opened.names, _USUAL), entry=symbol)
-    except NeedsLength as error:
-        message = f"@{symbol} needs a program for each length: {error} must be known"
+    except (NeedsLength, UserError) as error:
+        message = f"@{symbol} needs a program for each length: {error}"
         hint = "ng.compile(ng.load(path)) and ngmlir run compile one for each"
         raise Limit(Diagnostic(message, opened.main.location, hint=hint)) from None
 

@@ -90,6 +90,10 @@ class CompiledFunction:
         if self._programs.device.has_memory:
             rows = self._programs.for_rows(made, self.of.lengths)
             if rows is not None:
+                counted = [each is not None and each.dimension for each in rows.how.arguments]
+                places = [n for n, (i, d) in enumerate(known) if counted[i] is not False and counted[i] == d]
+                if not self.of.sampled:
+                    self._programs.add_open(key, places, rows, rows)
                 return rows
         if min(key, default=LEAST) >= LEAST:
             called = ", ".join(length.name for length in self.of.lengths)

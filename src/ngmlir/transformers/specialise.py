@@ -205,6 +205,7 @@ class Specialised(Generic[V]):
         self._counted += 1
         if self._counted == self.most + 1:
             reasons = "".join(f"; along {n} {w.message} ({w.location})" for n, w in self.why.items())
+            reasons += f"; there is none for all, because of {self.refused}" if self.refused else ""
             place = user_location()
             warnings.warn_explicit(
                 f"{what(self._counted)}, and only {self.most} programs are kept; "

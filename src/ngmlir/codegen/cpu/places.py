@@ -84,7 +84,7 @@ def _alone(launch: Sequence[Extent | None]) -> set[int]:
     if len(known) < len(launch):
         return {0} if len(launch) == 1 else set()  # what lies nobody knows where may overlap all
     found: set[int] = set()
-    for _, group in groupby(sorted(known, key=lambda e: e[:3]), key=lambda e: e[:2]):
+    for _, group in groupby(sorted(known, key=lambda e: (*e[:3], usual(e[3]))), key=lambda e: e[:2]):
         lying, behind = [*group], 0
         for (*_, start, stop, i), following in zip_longest(lying, lying[1:]):
             if at_least(start, behind) and (following is None or at_least(following[2], stop)):
