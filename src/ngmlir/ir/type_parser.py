@@ -186,10 +186,9 @@ class TypeParser(Cursor):
 
     def integer_or_length(self) -> int:
         """`4`, or `[4*N]`."""
-        if self.kind != "[":
-            return self.integer()
         start = self.token.start
-        self.advance()
+        if not self.accept("["):
+            return self.integer()
         while self.kind not in ("]", "end"):
             self.advance()
         end = self.token.start

@@ -12,6 +12,7 @@ from ..ir.parser import parse
 from ..ir.printer import to_text
 from ..ir.resource_files import ResourceFolder
 from ..ir.verifier import check
+from ..support.lengths import guarding
 from . import func, ng, program, tile
 from .accesses import check_accesses
 from .copies import check_copies
@@ -37,18 +38,20 @@ def from_text(
     `resources`; without one, text that names files is refused. `lengths` are the values of named ones (`tensor<[N]xf32>`), numbers or
     support.lengths.Length; without them such sizes have values that no other size has by chance."""
     folder = ResourceFolder(None if resources is None else Path(resources))
-    module = parse(
-        text,
-        WORDS,
-        file=file,
-        unregistered=unregistered,
-        first_line=first_line,
-        advice=_advice,
-        resources=folder,
-        lengths=lengths,
-    )
-    if verify:
-        check_module(module)
+    # What must hold of lengths for the text to be valid is for who compiles it to ask of calls.
+    with guarding():
+        module = parse(
+            text,
+            WORDS,
+            file=file,
+            unregistered=unregistered,
+            first_line=first_line,
+            advice=_advice,
+            resources=folder,
+            lengths=lengths,
+        )
+        if verify:
+            check_module(module)
     return module
 
 

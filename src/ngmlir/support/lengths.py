@@ -259,8 +259,11 @@ class Guard(NamedTuple):
                 return value < 0
 
     def __str__(self) -> str:
-        constant = next((f for m, f in self.expression.terms if not m), 0)
-        return f"{self.expression - number(constant)} {self.relation} {-constant}"
+        expression, relation = self.expression, self.relation
+        if expression.terms and expression.terms[0][1] < 0:
+            expression, relation = -expression, {">=": "<=", "<": ">"}.get(relation, relation)
+        constant = next((f for m, f in expression.terms if not m), 0)
+        return f"{expression - number(constant)} {relation} {-constant}"
 
 
 _guards: ContextVar[dict[Guard, None] | None] = ContextVar("guards", default=None)
@@ -268,16 +271,21 @@ _guards: ContextVar[dict[Guard, None] | None] = ContextVar("guards", default=Non
 
 @contextmanager
 def guarding() -> Generator[dict[Guard, None]]:
-    """Collects what is assumed of lengths inside."""
+    """Collects what is assumed of lengths inside; who collects around it gets that too."""
     found: dict[Guard, None] = {}
+    outer = _guards.get()
     token = _guards.set(found)
     try:
         yield found
     finally:
         _guards.reset(token)
+        if outer is not None:
+            outer.update(found)
 
 
 def _assume(expression: Expression, relation: str) -> None:
+    if relation in ("==", "!=") and expression.terms[0][1] < 0:
+        expression = -expression
     found = _guards.get()
     if found is None:
         raise NeedsLength(f"whether {Guard(expression, relation)}")
