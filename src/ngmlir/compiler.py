@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
 
 from .decl.pipeline_text import named_pipelines
 from .ir.core import Module
@@ -27,20 +27,25 @@ from .runtime.targets import compiling_device, load, load_rows
 from .runtime.targets import resolve as resolve
 from .support.artifact import Artifact
 from .support.collector import collecting_rarely
-from .support.diagnostics import UserError
+from .support.diagnostics import Diagnostic, Limit, UserError
+from .support.lengths import Guard, Length, NeedsLength, guarding, other_lengths, unlike_sizes
 from .support.progress import Progress
 from .support.spelling import did_you_mean
 from .support.target import Target
 
 if TYPE_CHECKING:
-    from .codegen.unit import Unit
+    from .codegen.unit import Parts, Unit
     from .passes.sizing.blocks import Blocks
     from .rewrite.pipeline import Pipeline, Step, Watch
     from .runtime.cpu import CpuExecutable
     from .runtime.gpu import GpuExecutable
+    from .runtime.open_cpu import OpenCpu
     from .runtime.rows import CpuRows, GpuRows
 
 Stage = Literal["ir", "llvm", "ptx", "asm"]
+
+#: About what lengths are, where nobody has said one.
+_USUAL = 64
 
 STAGES: tuple[Stage, ...] = ("ir", "llvm", "ptx", "asm")
 
@@ -195,7 +200,7 @@ def _compiled(module: Module, target: Target, checked: bool) -> Artifact:
 
 def compile_module(
     module: Module, target: str = "cpu", *, entry: str | None = None, checked: bool | None = None
-) -> CpuExecutable | GpuExecutable | CpuRows | GpuRows:
+) -> CpuExecutable | GpuExecutable | OpenCpu | CpuRows | GpuRows:
     """@main of `module` (or its only function, or the one called `entry`), ready to call on `cpu`, `cuda` (`cuda:1` ...)
     or `cuda-sim`. Its method `entry` gives the others. The module may have been lowered in part or all the way.
 
@@ -203,17 +208,92 @@ def compile_module(
     a call that would have done so raises UserError with the op, its line and the element. For kernels that are
     written or edited by hand: it is slower, and compiled anew each time.
 
-    A function with an open length (`tensor<?x4xf32>`) is compiled once and takes arrays of any length. Limit where it computes
-    across rows, so that each length needs a program of its own.
+    A function with an open length (`tensor<?x4xf32>`) is compiled once and takes arrays of any length. Limit where no one code is right
+    for all lengths; on GPUs, where it computes across rows.
     """
     device = compiling_device(target)
     if (main := open_entry(module, entry)) is not None:
+        if device.runs_on_host:
+            return _any_lengths(module, main.symbol)
         from .passes.sizes import blocks_for_any
 
         blocks = blocks_for_any(module, main.symbol, resolve(target))
         if blocks is not None:
             return compile_blocks(blocks, target, checked=checked)
     return load(compile_artifact(module, target, checked=checked), device, entry)
+
+
+def compile_open(
+    make: Callable[[Mapping[str, int]], Module], usual: Mapping[str, int], *, entry: str | None = None
+) -> OpenCpu:
+    """A function of arrays of any lengths, ready to call on this CPU: one code for all.
+
+    Args:
+        make: gives the module, with sizes that follow from these lengths (support/lengths.py).
+        usual: by name, about what the lengths are: what schedules are chosen for.
+        entry: the function, as for `compile_module`.
+
+    What was decided by comparing lengths with numbers becomes its `signature.guards`: it `serves` lengths for which these hold. Raises
+    NeedsLength where code cannot be made without a length, and what `lower` raises.
+    """
+    from .support.arena import spacing
+
+    target = resolve("cpu")
+    near = unlike_sizes(usual)
+    first = _openly(make, {n: Length.named(n, v) for n, v in near.items()}, target)
+    # What was computed without the compiler's notice from the value of a length, and not from the length, is another number then.
+    far = other_lengths(near, first.guards)
+    second = _openly(make, {n: Length.named(n, far[n], v) for n, v in near.items()}, target)
+    if first.texts != second.texts:
+        differ = [a.partition("\n")[0] for a, b in zip(first.texts, second.texts, strict=False) if a != b]
+        raise NeedsLength(f"the code of {differ[0] if differ else 'the program'}")
+    from .codegen.objects import objects
+    from .runtime.open_cpu import load_open
+
+    *kernels, code = objects(first.parts.pieces, target)
+    artifact = first.parts.artifact("object", code, target, kernels)
+    return load_open(artifact, first.guards, spacing(target), entry)
+
+
+def _any_lengths(module: Module, symbol: str) -> OpenCpu:
+    """A function of text that leaves lengths open, for the CPU. What the code is not right for, such as no rows or one, is compiled when it
+    is asked for."""
+    from .passes.sizing.opened import Opened
+
+    opened = Opened(module, symbol)
+    try:
+        code = compile_open(opened.module, dict.fromkeys(opened.names, _USUAL), entry=symbol)
+    except (NeedsLength, UserError) as error:
+        message = f"@{symbol} needs a program for each length: {error}"
+        hint = "ng.compile(ng.load(path)) and ngmlir run compile one for each"
+        raise Limit(Diagnostic(message, opened.main.location, hint=hint)) from None
+
+    def otherwise(lengths: Mapping[str, int]) -> CpuExecutable:
+        made = load(compile_artifact(opened.module(lengths), "cpu"), compiling_device("cpu"), symbol)
+        return cast("CpuExecutable", made)
+
+    code.otherwise = otherwise
+    return code
+
+
+class _Openly(NamedTuple):
+    """A program for all lengths before it is machine code."""
+
+    parts: Parts
+    texts: list[str]
+    guards: tuple[Guard, ...]
+
+
+@collecting_rarely()
+def _openly(
+    make: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int], target: Target
+) -> _Openly:
+    from .codegen import cpu
+
+    with guarding() as guards:
+        found = cpu.parts(lower(make(lengths), target), target)
+        texts = [piece.text() for piece in found.pieces]
+    return _Openly(found, texts, tuple(guards))
 
 
 def compile_blocks(blocks: Blocks, target: str, *, checked: bool | None = None) -> CpuRows | GpuRows:

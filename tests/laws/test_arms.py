@@ -37,6 +37,7 @@ from fuzz import CORPUS
 from generators import drawn
 from hard import HARD, LARGE, WITH_LOOPS
 from keeping import CPU, GPU, LATE
+from open_programs import OPEN
 
 import ngmlir
 from ngmlir.compiler import pipeline_for
@@ -44,6 +45,7 @@ from ngmlir.ir.core import Module
 from ngmlir.ops.words import from_text, to_text
 from ngmlir.passes.registry import PASSES
 from ngmlir.support.diagnostics import NgmlirError
+from ngmlir.support.lengths import guarding
 from ngmlir.support.target import Target
 from ngmlir.tools import ngopt
 
@@ -84,6 +86,9 @@ def hard_programs(watch: Watch) -> None:
         for text in texts:
             for target in (CPU, GPU):
                 lowered(from_text(text), target)
+        for text in OPEN.values():
+            with guarding():
+                lowered(from_text(text), CPU)
 
 
 def unit_tests(watch: Watch) -> None:

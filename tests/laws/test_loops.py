@@ -31,7 +31,7 @@ from ngmlir.support.diagnostics import UserError
 Array = np.ndarray[Any, Any]
 #: Ops of which no line says the loops: these have none, or follow from the lengths (a reshape).
 OPAQUE = {
-    "ng.constant", "ng.iota", "ng.reshape", "ng.random_bits", "ng.random_uniform", "ng.random_normal", "ng.if", "ng.while", "ng.scan",
+    "ng.constant", "ng.iota", "ng.extent", "ng.reshape", "ng.random_bits", "ng.random_uniform", "ng.random_normal", "ng.if", "ng.while", "ng.scan",
     "ng.yield", "ng.fusion", "ng.recompute",
 }  # fmt: skip
 

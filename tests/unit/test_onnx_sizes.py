@@ -103,13 +103,13 @@ def test_a_batch_of_any_length_is_one_program(compiled: list[Any]) -> None:
     assert len(compiled) == 1
 
 
-def test_each_number_of_steps_is_a_program_for_every_batch(compiled: list[Any]) -> None:
+def test_one_program_for_all_batches_and_numbers_of_steps(compiled: list[Any]) -> None:
     model = attention(1, 16, 2, "steps")
     run, reference = ng.compile(load(model)), ng.compile(load(model), target="numpy")
     for batch, steps in ((1, 4), (5, 4), (2, 7), (9, 7), (3, 4)):
         x = np.random.default_rng(batch).normal(size=(batch, steps, 16)).astype(np.float32)
         np.testing.assert_allclose(run(x)[0], reference(x)[0], rtol=1e-4, atol=1e-5)
-    assert len(compiled) == 2
+    assert len(compiled) == 1, "the first lengths have one of their own"
 
 
 def test_nodes_that_compute_with_the_length_itself(compiled: list[Any]) -> None:

@@ -103,7 +103,7 @@ def test_a_function_of_text_is_not_looked_at_again(monkeypatch: pytest.MonkeyPat
     text = """func.func @main(%x: tensor<?x?xf32>) -> tensor<?xf32> {
       %0 = ng.sum %x axes [1] : (tensor<?x?xf32>) -> tensor<?xf32>
       return %0 : tensor<?xf32> }"""
-    run = open_functions(from_text(text))["main"].compiled("cpu")
+    run = open_functions(from_text(text))["main"].compiled("cuda-sim")
     asked: list[tuple[int, ...]] = []
     for_rows = Specialised.for_rows
 
@@ -169,10 +169,9 @@ def agrees(build: Any, *, lengths: Any = LENGTHS, named: str = "N") -> Any:
 def test_a_graph_is_lifted_for_two_numbers_of_rows(named: str, lifted: list[str]) -> None:
     run = agrees(lambda x, n, c: ng.softmax(ng.tanh(x) * 2, normalization_axes=[c]), named=named)
     lifted.clear()
-    before = run.executor
     for length in range(2, 60):
         assert run(np.zeros((length, 4), "f")).shape == (length, 4)
-    assert not lifted and run.executor is before
+    assert not lifted
 
 
 def part(n: Any) -> Any:
@@ -218,7 +217,7 @@ def test_numbers_and_rows_are_broadcast_as_before() -> None:
         run(3, np.ones(100, "f"), 1, 2)
 
 
-def test_a_pass_that_looks_at_lengths_sees_each(lifted: list[str]) -> None:
+def test_a_pass_sees_a_length_and_then_any(lifted: list[str]) -> None:
     n = ng.make_axis(name="N")
     x = ng.placeholder([n])
     seen: list[str] = []
@@ -232,7 +231,8 @@ def test_a_pass_that_looks_at_lengths_sees_each(lifted: list[str]) -> None:
         run = transformer.computation(x + 1, x)
         for length in (3, 7, 9, 11):
             assert run(np.zeros(length)).tolist() == [1] * length
-    assert len(seen) == len(lifted) == 4
+    assert seen == lifted or [t.partition(",")[0] for t in seen] == [t.partition(",")[0] for t in lifted]
+    assert [t[:11] for t in seen] == ["tensor<3xf3", "tensor<[N]x", "tensor<[N]x"]
 
 
 def test_labels_of_any_number_of_rows_are_checked() -> None:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from ..ir.attributes import ArrayAttr, DenseArrayAttr, IntegerAttr, StringAttr
 from ..ir.core import Module, Op, Value
 from ..ir.elements import ElementsAttr
+from ..ir.lengths import lengths_of
 from ..ir.literals import item_bytes
 from ..ir.types import IndexType, ShapedType, i64
 from ..ops.fields import find_symbols, get_str
@@ -202,6 +203,8 @@ def _interface(function: Op, constants: Constants, slots: Mapping[str, range]) -
         results=tuple(_parameter(value, function) for value in results),
         tied=tuple(sorted(tied.items())),
         arena_bytes=_shaped(arena).size,
+        lengths=tuple(lengths_of(function)),
+        arena=_parts_of_arena(function),
     )
     once = function.symbol in slots and get_str(function, "sym_visibility") == "private"
     return Interface(function, signature, places, alignments, once)
@@ -223,6 +226,14 @@ def _tied(function: Op) -> dict[int, int]:
     if not isinstance(attribute, DenseArrayAttr):
         return {}
     return dict(zip(attribute.values[::2], attribute.values[1::2], strict=True))
+
+
+def _parts_of_arena(function: Op) -> tuple[tuple[int, int, int], ...]:
+    attribute = function.attributes.get("ng.arena")
+    if not isinstance(attribute, DenseArrayAttr):
+        return ()
+    values = attribute.values
+    return tuple(zip(values[::3], values[1::3], values[2::3], strict=True))
 
 
 def _shaped(value: Value) -> ShapedType:

@@ -100,7 +100,7 @@ class AttributeParser(LocationParser):
                 path.append(self.symbol_name())
             return SymbolRefAttr(*path)
         if kind == "[":
-            return self.array()
+            return self.number_from_lengths() if self.is_length() else self.array()
         if kind == "{":
             return DictAttr(tuple(self.dictionary().items()))
         if kind == "alias" and text[0] == "#":
@@ -125,6 +125,12 @@ class AttributeParser(LocationParser):
         if kind in ("bare", "(", "alias", "shaped"):
             return TypeAttr(self.type())
         raise self.error("expected an attribute")
+
+    def number_from_lengths(self) -> Attribute:
+        """`[4*N] : i64`."""
+        value = self.integer_or_length()
+        self.expect(":")
+        return IntegerAttr(value, self.type())
 
     def array(self) -> Attribute:
         self.expect("[")
@@ -239,6 +245,11 @@ class AttributeParser(LocationParser):
         values: list[int] = []
         if self.accept(":"):
             while self.kind != ">":
+                if self.kind == "[":
+                    values.append(self.integer_or_length())
+                    if not self.accept(","):
+                        break
+                    continue
                 token = self.advance()
                 number = self.number_of(token, element)
                 values.append(number.bits if isinstance(number, FloatAttr) else number.value)
@@ -271,11 +282,15 @@ class AttributeParser(LocationParser):
                 raise self.error("expected '<'")
         elif self.kind in ("integer", "float", "hex") or self.token.text in ("true", "false"):
             self.advance()
+        elif self.kind == "[":
+            self.integer_or_length()
         else:
             raise self.error("expected a number or dense<...>")
 
     def literal_of(self, type: Type) -> Attribute:
         """The literal here as an attribute of `type`."""
+        if self.kind == "[" and isinstance(type, (IntegerType, IndexType)):
+            return IntegerAttr(self.integer_or_length(), type)
         if self.token.text not in ("dense", "dense_resource"):
             return self.number_of(self.advance(), type)
         word, start = self.token.text, self.advance().start
@@ -296,7 +311,7 @@ class AttributeParser(LocationParser):
         else:
             shape = self.nested_elements(type.element, data)
             self.expect(">")
-        if type.size != len(data) // size and (shape != () or type.size == 0):
+        if (shape != () or type.size == 0) and type.size != len(data) // size:
             raise self.error_at(f"{len(data) // size} elements given for {type}", start)
         if shape not in ((), type.shape) and type.size and shape != (type.size, -1):
             raise self.error_at(f"elements of shape {list(shape)} given for {type}", start)
@@ -368,7 +383,7 @@ class AttributeParser(LocationParser):
         if kind == "i64s":
             return integers(self.integer_list())
         if kind == "i64":
-            return IntegerAttr(self.integer(), i64)
+            return IntegerAttr(self.integer_or_length(), i64)
         if kind.startswith("enum("):
             token = self.take("bare", "one of " + kind[5:-1].replace("|", ", "))
             if token.text not in kind[5:-1].split("|"):
@@ -387,7 +402,7 @@ class AttributeParser(LocationParser):
         self.expect("[")
         values: list[int] = []
         while self.kind != "]":
-            values.append(self.integer())
+            values.append(self.integer_or_length())
             if not self.accept(","):
                 break
         self.expect("]")

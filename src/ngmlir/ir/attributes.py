@@ -9,6 +9,7 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from ..support.lengths import Length, exact
 from .context import Uniqued
 from .literals import float_text, float_value, integer_text
 from .types import FloatType, IntegerType, Type, i1, i64
@@ -76,7 +77,7 @@ class IntegerAttr(UniquedAttribute):
     __slots__ = ("type", "value")
 
     def __init__(self, value: int, type: Type = i64):
-        self.value, self.type = int(value), type
+        self.value, self.type = exact(value), type
 
     def spell(self, constant: Spelling | None = None) -> str:
         return integer_text(self.value, self.type) if self.type is i1 else f"{self.value} : {self.type}"
@@ -192,7 +193,7 @@ class DenseArrayAttr(UniquedAttribute):
     __slots__ = ("type", "values")
 
     def __init__(self, type: Type, values: tuple[int, ...]):
-        self.type, self.values = type, tuple([int(v) for v in values])
+        self.type, self.values = type, tuple([exact(v) for v in values])
 
     def spell(self, constant: Spelling | None = None) -> str:
         one, type, values = (
@@ -267,7 +268,7 @@ def are_dictionaries(attribute: Attribute, count: int) -> bool:
 
 def integers(values: Any) -> DenseArrayAttr:
     """`array<i64: ...>` of Python integers."""
-    return DenseArrayAttr(i64, tuple(int(v) for v in values))
+    return DenseArrayAttr(i64, tuple([exact(v) for v in values]))
 
 
 def boolean(value: bool) -> IntegerAttr:
@@ -277,6 +278,9 @@ def boolean(value: bool) -> IntegerAttr:
 def numeric_literal(value: float | int | bool, element: Type) -> Attribute:
     """The attribute of one number in an element type, rounded to nearest even; integers must fit."""
     from .literals import float_bits, wrap_integer
+
+    if isinstance(value, Length) and not isinstance(element, FloatType):
+        return IntegerAttr(value, element)
 
     if isinstance(element, FloatType):
         return FloatAttr(float_bits(float(value), element), element)

@@ -53,7 +53,7 @@ class ElementsAttr(Attribute):
     @property
     def opaque(self) -> bool:
         """Whether the compiler looks at the type only."""
-        return self.type.size > KNOWN and not self.splat
+        return not self.splat and self.type.size > KNOWN
 
     @property
     def nbytes(self) -> int:

@@ -101,8 +101,8 @@ class FormReader:
             field = self.definition.attribute_field(name)
             assert field is not None
             self.attributes[name] = p.attribute_of_kind(field.kind)
-        elif operand.static and p.kind == "integer":
-            self.attributes[name] = IntegerAttr(p.integer(), i64)
+        elif operand.static and p.kind in ("integer", "["):
+            self.attributes[name] = IntegerAttr(p.integer_or_length(), i64)
         elif operand.static and p.kind != "value":
             raise p.error(f"expected a number or a value as '{name}'")
         else:

@@ -65,7 +65,7 @@ def read_clauses(
             token = parser.take("value")
             arguments.append((token.text, index, token.start))
             parser.expect("<", f"expected '<' and the number of programs that {token.text} counts")
-            grid.append(parser.integer())
+            grid.append(parser.integer_or_length())
             if not parser.accept(","):
                 break
         parser.expect(")")

@@ -38,18 +38,21 @@ def parse(
     first_line: int = 1,
     advice: Advice = lambda name: "",
     resources: ResourceFolder | None = None,
+    lengths: Mapping[str, int] | None = None,
 ) -> ModuleOp:
     """The module that `text` spells. Ops at top level need no `module { }` around them.
 
     Raises UserError (file:line:col) on any text that is not a module of known ops; with `unregistered`,
     ops of unknown dialects are kept when they are in generic form, and what else of MLIR we do not know by its
     spelling. The result is not verified. `text` may be a part of a file, from `first_line` on. Files with constants
-    are looked for in `resources`.
+    are looked for in `resources`. `lengths` are the values of named ones.
     """
     folder = resources or ResourceFolder()
     with collecting_rarely():
         text = text.removeprefix("\ufeff")  # the byte order mark that some editors write
-        return _Parser(text, words, file, unregistered, first_line, advice, folder).module()
+        parser = _Parser(text, words, file, unregistered, first_line, advice, folder)
+        parser.lengths.update(lengths or {})
+        return parser.module()
 
 
 class _Parser(FunctionParser):

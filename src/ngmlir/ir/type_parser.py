@@ -7,6 +7,8 @@ import re
 from abc import abstractmethod
 
 from ..support.diagnostics import Location, UserError
+from ..support.lengths import Length, NeedsLength, UsualLengths, usual
+from ..support.lengths import parse as parse_length
 from .attributes import Attribute, AxesAttr, IntegerAttr
 from .cursor import Cursor, shortened
 from .lexer import Token, tokenize_type
@@ -31,7 +33,9 @@ from .types import token as token_type
 _INTEGER_TYPE = re.compile(r"(u|s)?i([1-9][0-9]{0,7})\Z")
 _FLOAT_TYPE = re.compile(r"(?:bf16|tf32|f(?:16|32|64|80|128)|f[468]E\w+)\Z")
 _UNRANKED = re.compile(r"\s*\*\s*x")
-_DIMENSION = re.compile(r"\s*(\?|[0-9]+|\[[0-9]+\])\s*x")
+_DIMENSION = re.compile(r"\s*(\?|[0-9]+|\[[^\]\n]*\])\s*x")
+#: A number that follows from lengths, `[4*N + 1] :`.
+_LENGTH = re.compile(r"\[[\w.()+*\s-]+\]\s*:")
 _SHAPED = ("tensor", "vector", "memref")
 _COMPOSED = ("complex", "tuple")
 #: MLIR counts elements in 64 bits; a shape that overflows it can be no array of ours.
@@ -62,6 +66,7 @@ class TypeParser(Cursor):
         self.expanded = 0
         self.most_expanded = _EXPANSION + _EXPANSION_FACTOR * len(text)
         self.known_types: dict[str, Type] = {}
+        self.lengths = UsualLengths()
 
     @abstractmethod
     def attribute(self) -> Attribute:
@@ -152,9 +157,9 @@ class TypeParser(Cursor):
         shape: list[int] = []
         elements, ours, start = 1, True, offset
         while found := _DIMENSION.match(self.text, offset):
-            size = DYNAMIC if found[1] == "?" else int(found[1].strip("[]")[:20])
-            ours = ours and found[1][0] != "["
-            elements *= max(1, size)
+            size = DYNAMIC if found[1] == "?" else self.size(found[1], offset)
+            ours = (ours and found[1][-1] != "]") or isinstance(size, Length)
+            elements *= max(1, usual(size))
             if elements > _MAX_ELEMENTS:
                 raise self.error_at("the shape has too many elements", offset)
             if len(shape) == _MAX_RANK:
@@ -165,6 +170,30 @@ class TypeParser(Cursor):
         while offset < len(self.text) and self.text[offset].isspace():
             offset += 1
         return tuple(shape), odd, offset
+
+    def size(self, text: str, offset: int) -> int:
+        """The number that is spelled so; `[4*N + 1]` follows from lengths, `[4]` is MLIR's scalable size."""
+        if text[0] != "[":
+            return int(text[:20])
+        try:
+            return parse_length(text[1:-1], self.lengths)
+        except (ValueError, NeedsLength, ZeroDivisionError):
+            raise self.error_at(f"{shortened(text)} is no size", offset) from None
+
+    def is_length(self) -> bool:
+        """Whether a number that follows from lengths stands here, and no list: it has a type."""
+        return self.kind == "[" and _LENGTH.match(self.text, self.token.start) is not None
+
+    def integer_or_length(self) -> int:
+        """`4`, or `[4*N]`."""
+        start = self.token.start
+        if not self.accept("["):
+            return self.integer()
+        while self.kind not in ("]", "end"):
+            self.advance()
+        end = self.token.start
+        self.expect("]")
+        return self.size(self.text[start : end + 1], start)
 
     def finish_shaped(self, token: Token, shape: tuple[int, ...], odd: str, element: Type) -> Type:
         if isinstance(element, (TensorType, FunctionType)):
@@ -257,7 +286,7 @@ class TypeParser(Cursor):
         first = self.at
         strides: list[int] = []
         while self.kind != "]":
-            strides.append(DYNAMIC if self.accept("?") else self.integer())
+            strides.append(DYNAMIC if self.accept("?") else self.integer_or_length())
             if not self.accept(","):
                 break
         self.expect("]")
@@ -265,7 +294,7 @@ class TypeParser(Cursor):
         if self.accept(","):
             self.expect_text("offset")
             self.expect(":")
-            offset = DYNAMIC if self.accept("?") else self.integer()
+            offset = DYNAMIC if self.accept("?") else self.integer_or_length()
         self.expect(">")
         ours = not any(token.text[0] == "-" for token in self.tokens[first : self.at])
         return tuple(strides), offset, ours

@@ -73,7 +73,7 @@ class NoneType(Type):
 
 
 def _dims(shape: tuple[int, ...]) -> str:
-    return "".join("?x" if d == DYNAMIC else f"{d}x" for d in shape)
+    return "".join([f"{d}x" if d >= 0 else "?x" for d in shape])
 
 
 class ShapedType(Type):
@@ -144,7 +144,7 @@ class MemRefType(ShapedType):
         )
         layout = ""
         if strides is not None:
-            marks = ", ".join("?" if s == DYNAMIC else str(s) for s in strides)
+            marks = ", ".join(["?" if s == DYNAMIC else str(s) for s in strides])
             at = f", offset: {'?' if offset == DYNAMIC else offset}" if offset else ""
             layout = f", strided<[{marks}]{at}>"
         self.text = f"memref<{_dims(shape)}{element}{layout}{f', {space}' if space else ''}>"

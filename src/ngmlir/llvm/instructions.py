@@ -268,7 +268,7 @@ class Instructions:
                 if index.type[0] == "<":
                     shape = with_element(index.type, element_of(base.type))
             else:
-                text += f", i64 {index}"
+                text += f", {constant(i64, index)}"
         return self.emit(shape, text)
 
     def load(self, type: Type, pointer: Value, *, align: int, attach: str = "") -> Value:

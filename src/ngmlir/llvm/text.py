@@ -15,13 +15,15 @@ text = module.text()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import NamedTuple, TypeAlias
 
 from ..support.diagnostics import Bug, Location
+from ..support.lengths import below
 from .debug import DebugInfo, Trace
 from .instructions import Instructions
+from .lengths import resolved
 from .types import Operand, Type, Value, constant, global_name, i64, ptr
 
 #: Of every function. LLVM prefers 256 bit vectors on many CPUs that have 512; matrix kernels need the wide
@@ -192,6 +194,8 @@ class Function(Instructions):
         self._group = group
         self._phis: dict[str, int] = {}  # phi -> its line, for values that come later
         self.trace: Trace | None = None
+        self._head: list[str] = []
+        self._lengths: dict[str, Value] = {}
 
     @property
     def address(self) -> Value:
@@ -206,8 +210,18 @@ class Function(Instructions):
             end += f" !dbg {self.trace.routine}"
         head = f"define {self._linkage} {self.result}" if self._linkage else f"define {self.result}"
         parameters = ", ".join(map(str, self.parameters))
-        body = "\n".join(self.lines)
+        body = "\n".join([*self._head, resolved("\n".join(self.lines), self._lengths)])
         return f"{head} {global_name(self.name)}({parameters}) {end} {{\nentry:\n{body}\n}}\n"
+
+    @property
+    def lengths(self) -> Mapping[str, Value]:
+        """The registers that hold named lengths."""
+        return self._lengths
+
+    def has_lengths(self, lengths: Mapping[str, Value]) -> None:
+        """Says which registers hold named lengths, all of which are there by now; comes before anything that is computed of them."""
+        self._lengths = dict(lengths)
+        self._head, self.lines = [*self._head, *self.lines], []
 
     def trace_as(self, name: str, location: Location) -> None:
         """Tells where the function comes from, where the module has debug info; tools call it `name`."""
@@ -347,7 +361,7 @@ class Loop(_Region):
         self.index = self.start
         self._attach = attach
         self._name = name
-        nonempty = not isinstance(start, Value) and not isinstance(stop, Value) and start < stop
+        nonempty = isinstance(start, int) and isinstance(stop, int) and bool(below(start, stop))
         self._guarded = not (certain or nonempty)
 
     def __enter__(self) -> Loop:

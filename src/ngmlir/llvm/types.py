@@ -9,6 +9,8 @@ import struct
 from functools import cache, lru_cache, partial
 from typing import NamedTuple, TypeAlias
 
+from ..support.lengths import Length
+
 Type: TypeAlias = str
 
 ptr = "ptr"
@@ -154,7 +156,10 @@ def _widened(bits: int) -> int:
 
 
 def constant(type: Type, value: int | float) -> Value:
-    """`value` in every lane: floating types round it once, integer types take it as it is."""
+    """`value` in every lane: floating types round it once, integer types take it as it is. A length is a register of the function
+    (llvm/lengths.py)."""
+    if isinstance(value, Length):
+        return Value(type, f"%{{{type}|{value.expression}}}")
     # 0.0 and -0.0 are equal, so that a cache would mix them up.
     return _nonzero(type, value) if value else from_bits(type, _bits(type, value))
 

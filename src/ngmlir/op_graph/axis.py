@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NoReturn
 
 from ..ir.types import DYNAMIC
-from ..ops.lengths import INCREASING, READING, Changes, Length, same
+from ..ops.lengths import READING, Changes, Length, same
 from ..support.diagnostics import Location
+from ..support.lengths import range_size, slice_indices
 from .errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 
 _SERIAL = itertools.count()
@@ -200,12 +201,6 @@ def _all_parts(given: Iterable[object]) -> Iterator[Axis | Length]:
             stack += reversed(part.parts)
 
 
-def roots_of_others(given: Iterable[object]) -> set[int]:
-    """The `id`s of the roots of lengths, among what is given, that need not be others for other lengths of these."""
-    found = [p for p in _all_parts(given) if isinstance(p, Length) and p.function not in INCREASING]
-    return {id(part) for part in _all_parts(found) if isinstance(part, Axis) and not part.parts}
-
-
 def check_axis(axis: object) -> None:
     """IncompatibleAxesError for what is not an axis."""
     if not isinstance(axis, Axis):
@@ -222,6 +217,6 @@ def slice_axis(axis: Axis, s: slice) -> Axis:
         fail(AxisLengthError, f"the step of a slice along an axis must be 1 or -1, not {s!r}")
 
     def count(length: int) -> int:
-        return len(range(*s.indices(length)))
+        return range_size(*slice_indices(s, length))
 
     return DerivedAxis(axis.name, Length(count, axis))

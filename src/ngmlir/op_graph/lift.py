@@ -297,6 +297,8 @@ class _Lifting:
 
     def constant(self, op: ConstantOp | FollowingOp) -> Value:
         type = _static(op)
+        if isinstance(op, FollowingOp) and (number := op.extent()) is not None:
+            return self.builder.extent(value=number, type=type)
         attributes = {"value": elements(op.array(), type)}
         made = build_op(
             ng.ConstantOp, (), attributes, types=[type], location=op.location, names=[op.given_name]

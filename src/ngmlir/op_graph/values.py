@@ -6,7 +6,6 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from math import prod
 from numbers import Real
 from typing import Any, cast
 
@@ -16,8 +15,10 @@ from ..ir.literals import dtype_of, type_of_dtype
 from ..ir.narrow import NARROW
 from ..ir.types import FloatType, IndexType, IntegerType, Type
 from ..ops import ng
-from ..ops.lengths import Length, Long, Size
+from ..ops.lengths import Length as Following
+from ..ops.lengths import Long, Size, product
 from ..support.arrays import UNMASK, copy_into, is_masked, misfit, misfit_hint, misfit_text
+from ..support.lengths import Length, NeedsLength, is_open
 from ..support.memory import empty_bytes
 from .axes import Axes, AxesLike, AxesOrNames, Axis, DerivedAxis, make_axes
 from .building import BUILDING
@@ -139,7 +140,7 @@ class FollowingOp(Tensor):
 
     def __init__(
         self,
-        function: Callable[..., np.ndarray[Any, Any]],
+        function: Callable[..., np.ndarray[Any, Any] | int],
         lengths: Sequence[Size],
         axes: Axes,
         element: Type,
@@ -150,24 +151,34 @@ class FollowingOp(Tensor):
 
     def array(self) -> np.ndarray[Any, Any]:
         """All elements, with the lengths that the axes have now."""
-        lengths = [n if isinstance(n, int) else _known(n) for n in self.lengths]
-        return np.broadcast_to(self.function(*lengths).astype(self.dtype, copy=False), self.axes.known_shape)
+        found = np.asarray(self.function(*self._known_lengths()))
+        return np.broadcast_to(found.astype(self.dtype, copy=False), self.axes.known_shape)
+
+    def extent(self) -> Length | None:
+        """The number that all elements are, where a program is made for any lengths and it follows from these. NeedsLength where
+        elements do that are not one number."""
+        lengths = self._known_lengths()
+        if not is_open(lengths):
+            return None
+        found = self.function(*lengths)
+        if not isinstance(found, Length):
+            raise NeedsLength(f"the elements of {self.called}")
+        return found
+
+    def _known_lengths(self) -> list[int]:
+        return [n if isinstance(n, int) else _known(n) for n in self.lengths]
 
 
 def _known(length: Long) -> int:
     if isinstance(length, Axis):
         return length.known_length
     known = length.length
-    return DerivedAxis("", cast(Length, length)).known_length if known is None else known
-
-
-def _array_of_product(*lengths: int) -> np.ndarray[Any, Any]:
-    return np.array(prod(lengths))
+    return DerivedAxis("", cast(Following, length)).known_length if known is None else known
 
 
 def size_op(counted: Axes, axes: Axes, element: Type) -> FollowingOp:
     """How many elements some axes hold."""
-    return FollowingOp(_array_of_product, tuple(counted), axes, element)
+    return FollowingOp(product, tuple(counted), axes, element)
 
 
 class ValueFor:

@@ -70,7 +70,7 @@ class GraphVerbs(GradientVerbs[Tensor]):
 
     def number_like(self, value: float | Length, like: Tensor) -> Tensor:
         if isinstance(value, Length):
-            return FollowingOp(np.array, (value,), like.axes, like.element)
+            return FollowingOp(same, (value,), like.axes, like.element)
         return ConstantOp(as_array(value, like.axes, like.element), like.axes, like.element)
 
     def cast_like(self, value: Tensor, like: Tensor) -> Tensor:

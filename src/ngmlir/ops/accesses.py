@@ -17,6 +17,7 @@ from ..ir.core import Block, Module, Op, Value
 from ..ir.literals import item_bytes
 from ..ir.types import DYNAMIC, IndexType, MemRefType, shape_of
 from ..support.diagnostics import Diagnostic, UserError
+from ..support.lengths import is_open
 from .fields import find_i64s, find_unit, get_i64, get_i64s, static
 
 
@@ -259,7 +260,8 @@ def _view(op: Op) -> Iterator[Diagnostic]:
     """A view lies in its arena, and begins at a whole element."""
     arena, view = op.operands[0].type, op.results[0].type
     assert isinstance(arena, MemRefType) and isinstance(view, MemRefType)
-    if not (arena.static and view.static):
+    # Where calls place the parts of an arena, these lie in it whatever the lengths are.
+    if not (arena.static and view.static) or is_open(arena.shape):
         return
     offset = get_i64(op, "offset")
     item = item_bytes(view.element)

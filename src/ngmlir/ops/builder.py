@@ -12,8 +12,9 @@ from ..ir.context import CONTEXT
 from ..ir.core import Block, Op, Region, Value, kind_key
 from ..ir.definition import Typing
 from ..ir.elements import filled
-from ..ir.types import FunctionType, Type, element_type, index
+from ..ir.types import FunctionType, ShapedType, Type, element_type, index
 from ..support.diagnostics import UNKNOWN, Diagnostic, Location, UserError
+from ..support.lengths import Length
 from . import func, ng, tile
 from .fields import attributes_of
 from .positions import folded, known
@@ -113,6 +114,8 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
 
     def number(self, value: float | int | bool | Attribute, type: Type) -> Value:
         """A constant of `type`, the same in every element."""
+        if isinstance(value, Length) and isinstance(type, ShapedType):
+            return self.extent(value=value, type=type)
         literal = value if isinstance(value, Attribute) else numeric_literal(value, element_type(type))
         return self.constant(type=type, value=filled(literal, type))
 

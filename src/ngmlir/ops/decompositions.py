@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 from ..ir.attributes import integers, numeric_literal
 from ..ir.core import Op
 from ..ir.definition import Typing
-from ..ir.elements import filled
+from ..ir.elements import ElementsAttr, filled
 from ..ir.types import (
     DYNAMIC,
     FloatType,
@@ -33,6 +33,7 @@ from ..ir.types import (
     ui64,
     with_element,
 )
+from ..support.lengths import Length, is_open
 from . import ng_rules, rules
 from .fields import get_bool, get_enum, get_float, get_i64, get_i64s
 from .meaning.random import MULTIPLIERS, ROUNDS, UNIFORM_BITS, WEYL
@@ -47,6 +48,8 @@ _NUMPY_NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "
 
 
 def _number(verbs: NgVerbs[V], value: float, type: Type) -> V:
+    if isinstance(value, Length):
+        return verbs.extent(value=value, type=type)
     return verbs.constant(type=type, value=filled(numeric_literal(value, element_type(type)), type))
 
 
@@ -218,6 +221,15 @@ def _spread(verbs: NgVerbs[V], value: V, axes: Sequence[int], type: Type) -> V:
     """A reduced value at every position of what was reduced."""
     kept = [d for d in range(len(shape_of(type))) if d not in axes]
     return verbs.broadcast(value, type=type, dimensions=kept)
+
+
+def constant(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    """A number in as many places as lengths say: no memory is filled with it before they are known."""
+    literal, type = op.attributes["value"], op.result.type
+    if not isinstance(literal, ElementsAttr) or not is_open(shape_of(type)):
+        return None
+    one = TensorType((), literal.type.element)
+    return [verbs.broadcast(verbs.constant(type=one, value=literal.of_type(one)), type=type, dimensions=())]
 
 
 def mean(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
@@ -414,6 +426,7 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     "ng.windows": windows_of_single_taps,
     "ng.overlap_add": overlap_add,
     "ng.cumulative_runs": cumulative_runs,
+    "ng.constant": constant,
     "ng.mean": mean,
     "ng.first_max": first_max,
     "ng.softmax": softmax,

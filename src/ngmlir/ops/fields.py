@@ -24,6 +24,7 @@ from ..ir.attributes import (
 from ..ir.core import Op, Region, Value
 from ..ir.elements import ElementsAttr
 from ..ir.types import Type, i1, i64
+from ..support.lengths import exact
 
 V = TypeVar("V")
 A = TypeVar("A", bound=Attribute)
@@ -56,7 +57,7 @@ def to_attribute(kind: str, value: Any) -> Attribute:
     if isinstance(value, Attribute):
         return value
     if kind == "i64":
-        return IntegerAttr(int(value), i64)
+        return IntegerAttr(exact(value), i64)
     if kind == "bool":
         return boolean(bool(value))
     if kind == "i64s":

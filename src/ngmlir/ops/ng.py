@@ -68,6 +68,31 @@ class IotaOp(Op):
         return fields.get_i64(self, "dimension")
 
 
+class ExtentOp(Op):
+    """A number that follows from lengths, in every element: `[4*N + 1]` in a program that is compiled for any length N."""
+
+    __slots__ = ()
+    name = "ng.extent"
+    definition = OpDefinition(
+        name,
+        operands=(),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric")),
+        ),
+        attributes=(
+            AttributeField("value", "i64", None, False),
+        ),
+        traits=frozenset(['flat', 'pure', 'stated']),
+        form=(),
+        doc='A number that follows from lengths, in every element: `[4*N + 1]` in a program that is compiled for any length N.',
+        example='%n = ng.extent {value = 12 : i64} : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def value(self) -> int:
+        return fields.get_i64(self, "value")
+
+
 class NegativeOp(Op):
     """The negative; integers wrap around."""
 
@@ -3541,6 +3566,7 @@ class RecomputeOp(Op):
 OPS: dict[str, type[Op]] = {
     "ng.constant": ConstantOp,
     "ng.iota": IotaOp,
+    "ng.extent": ExtentOp,
     "ng.negative": NegativeOp,
     "ng.absolute": AbsoluteOp,
     "ng.sign": SignOp,
@@ -3664,6 +3690,10 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
     def iota(self, *, type: Type, dimension: int) -> V:
         """The position of each element along one dimension."""
         return self.build(IotaOp, [], {"dimension": dimension}, types=[type])[0]
+
+    def extent(self, *, type: Type, value: int) -> V:
+        """A number that follows from lengths, in every element: `[4*N + 1]` in a program that is compiled for any length N."""
+        return self.build(ExtentOp, [], {"value": value}, types=[type])[0]
 
     def negative(self, input: V) -> V:
         """The negative; integers wrap around."""

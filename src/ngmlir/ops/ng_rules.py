@@ -181,7 +181,8 @@ def slice(t: Typing) -> Types:
         require(step != 0, f"step 0 in dimension {d}")
         count = slice_size(start, limit, step)
         last = start + (count - 1) * step
-        inside = count == 0 or (start >= 0 and last >= 0 and (size == DYNAMIC or max(start, last) < size))
+        ends = (start, last)
+        inside = count == 0 or all(0 <= end and (size == DYNAMIC or end < size) for end in ends)
         require(inside, f"elements {start} to {last} of dimension {d}, which has {size}")
         sizes.append(count)
     return [reshaped(source, sizes, names_of(source))]

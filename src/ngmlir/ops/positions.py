@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from ..ir.attributes import IntegerAttr
 from ..ir.core import Op, Value
 from ..ir.types import index
+from ..support.lengths import Length, NeedsLength, at_least, is_same
 from . import ng
 
 _RESULTS: dict[type[Op], Callable[[int, int], int]] = {
@@ -33,6 +34,18 @@ def known(value: Value) -> int | None:
     return number.value if isinstance(number, IntegerAttr) else None
 
 
+def _computed(op: type[Op], left: int, right: int) -> int | None:
+    if op in (ng.FloorDivideOp, ng.RemainderOp) and not at_least(right, 1):
+        return None
+    if op in (ng.MinimumOp, ng.MaximumOp) and at_least(left, right) is None:
+        return None
+    try:
+        result = _RESULTS[op](left, right)
+    except NeedsLength:
+        return None
+    return result if isinstance(result, Length) or abs(result) < _LARGEST else None
+
+
 def folded(op: type[Op], operands: Sequence[Value]) -> int | Value | None:
     """What an op on positions gives, as far as it is known without computing; None where it is not."""
     if op not in _RESULTS or operands[0].type is not index:
@@ -40,17 +53,20 @@ def folded(op: type[Op], operands: Sequence[Value]) -> int | Value | None:
     x, y = operands
     left, right = known(x), known(y)
     if left is not None and right is not None:
-        divides = op in (ng.FloorDivideOp, ng.RemainderOp)
-        result = None if divides and right <= 0 else _RESULTS[op](left, right)
-        return result if result is not None and abs(result) < _LARGEST else None
+        return _computed(op, left, right)
     neutral = _NEUTRAL.get(op)
-    if right is not None and right == neutral:
+    if neutral is not None and right is not None and is_same(right, neutral):
         return x
-    if left is not None and left == neutral and op in (ng.AddOp, ng.MultiplyOp):
+    if (
+        neutral is not None
+        and left is not None
+        and is_same(left, neutral)
+        and op in (ng.AddOp, ng.MultiplyOp)
+    ):
         return y
     if op is ng.SubtractOp and isinstance(x.owner, ng.AddOp) and y in x.owner.operands:
         first, second = x.owner.operands
         return second if first is y else first
-    if op is ng.MultiplyOp and 0 in (left, right):
+    if op is ng.MultiplyOp and any(side is not None and is_same(side, 0) for side in (left, right)):
         return 0
-    return 0 if op is ng.RemainderOp and right == 1 else None
+    return 0 if op is ng.RemainderOp and right is not None and is_same(right, 1) else None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from ..decl.neighbour_text import op_neighbours
@@ -11,6 +12,7 @@ from ..ir.parser import parse
 from ..ir.printer import to_text
 from ..ir.resource_files import ResourceFolder
 from ..ir.verifier import check
+from ..support.lengths import guarding
 from . import func, ng, program, tile
 from .accesses import check_accesses
 from .copies import check_copies
@@ -29,22 +31,27 @@ def from_text(
     unregistered: bool = False,
     first_line: int = 1,
     resources: str | Path | None = None,
+    lengths: Mapping[str, int] | None = None,
 ) -> Module:
     """The module that `text` spells, verified unless told otherwise; UserError with file:line:col if it is none.
     `text` may be a part of a file, from `first_line` on. Constants that lie in files are mapped from below the folder
-    `resources`; without one, text that names files is refused."""
+    `resources`; without one, text that names files is refused. `lengths` are the values of named ones (`tensor<[N]xf32>`), numbers or
+    support.lengths.Length; without them such sizes have values that no other size has by chance."""
     folder = ResourceFolder(None if resources is None else Path(resources))
-    module = parse(
-        text,
-        WORDS,
-        file=file,
-        unregistered=unregistered,
-        first_line=first_line,
-        advice=_advice,
-        resources=folder,
-    )
-    if verify:
-        check_module(module)
+    # What must hold of lengths for the text to be valid is for who compiles it to ask of calls.
+    with guarding():
+        module = parse(
+            text,
+            WORDS,
+            file=file,
+            unregistered=unregistered,
+            first_line=first_line,
+            advice=_advice,
+            resources=folder,
+            lengths=lengths,
+        )
+        if verify:
+            check_module(module)
     return module
 
 

@@ -16,6 +16,7 @@ from ..ir.literals import item_bytes
 from ..ir.types import element_type, shape_of
 from ..ops.fields import get_i64s
 from ..ops.parts import first_of_part
+from ..support.lengths import at_least, below, quotient
 from ..support.machines import PIECE_BYTES
 from ..support.target import Target
 
@@ -75,10 +76,11 @@ class Place:
     def divided(self, size: int, sizes: Sequence[int]) -> tuple[Place, Place] | None:
         """The position as (row, place in it) for rows of `size`; None where these are not affine."""
         row, offset = divmod(self.offset, size)
-        whole = {t: s // size for t, s in self.terms.items() if s % size == 0}
-        rest = Place(offset, {t: s for t, s in self.terms.items() if s % size})
+        parts = {t: quotient(s, size) for t, s in self.terms.items()}
+        whole = {t: s for t, s in parts.items() if s is not None}
+        rest = Place(offset, {t: s for t, s in self.terms.items() if parts[t] is None})
         low, high = rest.ends(sizes)
-        return (Place(row, whole), rest) if low >= 0 and high < size else None
+        return (Place(row, whole), rest) if at_least(low, 0) and below(high, size) else None
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from ..ops.interpreter import evaluate
 from ..ops.meaning import MEANING
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
+from ..support.lengths import is_open
 from ..support.target import Target
 
 
@@ -51,7 +52,7 @@ def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
     if not known or not op.operands or len(op.results) != 1 or op.regions:
         return None
     type = op.results[0].type
-    if not isinstance(type, TensorType) or not type.static or type.size == 0:
+    if not isinstance(type, TensorType) or not type.static or is_open(type.shape) or type.size == 0:
         return None
     literals = [constant_elements(o) for o in op.operands]
     if any(literal is None for literal in literals):

@@ -16,6 +16,7 @@ from ..ops.builder import Builder
 from ..ops.fields import constant_elements, get_i64
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
+from ..support.lengths import at_least, below, is_open
 from ..support.target import Target
 
 #: Runs of positions from which on a gather stays: each is a part of its own.
@@ -80,6 +81,8 @@ def _rule(op: Op, b: Builder) -> Sequence[Value] | None:
 
 def _runs(indices: np.ndarray[Any, Any], size: int) -> list[_Run] | None:
     """The runs that positions along an axis are; None where they are many."""
+    if is_open((size,)):
+        return _one(int(indices[0]), size) if len(indices) == 1 else None
     places = np.clip(np.where(indices < 0, indices + size, indices), 0, size - 1)
     found: list[_Run] = []
     at = 0
@@ -92,6 +95,12 @@ def _runs(indices: np.ndarray[Any, Any], size: int) -> list[_Run] | None:
         found.append(_Run(int(places[at]), int(steps[0]) if count > 1 else 1, count))
         at += count
     return found
+
+
+def _one(index: int, size: int) -> list[_Run] | None:
+    """One position along an axis of a length that is not known; None where it may lie beyond that."""
+    place = index + size if index < 0 else index
+    return [_Run(place, 1, 1)] if at_least(place, 0) and below(place, size) else None
 
 
 def _part(table: Value, axis: int, run: _Run, b: Builder) -> Value:

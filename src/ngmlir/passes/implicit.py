@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import gcd, prod
+from math import prod
 
 from ..ir.core import Op, Value
 from ..ir.types import shape_of
 from ..ops.fields import get_i64s
+from ..support.lengths import greatest_divisor
 from .access import MOVES, Access, Place, access_of
 
 
@@ -65,7 +66,7 @@ class Implicit:
     def piece(self, dimension: int, length: int, step: int) -> int:
         """Elements that are copied at once where `length` of a dimension are, from a multiple of `step` on: a part of a
         run that all of them have in common."""
-        return gcd(self.run(dimension), length, step)
+        return greatest_divisor(self.run(dimension), length, step)
 
     def of(self, source: Value) -> Implicit:
         """The same of another value."""

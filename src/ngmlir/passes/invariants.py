@@ -14,13 +14,13 @@ from .dead_code import removable
 from .inline import copied
 
 #: What is read on the way wherever it is needed, and goes nowhere for its own sake.
-FREE = MOVES | {"ng.constant", "ng.iota", "ng.broadcast", "ng.reshape"}
+FREE = MOVES | {"ng.constant", "ng.iota", "ng.extent", "ng.broadcast", "ng.reshape"}
 
 LOOPS = frozenset({"ng.scan", "ng.while"})
 
 
 class Invariants:
-    """Of ops in a row, those that read nothing `unknown`, nor what depends on it."""
+    """Of ops in a row, those that compute and read nothing `unknown`, nor what depends on it."""
 
     def __init__(self, ops: Sequence[Op], unknown: Collection[Value]):
         #: What they compute, in order.
@@ -28,7 +28,7 @@ class Invariants:
         self.sizes: dict[Value, int] = {}
         changing = set(unknown)
         for op in ops:
-            if not _movable(op) or any(v in changing for v in reads(op)):
+            if not _movable(op) or any(v in changing for v in (*op.results, *reads(op))):
                 changing.update(op.results)
             else:
                 self.values.update(dict.fromkeys(op.results, op))

@@ -189,7 +189,7 @@ class _Layout:
         if owner.name == "ng.constant":
             literal = owner.attributes["value"]
             return isinstance(literal, ElementsAttr) and literal.splat
-        if owner.name == "ng.iota":
+        if owner.name in ("ng.iota", "ng.extent"):
             return True
         if owner.name == "ng.transpose":
             inner = get_i64s(owner, "permutation")
@@ -249,6 +249,8 @@ class _Layout:
                 case "ng.iota":
                     place = IntegerAttr(order.index(get_i64(owner, "dimension")))
                     return _changed(owner, [], wanted, {"dimension": place}, b)
+                case "ng.extent":
+                    return _changed(owner, [], wanted, {}, b)
                 case "ng.transpose":
                     inner = get_i64s(owner, "permutation")
                     return self.move(owner.operands[0], [inner[d] for d in order], b)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ..ir.attributes import ArrayAttr, Attribute, IntegerAttr, SymbolRefAttr, TypeAttr
+from ..ir.attributes import ArrayAttr, Attribute, IntegerAttr, SymbolRefAttr, TypeAttr, integers
 from ..ir.core import Block, Module, Op, Region, Value, callee
 from ..ir.types import FunctionType, MemRefType, Type, i8, i64
 from ..ops import func, ng
@@ -38,7 +38,8 @@ def plan_memory(module: Module, target: Target) -> Module:
     the caller wants it; a kernel overwrites an input that nobody needs any more where it may; a variable and
     its new value are one buffer, also where branches or loops make it. What functions without arguments give is kept in buffers of its own, filled when the
     program is loaded; `ng.prepared` names these functions. The arena's size is the last argument's type: the peak is
-    known before anything runs.
+    known before anything runs. Where sizes follow from lengths, so do offsets: `ng.arena` then has, of each part of the arena,
+    its bytes and the first and last step that need it, from which a call places them (support/arena.py).
 
     Before:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -116,6 +117,8 @@ class _Writer:
         }
         if self.schedule.tied:
             attributes["ng.tied"] = self.main.attributes["ng.tied"]
+        if self.lives.parts:
+            attributes["ng.arena"] = integers(number for part in self.lives.parts for number in part)
         if self.schedule.constants:
             attributes["ng.constants"] = ArrayAttr(tuple(self.schedule.constants))
         if self.schedule.prepared:

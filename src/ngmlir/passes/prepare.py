@@ -12,13 +12,15 @@ from math import inf
 from ..ir.attributes import StringAttr, SymbolRefAttr
 from ..ir.core import Block, Module, Op, Value, callee
 from ..ir.elements import ElementsAttr
+from ..ir.lengths import lengths_of
 from ..ir.literals import item_bytes
-from ..ir.types import TensorType
+from ..ir.types import TensorType, shape_of
 from ..ops import func
 from ..ops.builder import Builder, function
 from ..ops.fields import get_str
 from ..rewrite.contracts import contract
 from ..rewrite.remarks import remark
+from ..support.lengths import is_open
 from ..support.target import Target
 from .dead_code import without, without_dead
 from .inline import copied
@@ -94,7 +96,7 @@ def _prepared(
     before = {name for op in main.block.ops if _serves(known.get(name := callee(op)))}
     whole = _whole(main, {name: known[name] for name in before})
     ops = whole.block.ops[:-1]
-    invariants = Invariants(ops, whole.block.args)
+    invariants = Invariants(ops, [*whole.block.args, *_of_lengths(whole, known)])
     names = _names(main.symbol, {n for n in known if not (n in before and calls[n] == 1)})
     made: list[Op] = []
     called: list[Op] = []
@@ -115,6 +117,18 @@ def _prepared(
         return [main]
     rest = without(whole, set(kept), results)
     return [without_dead(rest.with_blocks(lambda block: _after(called, block))), *made]
+
+
+def _of_lengths(function: Op, known: Mapping[str, Op]) -> list[Value]:
+    """What follows from lengths that calls say, by itself or in a kernel: it is another one in each call."""
+    if not any(is_open(shape_of(argument.type)) for argument in function.block.args):
+        return []
+
+    def follows(op: Op) -> bool:
+        kernel = known.get(callee(op))
+        return bool(lengths_of(op) or (kernel is not None and lengths_of(kernel)))
+
+    return [result for op in function.block.ops if follows(op) for result in op.results]
 
 
 def _names(symbol: str, taken: Container[str]) -> Iterator[str]:

@@ -10,11 +10,12 @@ from math import inf
 from ..ir.core import Block, Module, Op, Value
 from ..ops.memory_limit import limit_of
 from ..rewrite.contracts import contract
+from ..support.arena import room
 from ..support.target import Target
 from .dead_code import without
 from .inline import copied
 from .invariants import reads
-from .memory.lives import Lives, room
+from .memory.lives import Lives
 from .memory.schedule import Schedule
 from .rematerialization.keeping import Stuck, sequence
 from .rematerialization.notes import dropped

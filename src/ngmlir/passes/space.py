@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..ir.core import Op, Value
 from ..ir.types import shape_of
 from ..ops.fields import get_i64s
+from ..support.lengths import is_same, quotient
 
 Atoms = tuple[int, ...]
 
@@ -74,18 +75,20 @@ class Space:
             if x == y:
                 continue
             size_x, size_y = self.sizes[x], self.sizes[y]
-            if size_x == size_y:
+            if is_same(size_x, size_y):
                 self.trail.append((x, self.same[x], self.parts[x]))
                 self.same[x] = y
                 # x may stand in what is still to be compared
                 left, right = list(self.resolve(left)), list(self.resolve(right))
                 continue
-            if size_x < size_y:
-                x, y, size_x, size_y = y, x, size_y, size_x
+            times = quotient(size_x, size_y)
+            if times is None:
+                times = quotient(size_y, size_x)
+                x, y, size_y = y, x, size_x
                 left, right = right, left
-            if size_y == 0 or size_x % size_y:
+            if times is None:
                 return False
-            outer, inner = self.atom(size_x // size_y), self.atom(size_y)
+            outer, inner = self.atom(times), self.atom(size_y)
             self.trail.append((x, self.same[x], self.parts[x]))
             self.parts[x] = (outer, inner)
             left = [*self.resolve([*left, outer]), *self.resolve([inner])]
@@ -123,7 +126,7 @@ def _related(space: Space, op: Op, known: Mapping[Value, Atoms]) -> tuple[Atoms,
 
     result = op.results[0]
     traits = op.traits
-    if "elementwise" in traits or op.name in ("ng.constant", "ng.iota"):
+    if "elementwise" in traits or op.name in ("ng.constant", "ng.iota", "ng.extent"):
         atoms = atoms_of(next((value for value in (result, *op.operands) if value in known), result))
         return atoms, [atoms] * len(op.operands)
     if op.name == "ng.reshape":

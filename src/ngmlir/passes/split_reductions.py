@@ -15,6 +15,7 @@ from ..ops.fields import get_bool, get_i64, get_i64s
 from ..ops.schedules import SCHEDULE
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep_op
+from ..support.lengths import is_open, usual
 from ..support.target import Target
 from .dead_code import without_dead
 from .kernels.product import Product, product_of
@@ -395,11 +396,13 @@ def _read_again(function: Op) -> set[Op]:
 def _plain(value: Value) -> bool:
     """Whether a value has elements, as many as is known, and no axis names."""
     type = value.type
-    return isinstance(type, TensorType) and type.static and type.size > 0 and type.encoding is None
+    if not isinstance(type, TensorType) or type.encoding is not None or is_open(type.shape):
+        return False
+    return type.static and type.size > 0
 
 
 def _size(value: Value) -> int:
-    return value.type.size if isinstance(value.type, TensorType) and value.type.static else 0
+    return usual(value.type.size) if isinstance(value.type, TensorType) and value.type.static else 0
 
 
 def _matrices(op: Op) -> Product | None:

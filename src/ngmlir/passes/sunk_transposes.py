@@ -73,7 +73,7 @@ def _is_free(op: Op, free: set[Value]) -> bool:
     if op.name == "ng.constant":
         literal = op.attributes["value"]
         return isinstance(literal, ElementsAttr) and literal.splat
-    if op.name in ("ng.iota", "ng.broadcast"):
+    if op.name in ("ng.iota", "ng.extent", "ng.broadcast"):
         return True
     return "elementwise" in op.traits and all(v in free for v in op.operands)
 

@@ -273,6 +273,7 @@ _SILENT = frozenset(
         "ng.constant",
         "ng.yield",
         "ng.iota",
+        "ng.extent",
         "ng.dot",
     }
 )

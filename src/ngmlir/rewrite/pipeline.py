@@ -16,10 +16,12 @@ from ..ops.accesses import check_accesses
 from ..ops.copies import check_copies
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Bug, Diagnostic, NgmlirError, UserError
+from ..support.lengths import guarding
 from ..support.target import Target
 from .advice import way_to
 from .contracts import STAGES, Stage, contract_of
 from .options import option_values
+from .remarks import remark
 from .stages import violations
 
 Pass: TypeAlias = Callable[..., Module]
@@ -78,8 +80,11 @@ class Pipeline:
     def run(
         self, module: Module, target: Target, *, verify: bool = False, watch: Sequence[Watch] = ()
     ) -> Module:
-        with collecting_rarely():
-            return self._run(module, target, verify, watch)
+        with collecting_rarely(), guarding() as guards:
+            made = self._run(module, target, verify, watch)
+        for guard in guards:
+            remark("lengths", f"what the passes made is right where {guard}", module.location)
+        return made
 
     def _run(self, module: Module, target: Target, verify: bool, watch: Sequence[Watch]) -> Module:
         stage: Stage | None = None  # not known until a pass asks for one or leads to one

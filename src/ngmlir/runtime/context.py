@@ -27,7 +27,7 @@ class Context(ctypes.Structure):
         ("arena", ctypes.c_void_p),
         ("constants", ctypes.c_void_p),
         ("arena_bytes", ctypes.c_int64),
-        ("busy", ctypes.c_int64),
+        ("busy", ctypes.c_void_p),  # a word that is not 0 while somebody uses the arena
     ]
 
 
@@ -92,7 +92,7 @@ def _text() -> str:
     b.ret(constant(i32, 0))
 
     b.place(wanted)
-    busy = field("busy")
+    busy = b.load(ptr, field("busy"), align=8)
     claim = b.compare_exchange(busy, constant(i64, 0), constant(i64, 1), "acquire monotonic")
     b.branch_if(b.extract_value(claim, 1, i1), mine, taken)
 

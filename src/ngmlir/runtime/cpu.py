@@ -118,7 +118,7 @@ class Code:
         part of its constants beside what becomes of them."""
         spent, passing = set(artifact.spent), Passing()
         # They run one after the other, so that pages of one arena are touched for the first time only once.
-        arena = empty_bytes(max((e.signature.arena_bytes for e in artifact.prepared), default=0))
+        arena = Arena(max((e.signature.arena_bytes for e in artifact.prepared), default=0))
         for entry, made in zip(artifact.prepared, self.shared, strict=True):
             with made.filling:
                 if made.ready:
@@ -141,25 +141,40 @@ def _digest(artifact: Artifact) -> str:
     return found.hexdigest()
 
 
-class Program:
-    """One entry of linked code with its arena, its own unless one is given; keeps all that it needs in memory."""
+class Arena:
+    """Memory for the temporaries of a call, and a word that says whether one is under way."""
 
-    def __init__(self, code: Code, entry: Entry, arena: np.ndarray | None = None):
+    def __init__(self, size: int):
+        self.bytes = empty_bytes(size)
+        self.busy = ctypes.c_int64(0)
+
+
+class Program:
+    """One entry of linked code with its arena, its own unless one is given; keeps all that it needs in memory. `lengths` are
+    the values of its lengths, of code that takes any."""
+
+    def __init__(
+        self, code: Code, entry: Entry, arena: Arena | None = None, lengths: np.ndarray | None = None
+    ):
         self.code = code
         self.entry, self.number = entry, next(_numbers)
         self.signature = signature = entry.signature
-        self._arena = empty_bytes(signature.arena_bytes) if arena is None else arena
+        self._arena = Arena(signature.arena_bytes) if arena is None else arena
+        self._lengths = lengths
+        #: What the code finds behind the addresses of its buffers.
+        self.behind = [] if lengths is None else [lengths.ctypes.data]
         self.context = Context(
             code.library[entry.symbol],
-            self._arena.ctypes.data,
+            self._arena.bytes.ctypes.data,
             ctypes.addressof(code.constants),
             signature.arena_bytes,
-            0,
+            ctypes.addressof(self._arena.busy),
         )
 
     def run(self, arrays: Sequence[np.ndarray]) -> None:
         """One call on buffers that have been checked: the arguments, then the results."""
-        table = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+        addresses = [*(array.ctypes.data for array in arrays), *self.behind]
+        table = (ctypes.c_void_p * len(addresses))(*addresses)
         if self.code.timer is not None and self.entry.measures:
             measures = self.entry.measures
             self.code.timer.run(self.signature.name, self.number, measures, lambda: self._run(table))
@@ -221,8 +236,11 @@ class CpuExecutable:
     __call__: Callable[..., tuple[np.ndarray, ...]]
 
     def __init__(self, code: Code, entry: Entry, *, release_gil: bool | None = None):
-        self.program = Program(code, entry)
-        self.signature = signature = entry.signature
+        self._set(Program(code, entry), release_gil)
+
+    def _set(self, program: Program, release_gil: bool | None) -> None:
+        self.program, code = program, program.code
+        self.signature = signature = program.signature
         if release_gil is None:
             parameters = (*signature.arguments, *signature.results)
             touched = sum(parameter.bytes for parameter in parameters) + code.artifact.constant_bytes
@@ -230,6 +248,13 @@ class CpuExecutable:
             release_gil = touched + signature.arena_bytes >= _LARGE_BYTES
         self.release_gil = release_gil
         self.__call__ = self._fastest(Call(self.program, {}), {})
+
+    @staticmethod
+    def of(program: Program, *, release_gil: bool | None = None) -> CpuExecutable:
+        """What calls a program."""
+        made = object.__new__(CpuExecutable)
+        made._set(program, release_gil)
+        return made
 
     def entry(self, name: str) -> CpuExecutable:
         """Another function of the same program, sharing its code and constants. UserError where there is none such."""
@@ -270,7 +295,8 @@ class CpuExecutable:
     ) -> Callable[..., tuple[np.ndarray, ...]]:
         if self.program.code.artifact.checks or self.program.code.timer is not None:
             return call  # nobody looks at what was noted after a builtin
-        return builtin(self.signature, self.program.context, bound, self.release_gil, call) or call
+        program = self.program
+        return builtin(self.signature, program.context, bound, self.release_gil, call, program.behind) or call
 
 
 def load(

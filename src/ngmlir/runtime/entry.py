@@ -18,7 +18,7 @@ or -1. Every offset into Python's objects comes from `layout`.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -55,10 +55,11 @@ def builtin(
     bound: Mapping[int, np.ndarray],
     release_gil: bool,
     fallback: Callable[..., Any],
+    behind: Sequence[int] = (),
 ) -> Callable[..., Any] | None:
     """The fast way to call a program, or None where this Python is not known well enough, or the arguments too many.
 
-    `fallback` must keep alive what `context` points to.
+    `fallback` must keep alive what `context` points to, and `behind`, the addresses that the code finds behind those of its buffers.
     """
     known = layout()
     if known is None or len(signature.arguments) + len(signature.results) > _MOST_SLOTS:
@@ -66,7 +67,7 @@ def builtin(
     library = _library(known)
     name = signature.name.encode()
     method = _MethodDef(name, library["ngmlir_entry"], _METH_FASTCALL, None)
-    plan = _plan(signature, context, bound, release_gil)
+    plan = _plan(signature, context, bound, release_gil, behind)
     # The builtin keeps this tuple, and with it all that its code looks at.
     own = (plan, fallback, method, library, context, dict(bound))
     make = ctypes.pythonapi.PyCFunction_NewEx
@@ -75,7 +76,11 @@ def builtin(
 
 
 def _plan(
-    signature: Signature, context: Context, bound: Mapping[int, np.ndarray], release_gil: bool
+    signature: Signature,
+    context: Context,
+    bound: Mapping[int, np.ndarray],
+    release_gil: bool,
+    behind: Sequence[int],
 ) -> np.ndarray:
     """The words that the code below reads."""
     tied = dict(signature.tied)
@@ -86,6 +91,7 @@ def _plan(
     table += [
         bound[tied[i]].ctypes.data if tied.get(i) in bound else 0 for i in range(len(signature.results))
     ]
+    table += behind
 
     shapes = [size for _, p in (*arguments, *results) for size in p.shape]
     records = [_ARGUMENT * len(arguments), _RESULT * len(results), _STATE * len(states), len(table)]

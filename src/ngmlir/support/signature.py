@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from .diagnostics import UNKNOWN, Location
+from .lengths import Guard
 
 #: Element types by their MLIR spelling -> size in bytes as stored in memory (i1 is one byte: 0 or 1; those of
 #: 2 and 4 bits are the low bits of a byte, the others zero).
@@ -39,6 +40,11 @@ class Signature:
 
     `tied` maps a result to the argument that it overwrites: the two share one buffer, so state is updated
     in place. `arena_bytes` is the planned peak of temporaries; the arena is aligned to 64 bytes.
+
+    A program for all lengths has sizes that follow from `lengths` (support/lengths.py): the code finds their values in a table of
+    64-bit integers, whose address lies behind those of its buffers. Those called `arena` and `arena.0`, `arena.1` ... are the end of
+    the arena and the offsets of its parts, which a caller finds by placing `arena`: of each part its bytes, and the first and the
+    last step in which it is needed (support/arena.py). The code is right for lengths for which all `guards` hold.
     """
 
     name: str
@@ -46,6 +52,9 @@ class Signature:
     results: tuple[Parameter, ...]
     tied: tuple[tuple[int, int], ...] = ()  # (result index, argument index)
     arena_bytes: int = 0
+    lengths: tuple[str, ...] = ()
+    arena: tuple[tuple[int, int, int], ...] = ()
+    guards: tuple[Guard, ...] = ()
 
     def tied_argument(self, result: int) -> int | None:
         """The argument that `result` overwrites, or None if it has a buffer of its own."""

@@ -23,6 +23,7 @@ from ..rewrite.pipeline_parser import parse_pipeline
 from ..rewrite.remarks import listening
 from ..support.diagnostics import Bug, Diagnostic, NgmlirError, Sources
 from ..support.files import write_file
+from ..support.lengths import guarding
 from ..support.target import Target
 from ..support.version import version
 from . import chunks, expected, lists
@@ -43,7 +44,8 @@ def main(
     a notebook, a test or a server can call it; the streams (of text or bytes) are those of the process unless given."""
     given = sys.argv[1:] if arguments is None else arguments
     own = streams(stdin, stdout, stderr)
-    return run("ngopt", own, lambda reproducer: _ngopt(given, own, reproducer))
+    with guarding():
+        return run("ngopt", own, lambda reproducer: _ngopt(given, own, reproducer))
 
 
 def _ngopt(arguments: Sequence[str], own: Streams, reproducer: Reproducer) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Never, Protocol, cast
+from typing import TYPE_CHECKING, Any, Never, Protocol
 
 from ..ir.core import Module
 from ..op_graph.computation import Computation
@@ -16,21 +16,22 @@ from ..op_graph.node import Op
 from ..op_graph.ordered import OrderedSet
 from ..op_graph.ragged import Feeding, levels_of
 from ..op_graph.tensor import Tensor
-from ..ops.lengths import Changes, reading
+from ..ops.lengths import Changes
 from ..runtime.threads import using_threads
 from ..runtime.timing import Profile, listening
+from ..support.lengths import NeedsLength
 from ..support.spelling import counted
 from .backends import BACKENDS
 from .checkpoints import State, load, saved
 from .futures import Future
 from .host_steps import Backend, Run
-from .programs import PROGRAMS_KEPT, Lengths, OtherLengths, Program, bound_to
+from .programs import PROGRAMS_KEPT, Lengths, OtherLengths, Program
 from .programs import Owner as ProgramOwner
 from .specialise import Specialised
 from .statistics import OutputStatistics
 
 if TYPE_CHECKING:
-    from ..runtime.rows import CpuRows
+    from ..runtime.open_cpu import OpenCpu
     from .report import Report
 
 
@@ -68,6 +69,8 @@ class DeviceComputation:
             Feeding(op.parameters, op.taken) if levels_of(a for p in op.parameters for a in p.axes) else None
         )
         self.programs: Specialised[Program] = Specialised(transformer.target, PROGRAMS_KEPT)
+        #: Of code for all lengths, the program that it was made of.
+        self._of_code: dict[OpenCpu, Program | None] = {}
         self._program: Program | None = None  # the one that was used last
         self._seen = -1  # the change of lengths that it was chosen after
         self._lengths: Lengths | None = None
@@ -167,6 +170,7 @@ class DeviceComputation:
     def listen(self, profile: Profile) -> None:
         """Has its programs made anew, for a profile that listens to them."""
         self.programs = Specialised(self.transformer.target, PROGRAMS_KEPT, profile)
+        self._of_code = {}
         self._program, self._seen = None, -1
 
     def prepare(self) -> Program | None:
@@ -205,44 +209,46 @@ class DeviceComputation:
                 return found
         with self.transformer.lock:
             change = Changes.serial
-            program = self._lifted_for(given)
+            program = self._for_lengths(given) or self._lifted_for(given)
             if program.executor is None:
                 program.allocate()
-                self._compile_for_any(program, given)
+                self._compile_for(program, given)
             self._program, self._seen = program, change
             return program
 
-    def _compile_for_any(self, program: Program, given: Mapping[int, int]) -> None:
-        """Makes what runs a program: one for any number of rows, where the lengths that values say allow that."""
-        said = self.lengths.said(given, program.fed)
-        # Elsewhere arrays stay on the device, and calls on streams.
-        if said and self.programs.device.runs_on_host:
+    def _for_lengths(self, given: Mapping[int, int]) -> Program | None:
+        """The program for these lengths, if there is one, or code for all lengths gives it."""
+        key = self.lengths.key(given)
+        found = self.programs.find(key)
+        at = self.lengths.opened(given)
+        if found is not None:
+            return found
+        made: list[Program] = []
+
+        def make(opened: Mapping[str, int]) -> Module:
+            wanted = tuple([opened[at[i]] if i in at else length for i, length in enumerate(key)])
+            made.append(Program(self.computation_op, self.lengths, wanted, self.transformer))
+            if len(made[-1].lifted.module.ops) > 1:
+                raise NeedsLength("what is computed by Python functions")
+            return self.transformer.transformed_module(made[-1].lifted.module)
+
+        def program(code: OpenCpu, lengths: Mapping[str, int]) -> Program:
+            first = self._of_code.setdefault(code, made[0] if made else None)
+            assert first is not None
+            return first.at(key, code.at(lengths))
+
+        with self.programs.making(), using_threads(self.transformer.threads):
+            return self.programs.for_lengths(key, at, make, program)
+
+    def _compile_for(self, program: Program, given: Mapping[int, int]) -> None:
+        """Makes what runs a program for these lengths alone."""
+        if 0 in given.values() and self.programs.device.runs_on_host and not program.lifted.tied:
+            # Of nothing there is nothing to compute: that is not worth a compilation.
             module = self.transformer.transformed_module(program.lifted.module)
-            with self.programs.making(), using_threads(self.transformer.threads):
-                found = self.programs.for_rows(module, said)
-            if found is not None:
-                self._compiled_by_rows(program, cast("CpuRows", found), module is not program.lifted.module)
-                return
-            if 0 in given.values() and not program.lifted.tied:
-                # Of nothing there is nothing to compute: that is not worth a compilation.
-                program.bind(BACKENDS["numpy"](module), program.entry)
-                return
+            program.bind(BACKENDS["numpy"](module), program.entry)
+            return
         self._compile(program)
         self.programs.count(self._compiled_for)
-
-    def _compiled_by_rows(self, program: Program, found: CpuRows, changed: bool) -> None:
-        """Makes what runs a program of any number of rows. Where the graph says nothing more of that number, and no pass has `changed`
-        what it says, it is not lifted again for others."""
-        i, rows = next((i, rows) for i, rows in enumerate(found.how.arguments) if rows is not None)
-        axis = program.lifted.arguments[i].axes[rows.dimension]
-        with reading(program.given):
-            own = axis.known_length
-        # Other numbers of rows may be those of another program.
-        program.bind(bound_to(found, {own}), program.entry)
-        if program.may_serve_rows and not changed and (places := self.lengths.places(axis.name)):
-            served = self.programs.add_open(program.key, places, program, found)
-            if served is not None:
-                served.serve_rows(axis.name, found)
 
     def _compiled_for(self, made: int) -> str:
         """Which lengths so many programs are for."""

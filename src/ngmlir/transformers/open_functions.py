@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir.core import Module, Op, module
-from ..ir.types import TensorType, shape_of
-from ..ir.verifier import check
+from ..ir.core import Module, module
+from ..ir.types import TensorType
 from ..passes.inline import inlined
-from ..passes.sizing.known import open_lengths, sampled_lengths, with_lengths
-from ..passes.sizing.resized import Refused, with_rows
+from ..passes.sizing.known import open_lengths, sampled_lengths
+from ..passes.sizing.opened import Opened
 from ..runtime.timing import Profile
 from ..support.diagnostics import Diagnostic, UserError
+from ..support.lengths import LEAST
 from ..support.rows import Length
 from ..support.spelling import counted
 from .backends import backend_for
@@ -23,6 +23,7 @@ from .host_steps import Run
 from .specialise import Specialised
 
 if TYPE_CHECKING:
+    from ..runtime.open_cpu import OpenCpu
     from ..runtime.rows import CpuRows, GpuRows
 
 #: Programs of one function that are kept.
@@ -30,31 +31,29 @@ _KEPT = 16
 
 
 class OpenFunction:
-    """A function with open lengths: `ng.compile(function, target="cpu")` makes one of arrays. The `sampled` ones have a
-    number in its types, which is one of many."""
+    """A function with open lengths: `ng.compile(function, target="cpu")` makes one of arrays."""
 
-    def __init__(self, main: Op):
-        self.main = main
-        self.sampled = sampled_lengths(main)
-        self.lengths = [*self.sampled, *open_lengths(main)]
+    def __init__(self, of: Module, symbol: str):
+        self.opened = Opened(of, symbol)
+        self.main = self.opened.main
 
     def compiled(
         self, target: str = "cpu", profile: Profile | None = None, threads: int | None = None
     ) -> CompiledFunction:
         """A function of arrays; a profile listens to its programs, which use so many threads."""
-        return CompiledFunction(self, target, profile, threads)
+        return CompiledFunction(self.opened, target, profile, threads)
 
 
 class CompiledFunction:
     """A function with open lengths, called with arrays in the order of its arguments: gives a tuple of arrays.
 
-    Where its rows are computed apart one program serves all lengths, else one is made for each and kept. Raises UserError for
-    arrays that do not fit.
+    On CPUs one program serves all lengths from two on, on GPUs where its rows are computed apart; else one is made for each and kept.
+    Raises UserError for arrays that do not fit.
     """
 
     def __init__(
         self,
-        of: OpenFunction,
+        of: Opened,
         target: str,
         profile: Profile | None = None,
         threads: int | None = None,
@@ -63,7 +62,7 @@ class CompiledFunction:
         self._programs: Specialised[Run] = Specialised(target, _KEPT, profile, threads)
         self.threads = self._programs.threads
         self._any: CpuRows | GpuRows | None = None
-        if len(of.lengths) == 1:
+        if len(of.names) == 1 and self._programs.device.has_memory:
             with self._programs.making():
                 self._any = self._programs.for_rows(module([of.main]))
 
@@ -77,45 +76,37 @@ class CompiledFunction:
 
     def _made(self, known: Mapping[tuple[int, int], int]) -> Run:
         """What runs the function for these lengths."""
-        made = module([with_lengths(self._of_rows(known), known)])
-        check(made)
-        found = self._programs.for_rows(made, self.of.lengths)
-        if found is not None:
-            rows = [each is not None and each.dimension for each in found.how.arguments]
-            places = [at for at, (i, d) in enumerate(known) if rows[i] is not False and rows[i] == d]
-            if not self.of.sampled:
-                self._programs.add_open(tuple(known.values()), places, found, found)
-            return found
-        names = ", ".join(length.name for length in self.of.lengths)
-        self._programs.count(
-            lambda made: f"@{self.of.main.symbol} was compiled for {made} lengths of {names}"
-        )
-        return backend_for(self.target)(made)(self.of.main.symbol, {}, (), tuple)
+        key, symbol = tuple(known.values()), self.of.main.symbol
+        names = {place: name for name, places in self.of.names.items() for place in places}
 
-    def _of_rows(self, known: Mapping[tuple[int, int], int]) -> Op:
-        """The function with these numbers in the place of those that are one of many."""
-        main = self.of.main
-        for length in self.of.sampled:
-            i, d = length.places[0]
-            stated, wanted = shape_of(main.block.args[i].type)[d], known[i, d]
-            if wanted == stated:
-                continue
-            try:
-                main = with_rows(main, length, wanted)
-            except Refused as refused:
-                why = refused.diagnostic
-                note = Diagnostic(why.message, why.location, "note")
-                message = f"@{main.symbol} cannot be made for {wanted} along {length.name}, only for {stated}"
-                hint = "write ? where a length is open, and what follows from it is found for each"
-                raise UserError(Diagnostic(message, main.location, hint=hint, notes=(note,))) from None
-        return main
+        def program(code: OpenCpu, lengths: Mapping[str, int]) -> Run:
+            return code.at(lengths)
+
+        at = {i: names[place] for i, place in enumerate(known)}
+        found = self._programs.for_lengths(key, at, self.of.module, program, symbol, first=True)
+        if found is not None:
+            return found
+        made = self.of.at(known)
+        if self._programs.device.has_memory:
+            rows = self._programs.for_rows(made, self.of.lengths)
+            if rows is not None:
+                counted = [each is not None and each.dimension for each in rows.how.arguments]
+                places = [n for n, (i, d) in enumerate(known) if counted[i] is not False and counted[i] == d]
+                if not self.of.sampled:
+                    self._programs.add_open(key, places, rows, rows)
+                return rows
+        if min(key, default=LEAST) >= LEAST:
+            called = ", ".join(length.name for length in self.of.lengths)
+            self._programs.count(lambda made: f"@{symbol} was compiled for {made} lengths of {called}")
+        return backend_for(self.target)(made)(symbol, {}, (), tuple)
 
     def _known(self, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[tuple[int, int], int]:
         """The open lengths, as the arrays say them."""
-        arguments = self.of.main.block.args
+        main = self.of.main
+        arguments = main.block.args
         if len(arrays) != len(arguments):
             raise UserError(
-                f"@{self.of.main.symbol} takes {counted(len(arguments), 'argument')}, but {len(arrays)} were given"
+                f"@{main.symbol} takes {counted(len(arguments), 'argument')}, but {len(arrays)} were given"
             )
         known: dict[tuple[int, int], int] = {}
         for length in self.of.lengths:
@@ -124,12 +115,12 @@ class CompiledFunction:
                 assert isinstance(type, TensorType)
                 if arrays[i].ndim != len(type.shape):
                     message = f"argument '{arguments[i].name or i}' is {type}, not of shape {arrays[i].shape}"
-                    raise UserError(Diagnostic(message, self.of.main.location))
+                    raise UserError(Diagnostic(message, main.location))
                 known[i, d] = arrays[i].shape[d]
             one = length in self.of.sampled or self._named(length)
             if len(said := {known[place] for place in length.places}) > 1 and one:
                 message = f"the arrays have {sorted(said)} along {length.name}, which is one length"
-                raise UserError(Diagnostic(message, self.of.main.location))
+                raise UserError(Diagnostic(message, main.location))
         return known
 
     def _named(self, length: Length) -> bool:
@@ -145,4 +136,4 @@ def open_functions(of: Module) -> dict[str, OpenFunction]:
     if not any(open_lengths(op) or sampled_lengths(op) for op in written):
         return {}
     functions = [op for op in inlined(of).ops if op.name == "func.func" and op.regions[0].blocks]
-    return {op.symbol: OpenFunction(op) for op in functions}
+    return {op.symbol: OpenFunction(of, op.symbol) for op in functions}

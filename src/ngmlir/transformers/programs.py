@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from ..ir.attributes import StringAttr
 from ..ir.core import Module, count_uses, module
 from ..ir.literals import dtype_of
 from ..op_graph.axes import Axis
-from ..op_graph.axis import roots_of_others
 from ..op_graph.computation import Computation
 from ..op_graph.errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from ..op_graph.fed_checks import FedCheck, fed_checks
@@ -23,21 +23,20 @@ from ..op_graph.node import Op, closure
 from ..op_graph.order import schedule
 from ..op_graph.state import AssignableTensorOp
 from ..op_graph.tensor import Tensor
-from ..op_graph.values import FollowingOp, ValueFor, numbers
-from ..ops.lengths import Length as Following
+from ..op_graph.values import ValueFor, numbers
 from ..ops.lengths import reading
 from ..ops.memory_limit import with_limit
 from ..runtime.targets import device_named
 from ..support.arrays import shape_on_device
 from ..support.collector import collecting_rarely
-from ..support.rows import Length
+from ..support.lengths import identifier
+from .backends import in_memory
 from .futures import Future
-from .host_steps import Bind, Run, Storage
+from .host_steps import Bind, Run
 from .storage import DeviceBufferStorage, UninitializedVariable, fit
 
 if TYPE_CHECKING:
-    from ..runtime.executable import Prepare
-    from ..runtime.rows import CpuRows
+    from ..runtime.cpu import CpuExecutable
 
 #: So many programs a computation keeps; one more takes the place of the one not used for longest.
 PROGRAMS_KEPT = 16
@@ -57,25 +56,18 @@ class Lengths:
     def __init__(self, computation: Computation):
         self.computation = computation
         roots: dict[int, Axis] = {}
-        unset: dict[int, Axis] = {}
-        told: list[object] = []
+        self._of_storage: set[int] = set()
+        self._of_state: set[int] = set()
         for op in closure([computation]):
-            for value in op.attributes.values():
-                told.extend(cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,))
-            if isinstance(op, Tensor):
-                told.extend(op.axes)
-                if isinstance(op, FollowingOp):
-                    told.append(Following(cast("Callable[..., int]", op.function), *op.lengths))
-                for axis in op.axes:
-                    found = {id(root): root for root in axis.roots}
-                    roots |= found
-                    if isinstance(op, AssignableTensorOp):
-                        unset |= found
+            for axis in op.axes if isinstance(op, Tensor) else ():
+                found = {id(root): root for root in axis.roots}
+                roots |= found
+                if isinstance(op, AssignableTensorOp):
+                    self._of_storage.update(found)
+                    if op.is_persistent or op.initial_value is not None:
+                        self._of_state.update(found)
         #: All axes whose lengths the programs follow from.
         self.roots = tuple(roots.values())
-        self._of_storage = unset.keys()
-        #: The axes (by `id`) whose lengths may be told to programs in another way than as that of what they compute.
-        self._told = roots_of_others(told)
 
     def given(self, values: Sequence[Any]) -> Mapping[int, int]:
         """The lengths (by `id` of the axis) that fed values say: of the batch axis, and of axes without a length."""
@@ -133,22 +125,13 @@ class Lengths:
         """The lengths of a key by `id` of the axis."""
         return {id(axis): length for axis, length in zip(self.roots, key, strict=True) if length is not None}
 
-    def said(self, given: Mapping[int, int], arguments: Mapping[int, Tensor]) -> list[Length]:
-        """The lengths that values say and nothing else does, each with the dimensions of these arguments that it is of."""
-        open_ = {a.name for a in self.roots if id(a) in given and a.length != given[id(a)]}
-        places: dict[str, list[tuple[int, int]]] = {}
-        for i, op in arguments.items():
-            for d, axis in enumerate(op.axes):
-                if axis.name in open_:
-                    places.setdefault(axis.name, []).append((i, d))
-        if open_ - places.keys():
-            return []  # a length that is said by how many offsets there are is no dimension
-        return [Length(name, tuple(each)) for name, each in places.items()]
-
-    def places(self, name: str) -> list[int]:
-        """Where a key has the length of the axes of a name, if programs know it only as that of what they compute; else nowhere."""
-        found = [i for i, axis in enumerate(self.roots) if axis.name == name]
-        return [] if any(id(self.roots[i]) in self._told for i in found) else found
+    def opened(self, given: Mapping[int, int]) -> dict[int, str]:
+        """The lengths that values say and that no state has: where a key has them, and what they are called."""
+        return {
+            i: identifier(axis.name)
+            for i, axis in enumerate(self.roots)
+            if id(axis) in given and id(axis) not in self._of_state
+        }
 
     def follow_from_values(self) -> bool:
         """Whether a length is not set, and is for the values of a call to say."""
@@ -207,9 +190,6 @@ class Program:
         self._state: dict[int, DeviceBufferStorage] = {}
         self._shapes: list[tuple[int, ...]] = []  # of all parameters
         self._unsaid = key == lengths.key({})  # whether these lengths hold where values say none
-        #: Dimensions of parameters that have any number of rows, and where keys have that number.
-        self._rows: Sequence[tuple[int, int]] = ()
-        self._counted: Sequence[int] = ()
 
     @property
     def fed(self) -> Mapping[int, Tensor]:
@@ -256,51 +236,40 @@ class Program:
         self._writes = [state[i] for i in sorted({argument for _, argument in lifted.tied})]
         self.executor = bind(entry, state, lifted.tied, self._prepare)
 
-    @property
-    def may_serve_rows(self) -> bool:
-        """Whether its values are only computed with: none is written to state, none is looked at for lengths."""
-        return not self._stored and not self._checks
-
-    def serve_rows(self, name: str, found: CpuRows) -> None:
-        """From now on, takes values with any number of rows above one along the axis of a name, as what runs it does."""
-        self._counted = self.lengths.places(name)
-        parameters = enumerate(self.computation.parameters)
-        self._rows = [(i, d) for i, op in parameters for d, axis in enumerate(op.axes) if axis.name == name]
-        bind = bound_to(found, {*found.executables} - {1})
-        self.executor = bind(self.entry, self._state, self.lifted.tied, self._prepare)
-
-    def _with_rows(self, number: int) -> Sequence[tuple[int, ...]]:
-        """The shapes of all parameters, with so many rows."""
-        shapes = [[*shape] for shape in self._shapes]
-        for i, d in self._rows:
-            shapes[i][d] = number
-        return [tuple(shape) for shape in shapes]
+    def at(self, key: Key, executable: CpuExecutable) -> Program:
+        """The same for other lengths, of one whose lengths are open; what runs it then."""
+        found = copy(self)
+        found.key, found.given = key, self.lengths.all_given(key)
+        found._fed, found._stored, found._unset, found._shapes = [], {}, [], []
+        found._unsaid = key == self.lengths.key({})
+        with reading(found.given):
+            found._checks = [(i, check, check.axis.length) for i, check, _ in self._checks]
+        if not found._state:
+            found.allocate()
+        found.bind(in_memory(executable), self.entry)
+        return found
 
     def _prepare(self, values: Sequence[Any]) -> Sequence[Any]:
         """Arrays of the values that are no state; OtherLengths where they are for another program."""
-        all_fed = self._fed
         if not self._stored:
-            values, shapes = self._checked(values)
-            if shapes is not self._shapes:
-                all_fed = [(op, shape, dtype) for (op, _, dtype), shape in zip(all_fed, shapes, strict=True)]
+            values = self._checked(values)
         if self._stays_there:  # what lies there is used where it lies
             return [
                 fit(value, *fed) if shape_on_device(value) is None else value
-                for value, fed in zip(values, all_fed, strict=True)
+                for value, fed in zip(values, self._fed, strict=True)
             ]
-        return [fit(value, *fed) for value, fed in zip(values, all_fed, strict=True)]
+        return [fit(value, *fed) for value, fed in zip(values, self._fed, strict=True)]
 
     def _looked_at(self, values: Sequence[Any]) -> Sequence[Any]:
         """The values; UserError for those that are not what ops ask of them. What lies on a device is not looked at."""
-        values, _ = self._checked(values)
+        values = self._checked(values)
         for i, check, length in self._checks:
             if type(values[i]) is np.ndarray:
                 check.check(values[i], length)
         return values
 
-    def _checked(self, values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[tuple[int, ...]]]:
-        """The values, arrays of those that lie here, and the shapes that are meant; OtherLengths where they are for another
-        program."""
+    def _checked(self, values: Sequence[Any]) -> Sequence[Any]:
+        """The values, arrays of those that lie here; OtherLengths where they are for another program."""
         arrays = [
             value
             if type(value) is np.ndarray or (self._stays_there and shape_on_device(value) is not None)
@@ -312,15 +281,8 @@ class Program:
             array.shape == shape or (self._unsaid and not array.shape)
             for array, shape in zip(arrays, self._shapes, strict=True)
         )
-        if whole or (key := self.lengths.key(self.lengths.given(arrays))) == self.key:
-            return arrays, self._shapes
-        rows = {key[i] for i in self._counted}
-        if len(rows) == 1 and rows.isdisjoint((0, 1)):
-            (number,) = rows
-            if number is not None and key == tuple(
-                [number if i in self._counted else n for i, n in enumerate(self.key)]
-            ):
-                return arrays, self._with_rows(number)
+        if whole or self.lengths.key(self.lengths.given(arrays)) == self.key:
+            return arrays
         raise OtherLengths
 
     def _check_set(self) -> None:
@@ -373,7 +335,7 @@ class Program:
         if self._unset:
             self._check_set()
         if self._stored:
-            values, _ = self._checked(values)
+            values = self._checked(values)
             # What does not fit is refused before anything changes.
             rest = self._prepare([value for i, value in enumerate(values) if i not in self._stored])
             ready = [(storage, storage.fitted(values[i])) for i, storage in self._stored.items()]
@@ -412,17 +374,3 @@ def joined(programs: Sequence[Program]) -> tuple[Module, list[str]]:
     if len(functions) == 1:
         return programs[0].lifted.module, names
     return module(functions, location=programs[0].computation.location), names
-
-
-def bound_to(found: CpuRows, unprepared: Container[int]) -> Bind:
-    """What binds a program for any number of rows to state, which it does not change; `unprepared` as for `CpuRows.bind`."""
-
-    def bind(
-        entry: str,
-        state: Mapping[int, Storage],
-        tied: Sequence[tuple[int, int]],
-        prepare: Prepare,
-    ) -> Run:
-        return found.bind({i: s.host for i, s in state.items()}, prepare, unprepared)
-
-    return bind

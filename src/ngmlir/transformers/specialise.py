@@ -8,7 +8,7 @@ first called so. A program serves one key, or, where rows are computed apart, al
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
@@ -16,17 +16,22 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..ir.core import Module, module
 from ..op_graph.source import user_location
+from ..rewrite.remarks import remark
 from ..runtime.targets import device_named, resolve
 from ..runtime.threads import checked_threads, using_threads
 from ..runtime.timing import Profile, listening
 from ..support.diagnostics import Diagnostic
+from ..support.lengths import LEAST
 from ..support.lru import LruCache
 from ..support.rows import Length
 
 if TYPE_CHECKING:
+    from ..runtime.open_cpu import OpenCpu
     from ..runtime.rows import CpuRows, GpuRows
 
 V = TypeVar("V")
+#: The topic of its remarks.
+TOPIC = "lengths"
 Key = tuple[Any, ...]
 
 
@@ -48,6 +53,10 @@ class _Open(Generic[V]):
         return same and len(rows) == 1 and min(rows) > 1
 
 
+def _without(key: Key, places: Mapping[int, str]) -> Key:
+    return tuple([None if i in places else part for i, part in enumerate(key)])
+
+
 class Specialised(Generic[V]):
     """The programs of one source for a target: what runs them, by key. The `most` used last are kept.
 
@@ -63,9 +72,12 @@ class Specialised(Generic[V]):
         self.lock = RLock()
         #: By the name of a length: why each needs a program of its own.
         self.why: dict[str, Diagnostic] = {}
+        #: Why there is no program for all lengths; "" where nobody has asked for one, or there is one.
+        self.refused = ""
         self._exact: LruCache[Key, V] = LruCache(most)
         self._rows: LruCache[Any, CpuRows | GpuRows] = LruCache(most)
         self._open: list[_Open[V]] = []
+        self._for_any: list[tuple[Key, OpenCpu]] = []
         self._counted = 0
 
     def __len__(self) -> int:
@@ -144,12 +156,56 @@ class Specialised(Generic[V]):
             return self._rows.find(key) or self._rows.add(key, compile_blocks(found.blocks, self.target))
         return None
 
+    def for_lengths(
+        self,
+        key: Key,
+        at: Mapping[int, str],
+        make: Callable[[Mapping[str, int]], Module],
+        program: Callable[[OpenCpu, Mapping[str, int]], V],
+        entry: str | None = None,
+        *,
+        first: bool = False,
+    ) -> V | None:
+        """The program for a key that code for all lengths gives; `at` says where a key has lengths, and what they are called.
+
+        From the second lengths on (the `first`, if said so): who calls with one only has code made for that, and waits for no other. `make` gives the function
+        with sizes that follow from lengths of these names, `program` what runs the code for some. None where that is not for this
+        device, for less than two of something, or where no code is right for all lengths: `refused` says why.
+        """
+        if not self.device.runs_on_host or self.profile is not None or not at:
+            return None
+        lengths = {name: key[i] for i, name in at.items()}
+        if any(key[i] != lengths[name] for i, name in at.items()):
+            return None  # one name for two lengths
+        pattern = _without(key, at)
+        for known, code in self._for_any:
+            if known == pattern and code.serves(lengths):
+                return self._exact.add(key, program(code, lengths))
+        keys = self.keys()
+        others = first or any(_without(k, at) == pattern for k in keys if len(k) == len(key))
+        few = min(lengths.values()) < LEAST or len(self._for_any) >= self.most
+        if self.refused or few or not others:
+            return None
+        from ..compiler import compile_open
+
+        try:
+            code = compile_open(make, lengths, entry=entry)
+        except Exception as error:  # whatever it is, a program for each length is as right
+            self.refused = f"{type(error).__name__}: {error}"
+            remark(TOPIC, f"a program for each length: {self.refused}", user_location())
+            return None
+        if not code.serves(lengths):
+            return None
+        self._for_any.append((pattern, code))
+        return self._exact.add(key, program(code, lengths))
+
     def count(self, what: Callable[[int], str]) -> None:
         """Counts a program that serves one key only. Warns once, where more are made than are kept: `what` says of so many what they
         are for."""
         self._counted += 1
         if self._counted == self.most + 1:
             reasons = "".join(f"; along {n} {w.message} ({w.location})" for n, w in self.why.items())
+            reasons += f"; there is none for all, because of {self.refused}" if self.refused else ""
             place = user_location()
             warnings.warn_explicit(
                 f"{what(self._counted)}, and only {self.most} programs are kept; "

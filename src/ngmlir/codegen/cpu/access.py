@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd, prod
+from math import prod
 from typing import TypeAlias
 
 from ...ir.core import Value as IRValue
 from ...llvm import types as llvm
 from ...llvm.types import Value, constant, i32, i64, lanes, vector
+from ...support.lengths import Length, at_least, below, greatest_divisor
 from ..ranges import Range
 from .emitter import Buffer, Emitter
 from .formats import memory
@@ -69,7 +70,9 @@ class Access:
         #: Elements from the furthest possible base to the end of the buffer.
         self.spare = 1 + sum((size - 1 - k.high) * stride for k, size, stride in ends)
         #: Divides the distance of the base from the start of the buffer, in elements.
-        self.divisor = gcd(*(k.divisor * stride for k, stride in zip(known, strides, strict=True)))
+        self.divisor = greatest_divisor(
+            *(k.divisor * stride for k, stride in zip(known, strides, strict=True))
+        )
         self.dimensions = [
             Dimension(size, step, strides[d] * step, values[d], known[d], buffer.type.shape[d])
             for size, d, step in zip(shape, chosen, steps or (1,) * len(shape), strict=True)
@@ -103,7 +106,8 @@ class Access:
         return sum(c * d.stride for c, d in zip(coordinates, self.dimensions, strict=False))
 
     def pointer(self, element: llvm.Type, offset: int) -> Value:
-        return self.e.b.getelementptr(element, self.base, offset) if offset else self.base
+        moved = isinstance(offset, Length) or offset
+        return self.e.b.getelementptr(element, self.base, offset) if moved else self.base
 
     # Bounds
 
@@ -157,7 +161,7 @@ class Access:
             b = self.e.b
             numbers = lanes(i32, list(range(chunk.offset, chunk.offset + chunk.width)))
             mask = b.icmp("ult", numbers, self._splat(self._end(d, row), chunk.width))
-            if d.known.low + chunk.offset < 0:
+            if not at_least(d.known.low + chunk.offset, 0):
                 mask = b.and_(mask, b.icmp("uge", numbers, self._splat(self._first(d), chunk.width)))
             self._masks[d, row, chunk] = mask
         return self._masks[d, row, chunk]
@@ -178,7 +182,7 @@ class Access:
         """The element of a row behind the last that is inside: 0 where the row is not."""
         if (d, row) not in self._bounds:
             b, end = self.e.b, constant(i64, d.size)
-            if d.known.high + d.size > d.limit:
+            if not at_least(d.limit, d.known.high + d.size):
                 end = b.smin(b.smax(b.sub(d.limit, d.index), 0), d.size)
             if isinstance(row, Value):
                 end = b.select(row, end, constant(i64, 0))
@@ -195,9 +199,9 @@ class Access:
 
     @staticmethod
     def _known(known: Range, place: int, limit: int) -> bool | None:
-        if known.low + place >= 0 and known.high + place < limit:
+        if at_least(known.low + place, 0) and below(known.high + place, limit):
             return True
-        if known.high + place < 0 or known.low + place >= limit:
+        if below(known.high + place, 0) or at_least(known.low + place, limit):
             return False
         return None
 
@@ -234,7 +238,7 @@ def address(e: Emitter, buffer: Buffer, indices: Sequence[Value]) -> Value:
     pointer = buffer.pointer
     if moving is not None:
         pointer = b.getelementptr(element, pointer, moving)
-    return b.getelementptr(element, pointer, fixed) if fixed else pointer
+    return b.getelementptr(element, pointer, fixed) if isinstance(fixed, Length) or fixed else pointer
 
 
 def _anchored(e: Emitter, pointer: Value) -> Value:

@@ -15,6 +15,7 @@ from ...llvm.types import Value
 from ...ops.library import in_library
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Limit
+from ...support.lengths import at_least
 from ..ranges import RULES, UNKNOWN, either
 from . import formats, rules
 from .emitter import Emitter
@@ -39,7 +40,8 @@ def elementwise(e: Emitter, op: Op) -> None:
         if known.constant:
             e.index_constant(op.result, known.low)
             return
-        if op.name in _DIVISIONS and e.range_of(op.operands[0]).low >= 0 < e.range_of(op.operands[1]).low:
+        x_low, y_low = (e.range_of(operand).low for operand in op.operands)
+        if op.name in _DIVISIONS and at_least(x_low, 0) and at_least(y_low, 1):
             x, y = map(e.scalar, op.operands)
             divide = e.b.udiv if op.name == "ng.floor_divide" else e.b.urem
             e.define_index(op.result, divide(x, y), known)

@@ -10,6 +10,7 @@ from ...ir.core import Block
 from ...llvm.types import Value, constant, i64
 from ...ops import ng, tile
 from ...support.diagnostics import UserError
+from ...support.lengths import below, is_multiple, is_open
 from .. import ranges
 from ..names import index_name
 from .emitter import Emitter
@@ -29,6 +30,9 @@ def for_(e: Emitter, op: tile.ForOp) -> None:
         state = _rounds(e, op, state, e.scalar(op.lower), e.scalar(op.upper), known)
         e.unflatten(op.results, state)
         return
+    if is_open((lower.low, upper.low)):
+        e.unflatten(op.results, _open_rounds(e, op, state))
+        return
     count = max(0, -((lower.low - upper.low) // step.low))
     last = lower.low + (count - 1) * step.low
     uneven = (upper.low - lower.low) % step.low != 0 and _has_masks(body)
@@ -43,12 +47,31 @@ def for_(e: Emitter, op: tile.ForOp) -> None:
     e.unflatten(op.results, state)
 
 
+def _open_rounds(e: Emitter, op: tile.ForOp, state: Sequence[Value]) -> Sequence[Value]:
+    """A loop whose bounds follow from lengths: whole steps, and the rest of a step, if there is one."""
+    lower, upper, step = (e.range_of(v) for v in (op.lower, op.upper, op.step))
+    body = op.body.block
+    if not _has_masks(body) or is_multiple(upper.low - lower.low, step.low):
+        known = ranges.of_loop(lower, upper, step)
+        return _rounds(e, op, state, e.scalar(op.lower), _index(upper.low), known)
+    whole = lower.low + (upper.low - lower.low) // step.low * step.low
+    known = ranges.of_loop(lower, ranges.exactly(whole), step)
+    state = _rounds(e, op, state, e.scalar(op.lower), _index(whole), known)
+
+    def rest() -> list[Value]:
+        e.index_constant(body.args[0], whole)
+        e.unflatten(body.args[1:], state)
+        return e.flatten(e.run(body))
+
+    return e.b.choose(e.b.icmp("slt", _index(whole), upper.low), rest, lambda: state)
+
+
 def _rounds(
     e: Emitter, op: tile.ForOp, state: Sequence[Value], start: Value, stop: Value, known: ranges.Range
 ) -> Sequence[Value]:
     b, body = e.b, op.body.block
     attach = f"!llvm.loop {b.module.distinct_metadata(b.module.metadata(_ROLLED))}"
-    certain = e.range_of(op.lower).high < e.range_of(op.upper).low
+    certain = bool(below(e.range_of(op.lower).high, e.range_of(op.upper).low))
     name = index_name(op)
     with b.loop(start, stop, e.scalar(op.step), state, certain=certain, attach=attach, name=name) as loop:
         e.define_index(body.args[0], loop.index, known)

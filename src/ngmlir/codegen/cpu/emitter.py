@@ -14,6 +14,7 @@ from ...llvm.text import Function
 from ...llvm.types import Value, constant, i8, i64
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Bug, Limit, Location
+from ...support.lengths import NeedsLength, is_open
 from ...support.target import Target
 from ..names import loop_name, stem_of
 from ..ranges import UNKNOWN, Range, exactly
@@ -192,6 +193,8 @@ class Emitter:
 
     def scratch(self, size: int) -> Value:
         """A buffer that lasts until the function returns."""
+        if is_open((size,)) and self._scratch is None:
+            raise NeedsLength(f"a buffer of {size} bytes on the stack")
         at, self._scratch_bytes = self._scratch_bytes, self._scratch_bytes + scratch_bytes(size)
         if self._scratch is not None:
             return self.b.getelementptr(i8, self._scratch, at)
@@ -201,6 +204,8 @@ class Emitter:
 
     def passing(self, size: int, location: Location) -> Value:
         """Memory until the next op is lowered: the same for all."""
+        if is_open((size,)):
+            raise NeedsLength(f"{size} bytes beside the registers")
         if size > STACK_PASSING:
             message = f"{size} bytes beside the registers; one op has {STACK_PASSING}"
             raise Limit(message, location, hint="use smaller tiles")

@@ -18,12 +18,14 @@ from hashlib import sha256
 from math import prod
 
 from ...ir.core import Op
+from ...ir.lengths import lengths_of
 from ...ir.literals import item_bytes
 from ...ir.structure import fingerprint
 from ...ir.types import MemRefType, Type, VectorType, i1
 from ...llvm.text import Argument, Function, Module
 from ...llvm.types import Value, constant, i8, i64, ptr
 from ...ops import tile
+from ...support.lengths import is_open, is_same, usual
 from ...support.target import Target
 from ..names import argument_names
 from ..ranges import Range, exactly
@@ -70,25 +72,33 @@ class Kernel:
         self.name = name
         self.linkage = linkage
         self.programs = prod(kernel.grid)
+        #: The named lengths that it takes behind its buffers.
+        self.lengths = lengths_of(kernel)
         #: Bytes that one program needs, where they are not on the stack.
-        self.scratch = size if (size := _scratch(kernel)) > STACK_BUFFERS else 0
+        self.scratch = size if is_open((size := _scratch(kernel),)) or size > STACK_BUFFERS else 0
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is but one program, for all lengths."""
+        return is_same(self.programs, 1)
 
     @property
     def symbol(self) -> str:
         """The function that launches call: the program if there is but one, else what the threads run."""
-        return f"{self.name}.program" if self.programs == 1 else f"{self.name}.run"
+        return f"{self.name}.program" if self.alone else f"{self.name}.run"
 
     @property
     def parts(self) -> int:
         """How many programs run at once, where each needs memory of its own."""
-        return min(self.programs, self.target.cores) if self.scratch else 0
+        most = self.target.cores
+        return (most if is_open((self.programs,)) else min(self.programs, most)) if self.scratch else 0
 
     def write(self, text: Module) -> None:
         """Adds the functions."""
-        if self.programs:
+        if not is_same(self.programs, 0):
             self._program(text)
-        if self.programs > 1:
-            self._thunk(text)
+            if not self.alone:
+                self._thunk(text)
 
     def _thunk(self, text: Module) -> None:
         arguments = [Argument(ptr, "data"), Argument(i64, "number")]
@@ -96,6 +106,11 @@ class Kernel:
         data, number = b.arguments
         count = len(self.promised.words) + bool(self.scratch)
         buffers = [b.load(ptr, b.getelementptr(ptr, data, i), align=8) for i in range(count)]
+        first = count + bool(self.scratch)  # behind what numbers the parts
+        words = [
+            b.load(i64, b.getelementptr(ptr, data, first + i), align=8) for i in range(len(self.lengths))
+        ]
+        b.has_lengths(dict(zip(self.lengths, words, strict=True)))
         if not self.scratch:
             self._run(b, buffers, number)
             b.ret()
@@ -119,7 +134,7 @@ class Kernel:
         for size in reversed(self.op.grid[1:]):
             indices.insert(0, b.urem(number, size))
             number = b.udiv(number, size)
-        b.call("void", f"{self.name}.program", *buffers, number, *indices)
+        b.call("void", f"{self.name}.program", *buffers, *b.lengths.values(), number, *indices)
 
     def _program(self, text: Module) -> None:
         """One function; or one without masks for most programs, and one for those at the end of a dimension."""
@@ -128,20 +143,28 @@ class Kernel:
         masks = self._function(text, name, everywhere)
         if not masks and self.promised.streams:
             self._streaming(text, name, everywhere)
-        if not masks or not any(ends):
+        moving = [not is_same(end, 0) for end in ends]
+        if not masks or not any(moving):
             return
         inner, edge = f"{self.name}.inner", f"{self.name}.edge"
-        if self._function(text, inner, [Range(0, max(end - 1, 0)) for end in ends]) >= masks:
+        if (
+            self._function(
+                text,
+                inner,
+                [Range(0, end - 1 if moves else 0) for end, moves in zip(ends, moving, strict=True)],
+            )
+            >= masks
+        ):
             del text.functions[inner]
             return
         del text.functions[name]
-        only = len([end for end in ends if end]) == 1
+        only = sum(moving) == 1
         self._function(text, edge, [exactly(end) if only else Range(0, end) for end in ends])
         b = self._begin(text, name)
         before = [
             b.icmp("ult", index, end)
-            for index, end in zip(b.arguments[-len(ends) :], ends, strict=True)
-            if end
+            for index, end, moves in zip(b.arguments[-len(ends) :], ends, moving, strict=True)
+            if moves
         ]
         _either(b, reduce(b.and_, before), inner, edge)
 
@@ -165,7 +188,7 @@ class Kernel:
         for value, pointer in zip(block.args[:count], b.arguments, strict=False):
             assert isinstance(value.type, MemRefType)
             e.bind(value, Buffer(pointer, value.type))
-        indices = b.arguments[count + bool(self.scratch) :]
+        indices = b.arguments[count + bool(self.scratch) + len(self.lengths) :]
         for value, number, where in zip(block.args[count:], indices, known, strict=True):
             e.define_index(value, number, where)
         e.streams = frozenset(block.args[i] for i in streams)
@@ -181,9 +204,12 @@ class Kernel:
         arguments = [Argument(ptr, *each) for each in zip(names, words, strict=False)]
         if self.scratch:
             arguments.append(Argument(ptr, "scratch.own", "noalias align 64"))
+        first = len(arguments)
+        arguments += [Argument(i64, f"length.{each}") for each in self.lengths]
         arguments += [Argument(i64, each) for each in names[len(words) :]]
         linkage = self.linkage if name == self.symbol else "internal"
         b = text.function(name, "void", arguments, linkage=linkage)
+        b.has_lengths(dict(zip(self.lengths, b.arguments[first:], strict=False)))
         b.trace_as(self.op.symbol + name.removeprefix(self.name), self.op.location)
         return b
 
@@ -206,7 +232,7 @@ def _streams(kernel: tile.KernelOp, launches: Sequence[Op], target: Target) -> l
     found: list[int] = []
     for i, value in enumerate(block.args[: len(block.args) - len(kernel.grid)]):
         assert isinstance(value.type, MemRefType)
-        far = _bytes(value.type) >= STREAM_FROM * target.l2_bytes
+        far = usual(_bytes(value.type)) >= STREAM_FROM * target.l2_bytes
         alone = all(launch.operands.count(launch.operands[i]) == 1 for launch in launches)
         if far and alone and value in stored and used.count(value) == stored.count(value):
             found.append(i)

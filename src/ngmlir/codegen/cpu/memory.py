@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import gcd, prod
+from math import prod
 
 from ...ir.attributes import FloatAttr, IntegerAttr
 from ...ir.core import Op
@@ -18,6 +18,7 @@ from ...llvm.types import Value, constant, from_bits, i64, ptr, vector, zero
 from ...ops import tile
 from ...ops.accesses import leaves_its_buffer
 from ...support.diagnostics import Limit
+from ...support.lengths import at_least, greatest_divisor, is_open, is_same
 from . import lanes
 from .access import Access, Inside, address
 from .emitter import Buffer, Deferred, Emitter
@@ -89,7 +90,7 @@ def store(e: Emitter, op: tile.StoreOp) -> None:
         pointer = access.pointer(kind, offset)
         value = e.b.zext(register, vector(chunk.width, kind)) if element is i1 else register
         if access.stride == 1 and mask is True and chunk.count == chunk.width and op.buffer in e.streams:
-            lanes.stream(e, value, pointer, gcd(access.divisor, offset))
+            lanes.stream(e, value, pointer, greatest_divisor(access.divisor, offset))
         elif access.stride == 1:
             lanes.store(e, value, pointer, chunk, mask)
         else:
@@ -117,7 +118,7 @@ def _load_register(
     offset = access.offset(row) + chunk.offset * access.stride
     pointer = access.pointer(kind, offset) if mask is not False else access.base
     if access.stride == 1:
-        spare = offset + chunk.width <= access.spare
+        spare = bool(at_least(access.spare, offset + chunk.width))
         found = lanes.load(e, kind, pointer, chunk, mask, filler, spare, access.align)
     else:
         found = lanes.load_apart(e, kind, pointer, access.stride, chunk, mask, filler)
@@ -215,7 +216,8 @@ def copy_by_call(e: Emitter, op: tile.CopyOp) -> None:
 
 def copy(e: Emitter, op: tile.CopyOp) -> None:
     """tile.copy in a kernel: nothing, where both sides are one buffer, as where it works in place."""
-    if prod(shape_of(op.source.type)) * item_bytes(element_type(op.source.type)) < LOOKED_AT:
+    size = prod(shape_of(op.source.type)) * item_bytes(element_type(op.source.type))
+    if not is_open((size,)) and size < LOOKED_AT:
         copy_apart(e, op)
         return
     source, target = e.buffer(op.source), e.buffer(op.target)
@@ -235,7 +237,7 @@ def copy_apart(
         _copy_what_is_there(e, op, target)
         return
     run, inner = 1, len(shape)
-    while inner and source.type.row_strides[inner - 1] == target.type.row_strides[inner - 1] == run:
+    while inner and all(is_same(t.row_strides[inner - 1], run) for t in (source.type, target.type)):
         inner -= 1
         run *= shape[inner]
     _copy_rows(e, source.pointer, target.pointer, source.type, target.type, inner, run, run_of or e.b.memcpy)

@@ -15,6 +15,16 @@ from ...ir.core import Value
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType
 from ...ops import tile
+from ...support.lengths import (
+    ARENA_PART,
+    Length,
+    at_least,
+    expression_of,
+    greatest,
+    is_multiple,
+    is_open,
+    usual,
+)
 from ..unit import Interface
 
 
@@ -38,8 +48,14 @@ def extents(outside: Interface) -> dict[Value, Extent]:
     for op in outside.function.walk():
         if isinstance(op, tile.ViewOp) and op.arena in found:
             whole = found[op.arena]
-            start = whole.start + op.offset
-            aligned = whole.aligned and op.offset % 64 == 0
+            if is_open((op.offset,)):
+                part = _part(whole, op.offset)
+                if part is None:
+                    continue
+                whole, start = part
+            else:
+                start = whole.start + op.offset
+            aligned = whole.aligned and is_multiple(start, 64)
             found[op.result] = replace(whole, start=start, stop=start + _bytes(op.result), aligned=aligned)
         elif isinstance(op, tile.SubviewOp) and op.buffer in found:
             found[op.result] = replace(found[op.buffer], aligned=False)
@@ -60,17 +76,30 @@ def attributes(launches: Sequence[Sequence[Extent | None]]) -> list[str]:
 
 def _alone(launch: Sequence[Extent | None]) -> set[int]:
     """The buffers of a launch that overlap no other."""
-    known = [(e.space, e.index, e.start, e.stop, i) for i, e in enumerate(launch) if e is not None]
+    known = [
+        (e.space, e.index, e.start, e.stop, i)
+        for i, e in enumerate(launch)
+        if e is not None and not is_open((e.start,))
+    ]
     if len(known) < len(launch):
         return {0} if len(launch) == 1 else set()  # what lies nobody knows where may overlap all
     found: set[int] = set()
-    for _, group in groupby(sorted(known), key=lambda e: e[:2]):
+    for _, group in groupby(sorted(known, key=lambda e: (*e[:3], usual(e[3]))), key=lambda e: e[:2]):
         lying, behind = [*group], 0
         for (*_, start, stop, i), following in zip_longest(lying, lying[1:]):
-            if behind <= start and (following is None or stop <= following[2]):
+            if at_least(start, behind) and (following is None or at_least(following[2], stop)):
                 found.add(i)
-            behind = max(behind, stop)
+            behind = greatest((behind, stop))
     return found
+
+
+def _part(whole: Extent, offset: int) -> tuple[Extent, int] | None:
+    """Of a place in a part of the arena, which meets no other: that part, as if it lay alone, and the bytes from where it begins. None
+    for other places that follow from lengths."""
+    names = [n for n in expression_of(offset).names() if n.startswith(ARENA_PART)]
+    if len(names) != 1 or whole.space != "arena":
+        return None
+    return replace(whole, space=names[0]), offset - Length.named(names[0], int(offset), usual(offset))
 
 
 def _bytes(value: Value) -> int:

@@ -29,6 +29,7 @@ from ...llvm.types import Value, constant, global_name, i8, i64, ptr
 from ...ops import tile
 from ...ops.work import measure
 from ...support.artifact import Entry, Measure, Place
+from ...support.lengths import greatest, is_same
 from ...support.signature import Signature
 from ...support.target import Target
 from ..unit import Interface, Parts, Piece, Unit, described, interfaces
@@ -97,7 +98,7 @@ class _Program:
             stem = re.sub(r"_\d+$", "", name)
             unique = f"{stem}.{sha256(key.encode()).hexdigest()[:12]}"
             made = kernels[name] = Kernel(kernel, promised, self.target, unique, linkage="")
-            if made.programs:
+            if not is_same(made.programs, 0):
                 pieces[unique] = Piece(unique, key, partial(self.kernel_text, made), _size(kernel))
 
         def entries() -> str:
@@ -128,7 +129,7 @@ class _Program:
         launched = {callee(op) for op in outside.function.walk() if isinstance(op, tile.LaunchOp)}
         parts = [kernel.scratch * kernel.parts for name in launched if (kernel := kernels[name]).scratch]
         if parts:
-            arena_bytes = scratch_bytes(signature.arena_bytes) + max(parts)
+            arena_bytes = scratch_bytes(signature.arena_bytes) + greatest(parts)
             signature = replace(signature, arena_bytes=arena_bytes)
         measures = self.measures(outside) if self.target.timed else ()
         return Entry(signature, measures=measures, digest=self.preparation(outside) if outside.once else "")
@@ -185,12 +186,24 @@ class _Program:
                 if memory.COPY not in text.functions:
                     memory.write_copy(text)
                 table["tile.copy"] = memory.copy_by_call
+            b.has_lengths(self.lengths_of(b, signature))
             e = Emitter(b, self.target, lanes(function, self.target), table)
             for value in function.block.args:
                 # Looked up where it is used: thousands at once are more than LLVM orders in reasonable time.
                 e.bind(value, partial(self.buffer, b, value, outside))
             e.run(function.block)
             e.finish()
+
+    def lengths_of(self, b: Function, signature: Signature) -> dict[str, Value]:
+        """The lengths of a call: numbers of 64 bits in the table that lies behind the buffers."""
+        if not signature.lengths:
+            return {}
+        behind = len(signature.arguments) + len(signature.results)
+        table = b.load(ptr, b.getelementptr(ptr, b.arguments[0], behind), align=8)
+        return {
+            name: b.load(i64, b.getelementptr(i64, table, i), align=8)
+            for i, name in enumerate(signature.lengths)
+        }
 
     @property
     def times(self) -> int:
@@ -228,12 +241,15 @@ def _launch(e: Emitter, op: Op, kernel: Kernel, behind: int) -> None:
     buffers = [e.buffer(value).pointer for value in op.operands]
     if kernel.scratch:
         buffers.append(b.getelementptr(i8, b.arguments[1], behind))
-    if kernel.programs == 1:
-        b.call("void", kernel.symbol, *buffers, *[Value(i64, "0")] * len(kernel.op.grid))
-    elif kernel.programs > 1:
-        data = e.passing(8 * (len(buffers) + 1), op.location)
+    lengths = [b.lengths[name] for name in kernel.lengths]
+    if kernel.alone:
+        b.call("void", kernel.symbol, *buffers, *lengths, *[Value(i64, "0")] * len(kernel.op.grid))
+    elif not is_same(kernel.programs, 0):
+        data = e.passing(8 * (len(buffers) + 1 + len(lengths)), op.location)
         for i, pointer in enumerate(buffers):
             b.store(pointer, b.getelementptr(ptr, data, i), align=8)
+        for i, length in enumerate(lengths, len(buffers) + bool(kernel.scratch)):
+            b.store(length, b.getelementptr(ptr, data, i), align=8)
         chunks = kernel.programs
         if kernel.scratch:
             chunks = kernel.parts
@@ -241,7 +257,7 @@ def _launch(e: Emitter, op: Op, kernel: Kernel, behind: int) -> None:
         if kernel.symbol not in b.module.functions:
             b.module.declare(kernel.symbol, "void", (ptr, i64))
         thunk = Value(ptr, global_name(kernel.symbol))
-        b.call("void", "ngmlir_parallel", thunk, data, Value(i64, str(chunks)))
+        b.call("void", "ngmlir_parallel", thunk, data, constant(i64, chunks))
 
 
 def _size(op: Op) -> int:

@@ -13,9 +13,10 @@ from ...ir.types import IndexType, Type, element_type, shape_of
 from ...llvm import types as llvm
 from ...llvm.types import Value, element_of, from_bits, poison, vector
 from ...ops import ng
+from ...support.lengths import Length
 from ..ranges import exactly
 from .emitter import Emitter
-from .formats import number, storage
+from .formats import computing, number, pack, storage
 from .tiles import assemble, layout, splat_lane, transpose_blocks
 
 # Constants
@@ -32,7 +33,8 @@ def constant(e: Emitter, op: ng.ConstantOp) -> None:
     chunks = [(row, chunk) for row, chunk in e.layout(type).each()]
     if not isinstance(literal, ElementsAttr) or literal.splat:
         bits = _bits(literal)[0]
-        e.define(op.result, [from_bits(vector(chunk.width, kind), bits) for _, chunk in chunks])
+        of = llvm.constant if isinstance(bits, Length) else from_bits
+        e.define(op.result, [of(vector(chunk.width, kind), bits) for _, chunk in chunks])
         return
     bits = _bits(literal)
     registers: list[Value] = []
@@ -40,6 +42,17 @@ def constant(e: Emitter, op: ng.ConstantOp) -> None:
     for _, chunk in chunks:
         registers.append(_lanes(kind, bits[at : at + chunk.count], chunk.width))
         at += chunk.count
+    e.define(op.result, registers)
+
+
+def extent(e: Emitter, op: ng.ExtentOp) -> None:
+    """ng.extent"""
+    type, element = op.result.type, element_type(op.result.type)
+    wide = computing(element)
+    registers: list[Value] = []
+    for _, chunk in e.layout(type).each():
+        found = llvm.constant(vector(chunk.width, storage(wide)), op.value)
+        registers.append(pack(e.b, e.machine, element, found))
     e.define(op.result, registers)
 
 

@@ -38,6 +38,7 @@ TABLE: Mapping[str, Lowering] = {
     # constants and shape
     "ng.constant": shapes.constant,
     "ng.iota": shapes.iota,
+    "ng.extent": shapes.extent,
     "ng.broadcast": shapes.broadcast,
     "ng.transpose": shapes.transpose,
     "ng.reshape": shapes.reshape,

@@ -22,7 +22,7 @@ from ...support.collector import collecting_rarely
 from ...support.diagnostics import Limit
 from .calls import Decides, Program, Waits
 from .cut import cut, products, used
-from .emitter import Emitter, Undecided, Unended
+from .emitter import FOLDED, Emitter, Undecided, Unended
 from .files import Files
 from .ports import Given, Port, element_type_of, leaves_of, stated_port
 from .reader import Reader
@@ -151,22 +151,30 @@ class Contents:
         """Some of the nodes."""
         return Part(self, nodes, inputs, outputs)
 
-    def attempt(self, values: Sequence[Given], *, whole: bool = False) -> Program:
+    def attempt(
+        self,
+        values: Sequence[Given],
+        *,
+        whole: bool = False,
+        folded: int = FOLDED,
+        shapes: Sequence[tuple[int, ...]] | None = None,
+    ) -> Program:
         """The same, or a note of the input that turned out to decide shapes. `whole`: what is known already is among the
-        results of the module too."""
+        results of the module too; `folded` as for `Emitter`; `shapes` in the place of those that leaves of the values have."""
         self.files.check()
         leaves = leaves_of(values)
         for place, array in leaves:
             if place in self.deciding and array.size > _MOST:
                 raise self._too_large(place, array, "something that has to be known")
         open_ = [i for i, (place, _) in enumerate(leaves) if place not in self.deciding]
-        types = [TensorType(leaves[i][1].shape, element_type_of(leaves[i][1])) for i in open_]
+        shapes = [array.shape for _, array in leaves] if shapes is None else shapes
+        types = [TensorType(shapes[i], element_type_of(leaves[i][1])) for i in open_]
         names = [
             _leaf_name(self.inputs[leaves[i][0][0]].name, values[leaves[i][0][0]], leaves[i][0][1])
             for i in open_
         ]
         block = Block(types, names)
-        emitter = Emitter(block)
+        emitter = Emitter(block, folded)
         arguments = iter(block.args)
         things: list[Thing] = []
         at = 0

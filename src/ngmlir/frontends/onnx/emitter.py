@@ -22,11 +22,12 @@ from ...ops import func, ng
 from ...ops.builder import Builder, build_op, function
 from ...ops.interpreter import evaluate, run
 from ...support.diagnostics import Limit
+from ...support.lengths import is_open, usual
 from ...support.memory import physical_bytes
 from .tensor import Array, Tensor, Verbs
 
-#: Results of more elements are left to the compiled program.
-FOLDED = 1 << 16
+#: Results of so many elements are computed while a model is read; of a model that is read for several lengths, of so many: shapes.
+FOLDED, FOLDED_SHAPES = 1 << 16, 64
 #: What has to be known while a model is read is computed from at most so many elements.
 SETTLED = 1 << 26
 
@@ -52,8 +53,10 @@ class Unended(Undecided):
 class Emitter(Verbs):
     """Appends to a block what is not known yet."""
 
-    def __init__(self, entry: Block):
+    def __init__(self, entry: Block, folded: int = FOLDED):
         self.entry = entry
+        #: Results of more elements are left to the program.
+        self.folded = folded
         self.builder = Builder(entry)
         self._constants: dict[int, tuple[Array, Value]] = {}
 
@@ -70,6 +73,8 @@ class Emitter(Verbs):
         """A number in every place; it takes no memory."""
         with np.errstate(all="ignore"):
             one = np.asarray(value).astype(dtype_of(element))
+        if is_open(shape):
+            return self.broadcast(self.known(one), type=_tensor(shape, element), dimensions=())
         return Tensor(np.broadcast_to(one, tuple(shape)), self)
 
     def value(self, x: Tensor) -> Value:
@@ -110,10 +115,11 @@ class Emitter(Verbs):
         regions: Sequence[Region] = (),
     ) -> Sequence[Tensor]:
         arrays = [o.item for o in operands if isinstance(o.item, np.ndarray)]
-        if len(arrays) == len(operands) and not regions and sum(a.size for a in arrays) <= 4 * FOLDED:
+        if len(arrays) == len(operands) and not regions and sum(a.size for a in arrays) <= 4 * self.folded:
             given = [Value(_tensor(a.shape, type_of_dtype(a.dtype))) for a in arrays]
             made = build_op(op, given, attributes, types=types, location=self.builder.location)
-            if all(prod(shape_of(r.type)) <= FOLDED for r in made.results):
+            shapes = [shape_of(r.type) for r in made.results]
+            if all(not is_open(shape) and prod(shape) <= self.folded for shape in shapes):
                 return [Tensor(a, self) for a in evaluate(made, arrays)]
         made = self.builder.build(
             op, [self.value(o) for o in operands], attributes, types=types, regions=regions
@@ -178,7 +184,7 @@ def _tensor(shape: Sequence[int], element: Type) -> TensorType:
 
 
 def _fits_memory(type: Type) -> None:
-    size = prod(shape_of(type)) * dtype_of(element_type(type)).itemsize
+    size = prod(usual(shape_of(type))) * dtype_of(element_type(type)).itemsize
     if size > physical_bytes():
         raise Limit(f"a tensor of {size} bytes ({type}) does not fit into the memory of this machine")
 

@@ -6,7 +6,8 @@ What a model holds (`contents`) is looked at only where it has to be: of what wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate
@@ -19,8 +20,10 @@ from ...ir.core import Module
 from ...ir.literals import dtype_of
 from ...runtime.threads import checked_threads
 from ...runtime.timing import Profile
-from ...support.diagnostics import UserError
+from ...support.diagnostics import Limit, UserError
+from ...support.lengths import NeedsLength, identifier
 from ...support.rows import Length
+from ...transformers.fitted import Fitted, fitted
 from ...transformers.kept import KeptPrograms
 from ...transformers.outputs import Outputs
 from ...transformers.specialise import Key, Specialised
@@ -32,8 +35,9 @@ from .ports import Array, Given, given_of, leaves_of
 
 if TYPE_CHECKING:
     from ...runtime.cpu import CpuExecutable
+    from ...runtime.open_cpu import OpenCpu
     from ...runtime.rows import CpuRows, GpuRows
-    from ...support.mapping import Mapping
+    from ...support.mapping import Mapping as MappedFile
     from ...transformers.report import Report
     from .contents import Contents, Part
     from .cut import Cut
@@ -150,6 +154,10 @@ class CompiledModel:
         self._outputs = Outputs.of(model.output_names)
         #: The inputs of the last call, without their elements.
         self._asked: list[Given] | None = None
+        #: Of code for all lengths, which inputs it takes and what it gives.
+        self._fed_open: tuple[tuple[int, ...], tuple[Any, ...]] = (), ()
+        #: The greatest lengths for which that is known to be right.
+        self._greatest: Mapping[str, int] = {}
         self._kept = model.kept() if self._programs.device.runs_on_host and not once else None
         shapes = [port.shape for port in model.inputs if port.kind == "tensor"]
         if len(shapes) == len(model.inputs) and all(
@@ -232,7 +240,7 @@ class CompiledModel:
                 return found
             if found is not None:
                 return self._programs.add(key, _Made(found.program, *self._runner(found.program, False, key)))
-            found = self._on_disk(key)
+            found = self._on_disk(key) or self._for_lengths(key, given)
             if found is not None:
                 return self._programs.add(key, found)
             try:
@@ -269,7 +277,7 @@ class CompiledModel:
     def _for_any(self, program: Program, given: Sequence[Given]) -> CpuRows | GpuRows | None:
         """What runs a program for these and any other lengths of what the model leaves open; None where these need programs
         of their own."""
-        if program.module is None or self._once:
+        if program.module is None or self._once or self._programs.device.runs_on_host:
             return None
         numbers = {place: i for i, (place, _) in enumerate(leaves_of(given))}
         places: dict[str, list[tuple[int, int]]] = {}
@@ -283,6 +291,56 @@ class CompiledModel:
                     places.setdefault(name, []).append((program.fed.index(leaf), d))
         lengths = [Length(name, tuple(each)) for name, each in places.items()]
         return self._programs.for_rows(program.module, lengths) if lengths else None
+
+    def _for_lengths(self, key: Key, given: Sequence[Given]) -> _Made | None:
+        """The program for such inputs that code for all lengths gives, of which the model leaves some open."""
+        from .emitter import FOLDED_SHAPES  # reads models, of which what is on disk needs nothing
+
+        leaves = leaves_of(given)
+        if self._once or len(leaves) != len(self.model.inputs):
+            return None
+        begins = [*accumulate((2 + a.ndim for _, a in leaves), initial=len(given))]
+        at: dict[int, str] = {}
+        for number, (place, array) in enumerate(leaves):
+            stated = self.model.inputs[number].shape
+            if stated is None or len(stated) != array.ndim or place in self.model.deciding:
+                continue
+            for d, size in enumerate(stated):
+                if not isinstance(size, int):
+                    at[begins[number] + 1 + d] = identifier(size or f"input{number}_{d}")
+        if any(key[i] > self._greatest.get(name, key[i]) for i, name in at.items()):
+            return None
+
+        def read(lengths: Mapping[str, int]) -> Module:
+            shapes = [
+                tuple([lengths.get(at.get(begin + 1 + d, ""), size) for d, size in enumerate(a.shape)])
+                for begin, (_, a) in zip(begins, leaves, strict=False)
+            ]
+            found = self.model.contents.attempt(given, folded=FOLDED_SHAPES, shapes=shapes)
+            if found.module is None or not found.can_be_kept:
+                raise NeedsLength("outputs that are known before the model runs")
+            self._fed_open = found.fed, found.results
+            return found.module
+
+        made: list[Fitted] = []
+
+        def make(opened: Mapping[str, int]) -> Module:
+            if not made and not self.model.contents.tells_lengths:
+                # Operators compute their shapes from shapes alone, most of them without NumPy.
+                with suppress(UserError, Limit, NeedsLength):
+                    return read(opened)
+            if not made:
+                found, self._greatest = fitted(read, opened)
+                made.append(found)
+            return made[0].module(opened)
+
+        def program(code: OpenCpu, lengths: Mapping[str, int]) -> _Made:
+            fed, results = self._fed_open
+            known = Program(None, fed, results)
+            executable = code.at(lengths)
+            return _Made(known, executable.bind({}, tuple), self._quickly(known, executable))
+
+        return self._programs.for_lengths(key, at, make, program)
 
     def _note_open(self, key: Key, given: Sequence[Given], found: _Made, rows: CpuRows | GpuRows) -> None:
         """Has a program serve other numbers of rows without that the model is read for them: where no node tells a length to
@@ -328,7 +386,7 @@ class CompiledModel:
         return self._quick_of(program, made.bind({}, unready), files)
 
     def _quick_of(
-        self, program: Program, run: Callable[..., Sequence[Any]], files: tuple[tuple[Mapping, int], ...]
+        self, program: Program, run: Callable[..., Sequence[Any]], files: tuple[tuple[MappedFile, int], ...]
     ) -> Quick | None:
         """A builtin that takes the inputs as they are and gives the outputs; None where a program takes or gives others."""
         inputs, outputs = range(len(self.model.inputs)), range(len(self.model.output_names))

@@ -17,6 +17,7 @@ from ...ir.literals import bit_width, dtype_of, item_bytes, type_of_dtype
 from ...ir.types import FloatType, IntegerType, TensorType, Type, element_type, f32, i1, i64, shape_of
 from ...ops import ng
 from ...support.diagnostics import UserError
+from ...support.lengths import broadcast_shapes, exact, is_open
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Number: TypeAlias = "Tensor | float | int | bool"
@@ -127,7 +128,7 @@ class Tensor:
 
     def reshape(self, shape: Sequence[int]) -> Tensor:
         """The same elements in another shape."""
-        shape = tuple(int(d) for d in shape)
+        shape = tuple([exact(d) for d in shape])
         if shape == self.shape:
             return self
         if isinstance(self.item, np.ndarray) and prod(shape) == self.size:
@@ -155,14 +156,14 @@ class Tensor:
 
     def broadcast(self, shape: Sequence[int]) -> Tensor:
         """Repeated to a shape, as NumPy does it."""
-        shape = tuple(int(d) for d in shape)
+        shape = tuple([exact(d) for d in shape])
         if shape == self.shape:
             return self
         if self.rank > len(shape) or any(
             a not in (1, b) for a, b in zip(reversed(self.shape), reversed(shape), strict=False)
         ):
             raise UserError(f"a tensor of shape {list(self.shape)} cannot be broadcast to {list(shape)}")
-        if isinstance(self.item, np.ndarray) and self.size == 1:
+        if isinstance(self.item, np.ndarray) and self.size == 1 and not is_open(shape):
             return Tensor(np.broadcast_to(self.item.reshape(()), shape), self.verbs)
         first = len(shape) - self.rank
         # What is as long stays, also where that is 1: so a program of one sample is that of several.
@@ -351,7 +352,7 @@ class Tensor:
 def broadcast(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The tensors in the shape that NumPy gives their sum."""
     try:
-        shape = np.broadcast_shapes(*[t.shape for t in tensors])
+        shape = broadcast_shapes(*[t.shape for t in tensors])
     except ValueError:
         shapes = ", ".join(str(list(t.shape)) for t in tensors)
         raise UserError(f"shapes {shapes} cannot be broadcast together") from None

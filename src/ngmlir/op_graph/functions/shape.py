@@ -12,6 +12,7 @@ from ...ir.attributes import numeric_literal
 from ...ops import ng
 from ...ops.lengths import Length, total
 from ...ops.ng_rules import slice_size
+from ...support.lengths import range_size, slice_indices
 from ...support.spelling import counted
 from ..axes import (
     Axes,
@@ -113,9 +114,11 @@ def _bounds(part: slice, axis: Axis) -> tuple[tuple[Any, Any, int], Axis]:
 
 def _end(part: slice, which: int, length: int) -> int:
     """The first position (0) that a slice of an axis takes, or the one after the last (1)."""
-    start, stop, step = part.indices(length)
-    count = len(range(start, stop, step))
-    return (start, start + count * step if step > 0 or not count else start + (count - 1) * step - 1)[which]
+    start, stop, step = slice_indices(part, length)
+    count = range_size(start, stop, step)
+    if step < 0 and count:
+        return (start, start + (count - 1) * step - 1)[which]
+    return (start, start + count * step)[which]
 
 
 def _position(part: Any, axis: Axis) -> Any:

@@ -43,6 +43,12 @@ def _known_shape(op: Op) -> tuple[int, ...]:
     return shape
 
 
+def extent(op: Op, arrays: Sequence[Array]) -> Any:
+    return np.broadcast_to(
+        np.asarray(get_i64(op, "value")).astype(dtype_of(op.result.type)), _known_shape(op)
+    )
+
+
 def iota(op: Op, arrays: Sequence[Array]) -> Any:
     shape, dtype = _known_shape(op), dtype_of(op.result.type)
     if not shape:
@@ -144,6 +150,7 @@ def overlap_add(op: Op, arrays: Sequence[Array]) -> Any:
 SHAPE = {
     "ng.constant": constant,
     "ng.iota": iota,
+    "ng.extent": extent,
     "ng.broadcast": broadcast,
     "ng.transpose": transpose,
     "ng.reshape": reshape,

@@ -11,7 +11,7 @@ from ..space import Atoms
 #: Longer kernels gain nothing and compile slowly.
 MAX_OPS = 256
 #: Ops that cost no memory traffic of their own: repeated inside each kernel that reads them.
-FREE = frozenset({"ng.reshape", "ng.broadcast", "ng.constant", "ng.iota"})
+FREE = frozenset({"ng.reshape", "ng.broadcast", "ng.constant", "ng.iota", "ng.extent"})
 
 
 class Group:

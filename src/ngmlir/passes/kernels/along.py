@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ...ir.core import Op, Value
 from ...ir.types import FloatType, MemRefType, Type, VectorType
 from ...ops.schedules import Along
+from ...support.lengths import is_multiple, is_open, may_be_several
 from ...support.target import Target
 from .frame import share
 from .plan import Kernel, Plan
@@ -35,10 +36,10 @@ class AlongKernel:
         self.block, self.batch_block = schedule.block, schedule.batch
         programs = -(-product.columns // self.block)
         sizes = (-(-product.batch // self.batch_block), programs)
-        self.kernel = Kernel(planned, target, [size for size in sizes if size > 1], sides)
+        self.kernel = Kernel(planned, target, [size for size in sizes if may_be_several(size)], sides)
         self.b = self.kernel.b
         places = iter(self.kernel.programs)
-        self.first, self.place = (next(places) if size > 1 else self.b.index(0) for size in sizes)
+        self.first, self.place = (next(places) if may_be_several(size) else self.b.index(0) for size in sizes)
         self.batch: list[Value] = []
         self.lhs, self.rhs = self.kernel.extra
 
@@ -66,10 +67,16 @@ class AlongKernel:
         start, stop = share(b, self.place, self.block, columns)
         last = b.minimum(stop, b.index(full))
         b.loop(start, last, self.columns, (), lambda j, _: self.tile(j, self.columns) or ())
-        if columns > full:
+        if is_open((columns,)):
+            self.few(b.maximum(start, b.index(full)), stop)
+        elif columns > full:
             # Only the last program comes here: for the others the range is empty.
             rest = columns - full
             b.loop(b.maximum(start, b.index(full)), stop, rest, (), lambda j, _: self.tile(j, rest) or ())
+
+    def few(self, start: Value, stop: Value) -> None:
+        """What is left of columns of which the number is not known."""
+        self.b.loop(start, stop, 1, (), lambda j, _: self.tile(j, 1) or ())
 
     def tile(self, column: Value, columns: int) -> None:
         """A few columns of all rows."""
@@ -106,7 +113,7 @@ class AlongKernel:
         """Rows of one side along the depth; beyond its end they are 0."""
         b = self.b
         place = (k, across) if depth_first else (across, k)
-        masked = self.product.depth % self.width != 0
+        masked = not is_multiple(self.product.depth, self.width)
         tile = matrix.load(*place, VectorType((size, self.width), element), depth_first, masked)
         if element is self.product.accumulator:
             return tile

@@ -10,6 +10,7 @@ from math import prod
 from ...ir.core import Op, Value
 from ...ir.types import MemRefType, VectorType
 from ...ops.schedules import Columns
+from ...support.lengths import is_open, may_be_several
 from ...support.target import Target
 from .frame import Span, power_of_two, sections, share
 from .plan import Kernel, Plan, Tile, pieces_wide, tiles_plan
@@ -85,17 +86,18 @@ def _for_vectors(
     What fits into the near cache is read one tile of columns after the other. More is read in the order in which
     it lies: bands of some rows by a stripe of many columns, whose sums wait in scratch.
     """
-    columns, width = planned.sizes[-1], min(planned.sizes[-1], schedule.tile)
+    columns, width, stripe = planned.sizes[-1], schedule.tile, schedule.stripe
+    if not is_open((columns,)):
+        width, stripe = min(columns, width), min(columns, stripe)
     sizes = [planned.sizes[l] for l in outer]
     rows = prod(sizes)
-    stripe = min(columns, schedule.stripe)
     stripes = -(-columns // stripe)
     group = schedule.rows
     grid = (-(-rows // group), stripes)
-    kernel = Kernel(planned, target, [size for size in grid if size > 1])
+    kernel = Kernel(planned, target, [size for size in grid if may_be_several(size)])
     b = kernel.b
     programs = iter(kernel.programs)
-    first, place = (next(programs) if size > 1 else b.index(0) for size in grid)
+    first, place = (next(programs) if may_be_several(size) else b.index(0) for size in grid)
     start, stop = share(b, place, stripe, columns)
 
     def row(number: Value) -> tuple[()]:
@@ -103,7 +105,7 @@ def _for_vectors(
         body = _Columns(kernel, positions, reduced, found, schedule.band)
         if schedule.band:
             body.bands(lambda visit: kernel.tiles_between(start, stop, columns, width, visit), start, stripe)
-        elif stripes > 1:
+        elif may_be_several(stripes):
             kernel.tiles_between(start, stop, columns, width, body.tile)
         else:
             kernel.tiles(columns, width, (), lambda span, _: body.tile(span) or ())
@@ -175,7 +177,9 @@ class _Columns:
         def apart(inner: int) -> bool:
             near = inside or self.kernel.masks
             rest = self.reduced[inner if self.kernel.masks else 0 :]
-            return near and bool(self.kernel.plan.accesses) and prod(self.sizes[l] for l in rest) <= TAPS
+            taps = [self.sizes[l] for l in rest]
+            few = not is_open(taps) and prod(taps) <= TAPS
+            return near and bool(self.kernel.plan.accesses) and few
 
         cuts = self.kernel.plan.cuts(self.kernel.target)
 
@@ -243,6 +247,9 @@ class _Columns:
                 b.loop(0, self.sizes[l], 1, (), lambda i, _: level({**inner, l: Span(i)}))
                 return ()
             b.loop(0, full, self.rows, (), lambda i, _: band(inner, i, self.rows))
+            if is_open((size,)):
+                b.loop(full, size, 1, (), lambda i, _: band(inner, i, 1))
+                return ()
             return band(inner, b.index(full), size - full) if size > full else ()
 
         tiles(lambda span: keep(span, self.starts(span)))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ...ir.core import Value
 from ...ops.builder import Builder
+from ...support.lengths import is_open, is_same
 from .frame import Span, exact_tiles
 from .product import split
 
@@ -24,7 +25,7 @@ class Extent:
 
     def pick(self, most: int, last: int) -> Value:
         """A position that depends on which of both this program has."""
-        if self.whole is None or most == last:
+        if self.whole is None or is_same(most, last):
             return self.b.index(most)
         return self.b.select(self.whole, self.b.index(most), self.b.index(last))
 
@@ -47,17 +48,23 @@ class Extent:
         last = self.last // step * step
         b.loop(0, self.pick(self.most, last), step, (), lambda i, _: run(Span(i, step)), name=name)
         rest = self.last - last
-        if rest:
+        if is_open((rest,)):
+            # Masked: how many are left is not known, and there may be none.
+            end = b.select(self.whole, b.index(last), b.index(self.last))
+            b.branch(b.less(b.index(last), end), lambda: run(Span(b.index(last), step, True)))
+        elif rest:
             b.branch(self.whole, lambda: (), lambda: run(Span(b.index(last), rest)))
 
     def parts(self, step: int, body: Callable[[Value, Extent], None]) -> None:
         """Runs over parts of `step`, of which the last of the last program may be shorter: in one loop, if no other is."""
         b, rest = self.b, self.most % step
-        if self.whole is not None and rest == 0:
+        if is_open((self.last,)):
+            rest = self.last % step
+        elif self.whole is not None and rest == 0:
             rest = self.last % step
         elif self.whole is not None or self.most < step:
             rest = 0
-        if rest == 0:
+        if not is_open((rest,)) and rest == 0:
             self.tiles(step, lambda part: body(part.start, Extent(b, part.size)))
             return
         full = self.pick(self.most - self.most % step, self.last - self.last % step)
@@ -71,6 +78,9 @@ class Extent:
     def even_tiles(self, most: int, body: Callable[[Value, int], None], name: str = "i") -> None:
         """Runs over the fewest tiles of at most `most`, whose sizes differ little: `body(position, size)`. The last program has
         tiles of the same sizes where it can."""
+        if is_open((self.most, self.last)):
+            self.any_tiles(most, body, name)
+            return
         b, whole = self.b, split(self.most, most)
         ours = _places(whole)
         others = _places(_alike(self.last, most, whole[0][1])) if self.whole else ours
@@ -88,6 +98,23 @@ class Extent:
                 lambda i, _, size=size: body(i, size) or (),
                 name=name,
             )
+
+    def any_tiles(self, most: int, body: Callable[[Value, int], None], name: str) -> None:
+        """The same where it is not known how many steps there are: tiles of `most`, then of half of it, and so on to one step."""
+        b, size = self.b, most
+        start = last = 0
+        while size:
+            stop = start + (self.most - start) // size * size
+            end = last + (self.last - last) // size * size
+            b.loop(
+                self.pick(start, last),
+                self.pick(stop, end),
+                size,
+                (),
+                lambda i, _, size=size: body(i, size) or (),
+                name=name,
+            )
+            start, last, size = stop, end, size // 2
 
 
 def _alike(total: int, most: int, wanted: int) -> list[tuple[int, int]]:

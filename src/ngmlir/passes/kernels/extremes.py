@@ -11,6 +11,7 @@ from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import FloatType, VectorType, element_type, i32, i64, index, shape_of, with_element
 from ...ops.fields import get_i64s
+from ...support.lengths import is_open
 from ...support.target import Target
 from .frame import Span, a_row_each, positions, power_of_two, stages_for
 from .reduction import Accumulation, extreme
@@ -121,6 +122,8 @@ class _Search:
 
     def beside(self) -> int:
         """How many neighbours along the axis lie side by side in some whole registers; 0: too few are worth it."""
+        if is_open((self.size, self.after)):
+            return 0
         lanes = self.target.lanes(max(item_bytes(self.element), item_bytes(self.count)))
         room = self.target.vector_registers // 3 * lanes // self.after
         beside = min(lanes // gcd(lanes, self.after), room)
@@ -212,7 +215,9 @@ class _Search:
     # -- along long rows on a CPU --------------------------------------------------------------------------
 
     def band(self) -> int:
-        """Registers of a band; 0: the row is shorter than any."""
+        """Registers of a band; 0: the row is shorter than any, or may be."""
+        if is_open((self.size,)):
+            return 0
         narrow = item_bytes(self.element) < item_bytes(self.count)
         bands = NARROW_BANDS if narrow else BANDS
         return next((band for band, least in bands if self.size >= least * band * self.lanes), 0)
@@ -289,7 +294,8 @@ class _Search:
         else:
             # The best values and their positions stay in half of the registers; the others are for what is compared.
             item = max(item_bytes(self.element), item_bytes(self.count))
-            width = min(self.target.lanes(item) * (self.target.vector_registers // 4), self.size)
+            width = self.target.lanes(item) * (self.target.vector_registers // 4)
+            width = width if is_open((self.size,)) else min(width, self.size)
         lanes = VectorType((width,), self.element)
         worst = extreme(self.element, self.greatest)
         # A lane that never finds better stays at the start of the row, where its first element is as bad.

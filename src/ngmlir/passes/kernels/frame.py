@@ -14,6 +14,7 @@ from ...ir.types import MemRefType, Type, VectorType, i64, index, shape_of
 from ...ops import tile
 from ...ops.builder import Branch, Builder, function
 from ...support.diagnostics import Location
+from ...support.lengths import NeedsLength, is_multiple, is_open, is_same, may_be_several, usual
 from ...support.machines import MEETING_BLOCKS, SECTOR_BYTES
 from ...support.target import Target
 
@@ -78,6 +79,19 @@ def exact_tiles(
     """Runs `body` on the tiles of a loop of `size`, the last of which may be shorter (`masked`: the next power of two, or as
     long as the others where all are to be `alike`); the loop's index is `name`."""
     full = size // step * step
+    if is_open((size,)):
+        carried = b.loop(
+            0, full, step, carried, lambda i, values: body(Span(i, step), values), name=name, stages=stages
+        )
+        if is_multiple(size, step):
+            return carried
+        if not masked:
+            return fewer(b, full, size, step // 2, carried, body)
+        return b.branch(
+            b.less(b.index(full), b.index(size)),
+            lambda: body(Span(b.index(full), step, True), carried),
+            lambda: carried,
+        )
     if full == step:
         carried = body(Span(b.index(0), step), carried)
     elif full:
@@ -87,6 +101,22 @@ def exact_tiles(
     if rest := size - full:
         last = rest if not masked else step if alike else power_of_two(rest)
         carried = body(Span(b.index(full), last, last != rest), carried)
+    return carried
+
+
+def fewer(
+    b: Builder,
+    start: int,
+    size: int,
+    step: int,
+    carried: Sequence[Value],
+    body: Callable[[Span, Sequence[Value]], Sequence[Value]],
+) -> Sequence[Value]:
+    """The rest of a loop of a size that is not known, from `start` on, in tiles of `step`, of half of it, and so on to one element."""
+    while step and not is_same(start, size):
+        stop = start + (size - start) // step * step
+        carried = b.loop(start, stop, step, carried, lambda i, values, step=step: body(Span(i, step), values))
+        start, step = stop, step // 2
     return carried
 
 
@@ -109,7 +139,7 @@ def share(b: Builder, number: Value, steps: int, size: int) -> tuple[Value, Valu
 
 def last_apart(b: Builder, number: Value, count: int, each: Branch, last: Branch) -> None:
     """`each` for all numbers but the last of `count`, which is another matter: where it is the only one, all that there is."""
-    if count == 1:
+    if is_same(count, 1):
         last()
     else:
         b.branch(b.less(number, b.index(count - 1)), each, last)
@@ -207,12 +237,15 @@ class Frame:
         name: str = "i",
         stages: int = 1,
         alike: bool = False,
+        masks: bool = True,
     ) -> Sequence[Value]:
         """Runs `body` on the tiles of a loop of `size`: whole ones, of which those of `stages` rounds are under way at once,
-        and a shorter last one, which may be masked; where threads carry tiles of the same shape, all are `alike`."""
+        and a shorter last one, which may be masked; where threads carry tiles of the same shape, all are `alike`. What is left of a
+        size that is not known is one masked tile, or, without `masks`, ever smaller ones."""
         if self.masks:
             step = min(step, power_of_two(size))
-        return exact_tiles(self.b, size, step, carried, body, name, stages, self.masks, alike)
+        masked = self.masks or (masks and is_open((size,)))
+        return exact_tiles(self.b, size, step, carried, body, name, stages, masked, alike)
 
     def tiles_between(
         self,
@@ -227,6 +260,20 @@ class Frame:
         that reaches across one of the `cuts` lies in no section."""
         b = self.b
         full = size // step * step
+
+        def run(span: Span) -> tuple[()]:
+            body(span)
+            return ()
+
+        if is_open((size,)):
+            if cuts:
+                raise NeedsLength(f"where a loop of {size} is cut")
+            stop_at = b.minimum(stop, b.index(full))
+            b.loop(start, stop_at, step, (), lambda i, _: run(Span(i, step)))
+            if not is_multiple(size, step):
+                last = b.maximum(start, b.index(full))
+                b.loop(last, stop, step, (), lambda i, _: run(Span(i, step, True)))
+            return
         # Whole tiles between two cuts, and those that cuts stand in.
         parts: list[tuple[int, int, tuple[int, int] | None]] = []
         for low, high in sections(size, cuts):
@@ -235,10 +282,6 @@ class Frame:
                 parts.append((first, last, (low, high)))
             if last < high < full and (not parts or parts[-1][1] <= last):
                 parts.append((last, last + step, None))
-
-        def run(span: Span) -> tuple[()]:
-            body(span)
-            return ()
 
         for first, last, section in parts:
             here = b.maximum(start, b.index(first)) if first else start
@@ -401,6 +444,7 @@ def part_of(sizes: Sequence[int], width: int) -> int:
     """How many steps of the outermost loop one program on a CPU takes; tiles, if it is the only loop."""
     if len(sizes) <= 1:
         return PROGRAM_TILES
+    sizes = usual(tuple(sizes))
     return max(1, min(sizes[0], PROGRAM_TILES * width // max(1, prod(sizes[1:]))))
 
 
@@ -429,7 +473,7 @@ def grid_for(target: Target, sizes: Sequence[int], width: int, part: int, rows: 
         programs = prod(-(-size // step) for size, step in zip(sizes, steps, strict=True))
     else:
         programs = -(-sizes[0] // steps_of(part, sizes, width))
-    return (programs,) if programs > 1 or target.shares_tiles else ()
+    return (programs,) if may_be_several(programs) or target.shares_tiles else ()
 
 
 def power_of_two(n: int) -> int:

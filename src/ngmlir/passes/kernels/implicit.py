@@ -11,6 +11,7 @@ from math import prod
 from ...ir.core import Value
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, VectorType, element_type, with_element
+from ...support.lengths import is_open, is_same
 from ..implicit import Implicit
 from .extents import Extent
 from .frame import Span, apart, exact_tiles
@@ -32,9 +33,9 @@ class ImplicitKernel(PanelKernel):
 
     def allocate(self) -> None:
         product, schedule, lhs = self.product, self.schedule, self.product.lhs
-        depth = min(schedule.depth, product.depth)
+        depth = schedule.depth if is_open((product.depth,)) else min(schedule.depth, product.depth)
         if isinstance(lhs, Implicit):
-            rows = min(self.block_rows, product.rows)
+            rows = self.block_rows if is_open((product.rows,)) else min(self.block_rows, product.rows)
             shape = self.block_shape(rows, depth) if lhs.along_depth else self.block_shape(depth, rows)
             if product.words:
                 # Neighbours are packed one by one, and read as the words that they are.
@@ -70,14 +71,16 @@ class ImplicitKernel(PanelKernel):
         step = self.schedule.depth * group if lhs.along_depth else self.block_rows
         whole = product.elements if lhs.along_depth else product.rows
         along = lhs.depth if lhs.along_depth else lhs.across
-        self.copy(lhs, along, self.left_pieces, self.lhs, lines, run, step if whole > step else 0)
+        step = step if is_open((whole,)) or whole > step else 0
+        self.copy(lhs, along, self.left_pieces, self.lhs, lines, run, step)
 
     def pack(self, first: Value, depth: int, column: Value, columns: Extent) -> None:
         rhs, product = self.product.rhs, self.product
         if not isinstance(rhs, Implicit):
             super().pack(first, depth, column, columns)
             return
-        step = self.schedule.part if product.columns > self.schedule.part else 0
+        several = is_open((product.columns,)) or product.columns > self.schedule.part
+        step = self.schedule.part if several else 0
         # Register tiles read rows of columns, however far apart these lie.
         lines, run = (first, Extent(self.b, depth)), (column, columns)
         self.copy(rhs, rhs.across, self.packed, self.rhs, lines, run, step)
@@ -149,7 +152,7 @@ class ImplicitKernel(PanelKernel):
 
                 exact_tiles(b, piece, width, (), tile)
 
-            if run[1].most == prod(sizes):
+            if is_same(run[1].most, prod(sizes)):
                 self.every(sizes, place)
             else:
                 b.loop(

@@ -10,6 +10,7 @@ from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, i64, index, shape_of
 from ...ops.fields import find_unit, get_i64, get_str
+from ...support.lengths import usual
 from ...support.target import Target
 from .frame import Span, last_apart, positions, power_of_two, share
 from .indices import clamped, position, within
@@ -172,13 +173,14 @@ class _Scatter:
 
     def _owners(self, target: Target) -> int:
         """How many programs share the rows."""
-        elements = (self.size + self.count) * self.after
+        before, size, count, after = usual((self.before, self.size, self.count, self.after))
+        elements = (size + count) * after
         if target.shares_tiles:
-            tiles = max(1, self.before) * -(-self.after // self.width)
-            wanted = min(-(-2 * target.multiprocessors // tiles), elements // BLOCK_ELEMENTS, self.size)
+            tiles = max(1, before) * -(-after // self.width)
+            wanted = min(-(-2 * target.multiprocessors // tiles), elements // BLOCK_ELEMENTS, size)
             return max(1, wanted)
-        looks = self.after * item_bytes(self.element) // LOOK_BYTES
-        return max(1, min(OWNERS // max(1, self.before), elements // OWNER_ELEMENTS, self.size, looks))
+        looks = after * item_bytes(self.element) // LOOK_BYTES
+        return max(1, min(OWNERS // max(1, before), elements // OWNER_ELEMENTS, size, looks))
 
     def build(self) -> Single:
         frame = self.frame

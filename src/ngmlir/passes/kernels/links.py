@@ -19,7 +19,8 @@ from math import prod
 
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
-from ...ir.types import element_type
+from ...ir.types import element_type, shape_of
+from ...support.lengths import is_open
 from ...support.target import Target
 from .plan import Plan, kind, plan
 from .product import Product, oriented, product_of
@@ -68,7 +69,9 @@ class Link:
 
 
 def link_of(fusion: Op, target: Target) -> Link | None:
-    """A fusion as it would stand in a chain; None for one that owns no rows."""
+    """A fusion as it would stand in a chain; None for one that owns no rows, or whose sizes are not known: strips have so many."""
+    if any(is_open(shape_of(v.type)) for v in (*fusion.operands, *fusion.results)):
+        return None
     if kind(fusion) == "rows":
         planned = plan(fusion)
         kept = len(planned.loops[reductions(planned.ops, target)[0].result])

@@ -14,7 +14,7 @@ def map_kernel(fusion: Op, target: Target, schedule: Tiles, name: str) -> tuple[
     """The kernel of a `map` fusion."""
     planned = tiles_plan(fusion, target)
     width, part = schedule.tile, schedule.part
-    rows = min(schedule.rows, planned.most_rows)
+    rows = min(schedule.rows, planned.most_rows) if schedule.rows > 1 else 1
     kernel = Kernel(planned, target, grid_for(target, planned.sizes, width, part, rows), part=part)
     outputs = list(zip(planned.outputs, kernel.results, strict=True))
     cuts = planned.cuts(target)

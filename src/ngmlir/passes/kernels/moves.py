@@ -11,6 +11,7 @@ from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, shape_of
 from ...ops.fields import get_i64, get_i64s
+from ...support.lengths import is_multiple, is_open
 from ...support.machines import PIECE_BYTES
 from ...support.target import Target
 from .boxes import transpose_in_boxes
@@ -37,7 +38,9 @@ def transpose_kernel(op: Op, target: Target) -> Single:
             starts = [s.start for s in spans]
             source = [starts[order.index(d)] for d in range(len(shape))]
             type = vector(spans[-1].size if spans else 0, element)
-            frame.b.store(frame.b.load(frame.sources[0], source, type=type), frame.results[0], starts)
+            masked = bool(spans) and spans[-1].masked
+            tile = frame.b.load(frame.sources[0], source, type=type, masked=masked)
+            frame.b.store(tile, frame.results[0], starts, masked=masked)
 
         frame.visit(result, frame.width, copy)
         return frame.done()
@@ -57,27 +60,31 @@ def transpose_kernel(op: Op, target: Target) -> Single:
         starts = [at[d].start for d in range(len(result))]
         source = [starts[order.index(d)] for d in range(len(shape))]
         type = VectorType((rows.size, columns.size), element)
-        tile = b.load(frame.sources[0], source, type=type, dims=[last, order[-1]])
-        b.store(tile, frame.results[0], starts, dims=[inner, last])
+        masked = rows.masked or columns.masked
+        tile = b.load(frame.sources[0], source, type=type, dims=[last, order[-1]], masked=masked)
+        b.store(tile, frame.results[0], starts, dims=[inner, last], masked=masked)
 
     def stripe(spans: list[Span]) -> None:
         *others, number = frame.apart(spans[0].start, counts)
         columns = spans[1]
         start = b.multiply(number.start, b.index(height))
-        rest = result[inner] % height
+        # Of a size that is not known, all that the last stripe has, which may be a whole one.
+        even = is_multiple(result[inner], height)
+        rest = 0 if even else result[inner] - (counts[-1] - 1) * height
 
         def line(rows: Span, _: object) -> tuple[()]:
             """Blocks side by side, until the lines of the result are whole."""
 
             def one(part: Span, _: object) -> tuple[()]:
                 at, beside = b.add(start, rows.start), b.add(columns.start, part.start)
-                block(others, rows._replace(start=at), part._replace(start=beside))
+                masked = part.masked or columns.masked
+                block(others, rows._replace(start=at), part._replace(start=beside, masked=masked))
                 return ()
 
             frame.tiles(columns.size, side, (), one)
             return ()
 
-        if rest == 0:
+        if even:
             frame.tiles(height, side, (), line)
         else:
             last_apart(
@@ -202,7 +209,7 @@ def _side_by_side(frame: SingleFrame, row: Span, widths: Sequence[int]) -> None:
             b.store(tile, result, [row.start, b.add(span.start, b.index(at))])
             return ()
 
-        if width * item_bytes(element) >= COPY_BYTES:
+        if is_open((width,)) or width * item_bytes(element) >= COPY_BYTES:
             window = MemRefType((width,), element, (1,), DYNAMIC)
             b.copy(
                 b.subview(source, [row.start, b.index(0)], type=window),

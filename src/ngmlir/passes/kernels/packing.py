@@ -16,6 +16,7 @@ from ...ir.types import MemRefType, Type, VectorType, i64, index, with_element
 from ...ops import tile as tile_ops
 from ...ops.builder import Builder, function
 from ...support.diagnostics import Location
+from ...support.lengths import is_multiple, is_open
 from ...support.machines import WORD_BITS
 from ...support.target import Target
 from ..implicit import Implicit
@@ -142,7 +143,7 @@ def uncrowded(run: int, item: int, target: Target) -> int:
     """How far lines of so many elements of `item` bytes are kept apart, so that they do not come to few sets of the near
     cache."""
     way = target.l1_bytes // target.l1_ways
-    return run + (LINE_BYTES // item if run * item % (way // 8) == 0 else 0)
+    return run + (LINE_BYTES // item if is_open((run,)) or run * item % (way // 8) == 0 else 0)
 
 
 def _block(element: Type, target: Target) -> int:
@@ -168,14 +169,18 @@ def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
     column = b.multiply(panel, b.index(packing.width))
     matrix = Matrix(b, source, outer, packing.side)
 
-    def copy(width: int) -> None:
-        place = Panel(b, packing, matrix, target, outer if packing.left else [*outer, panel], width)
+    def copy(width: int, masked: bool = False) -> None:
+        inner = outer if packing.left else [*outer, panel]
+        place = Panel(b, packing, matrix, target, inner, width, masked)
         place.copy(b.index(0), packing.rows, column)
 
-    rest = packing.columns % packing.width
-    if rest == 0:
+    whole = is_multiple(packing.columns, packing.width)
+    if whole:
         copy(packing.width)
+    elif is_open((packing.columns,)):
+        last_apart(b, panel, packing.panels, lambda: copy(packing.width), lambda: copy(packing.width, True))
     else:
+        rest = packing.columns % packing.width
         last_apart(b, panel, packing.panels, lambda: copy(packing.width), lambda: copy(rest))
     b.end(tile_ops.ReturnOp)
     attributes: dict[str, Attribute] = {"grid": integers(grid), "outputs": IntegerAttr(1, i64)}
@@ -187,7 +192,7 @@ class Panel:
     """One panel of `width` columns on its way from `source` to `target` under the indices `inner`.
 
     The end of a narrower panel of the right side is zero: registers that reach into it are computed with, and what the memory held
-    before might be denormal, which is slow.
+    before might be denormal, which is slow. `masked`: the side may end before the panel does.
     """
 
     b: Builder
@@ -196,6 +201,7 @@ class Panel:
     target: Value
     inner: Sequence[Value]
     width: int
+    masked: bool = False
 
     def copy(self, first: Value, rows: int, column: Value) -> None:
         """All rows from `first` on, to the start of the panel."""
@@ -235,9 +241,9 @@ class Panel:
         """A tile of the side, in the type of the panels."""
         packing, type = self.packing, VectorType(shape, self.packing.stored)
         if packing.turned:
-            tile = self.source.load(column, row, type, turned=True)
+            tile = self.source.load(column, row, type, turned=True, masked=self.masked)
         else:
-            tile = self.source.load(row, column, type)
+            tile = self.source.load(row, column, type, masked=self.masked)
         if packing.stored is packing.element:
             return tile
         return self.b.cast(tile, type=with_element(type, packing.element))
@@ -264,5 +270,5 @@ class Panel:
         """One element of each word along the depth, in the type of the panels."""
         type = VectorType(tuple(size), self.packing.stored)
         steps = (1, step) if depth else (step, 1)
-        tile = self.source.load(at[0], at[1], type, masked=masked, steps=steps)
+        tile = self.source.load(at[0], at[1], type, masked=masked or self.masked, steps=steps)
         return self.b.cast(tile, type=with_element(type, self.packing.element))

@@ -22,6 +22,7 @@ from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, VectorType, element_type, shape_of
 from ...ops.schedules import Panels
+from ...support.lengths import is_multiple, is_open, may_be_several, usual
 from ...support.target import Target
 from .extents import Extent
 from .frame import Span, share
@@ -29,6 +30,17 @@ from .packing import LINE_BYTES, Panel, right_side
 from .plan import Kernel, Plan
 from .product import Product, store_epilogue
 from .reading import Matrix
+
+
+def blocks_of(schedule: Panels, product: Product) -> tuple[int, int]:
+    """Rows and columns of a program. Where it is not known how many there are, whole tiles: only the last program has less."""
+    (rows, columns), (tile_rows, tile_columns) = schedule.block, schedule.tile
+    if is_open((product.rows,)):
+        rows = -(-rows // tile_rows) * tile_rows
+    if is_open((product.columns,)):
+        unit = schedule.part or tile_columns
+        columns = -(-columns // unit) * unit
+    return rows, columns
 
 
 class PanelKernel:
@@ -45,18 +57,20 @@ class PanelKernel:
         kernel: Kernel | None = None,
     ):
         self.dot, self.product, self.schedule = dot, product, schedule
-        self.block_rows, self.block_columns = schedule.block
         self.tile_rows, self.tile_columns = schedule.tile
+        self.block_rows, self.block_columns = blocks_of(schedule, product)
+        #: Whether the columns of the tile that is written may end before it does.
+        self.masked = False
         sizes = (
             -(-product.batch // schedule.batch),
             -(-product.rows // self.block_rows),
             -(-product.columns // self.block_columns),
         )
-        grid = [size for size in sizes if size > 1]
+        grid = [size for size in sizes if may_be_several(size)]
         self.kernel = kernel or Kernel(planned, target, grid, sides)
         self.b = self.kernel.b
         programs = iter(self.kernel.programs if kernel is None else [self.b.index(0)] * len(grid))
-        self.places = [next(programs) if size > 1 else self.b.index(0) for size in sizes]
+        self.places = [next(programs) if may_be_several(size) else self.b.index(0) for size in sizes]
         self.lhs, self.rhs = self.kernel.extra
         if product.words and "left" not in schedule.pack and not any(product.implicit):
             whole = (product.rows, product.depth)
@@ -95,7 +109,8 @@ class PanelKernel:
         product, schedule = self.product, self.schedule
         if schedule.part:
             panels = schedule.part // self.tile_columns
-            shape = (panels, min(schedule.depth, product.depth), self.tile_columns)
+            depth = schedule.depth if is_open((product.depth,)) else min(schedule.depth, product.depth)
+            shape = (panels, depth, self.tile_columns)
             self.packed = self.b.alloc(type=MemRefType(shape, product.accumulator, None, 0, 3))
 
     def prepare(self, row: Value, rows: Extent, first: Value, depth: int) -> None:
@@ -104,21 +119,21 @@ class PanelKernel:
     def share(self, which: int, size: int, block: int, body: Callable[[Value, Extent], None]) -> None:
         """This program's part of the rows or columns; the last part may be smaller."""
         b = self.b
-        if size <= block:
+        if not is_open((size,)) and size <= block:
             body(b.index(0), Extent(b, size))
             return
         start = b.multiply(self.places[which], b.index(block))
-        rest = size % block
-        if rest == 0:
+        if is_multiple(size, block):
             body(start, Extent(b, block))
             return
+        rest = size % block
         body(start, Extent(b, block, rest, b.less(self.places[which], b.index(size // block))))
 
     def block(self, row: Value, rows: Extent, column: Value, columns: Extent) -> None:
         """A block of the result: all of the depth at once, or a block of it after the other."""
         b, depth, step = self.b, self.product.depth, self.schedule.depth
         self.first_row = row
-        if depth <= step:
+        if usual(depth) <= step and not (self.schedule.part and is_open((depth,))):
 
             def all_of(at: Value, size: Extent) -> None:
                 here = b.add(column, at)
@@ -154,7 +169,12 @@ class PanelKernel:
             self.finish(total, b.add(row, i), m, b.add(column, j), n)
 
         self.tiles(rows, columns, clear, 1)
-        self.kernel.tiles(depth, step, (), lambda span, _: along(span.start, span.size))
+        if is_open((depth,)):
+            whole = depth // step * step
+            b.loop(0, whole, step, (), lambda k, _: along(k, step))
+            along(b.index(whole), depth - whole)
+        else:
+            self.kernel.tiles(depth, step, (), lambda span, _: along(span.start, span.size))
         self.tiles(rows, columns, end, 1)
 
     def parts(
@@ -182,7 +202,7 @@ class PanelKernel:
 
             def one(span: Span) -> None:
                 number = b.floor_divide(span.start, b.index(width))
-                panel = Panel(b, packing, self.right_matrix, self.packed, [number], span.size)
+                panel = Panel(b, packing, self.right_matrix, self.packed, [number], span.size, span.masked)
                 body(panel, b.add(column, span.start))
 
             columns.tiles(width, one)
@@ -192,7 +212,11 @@ class PanelKernel:
             panels(lambda panel, at: panel.copy(first, depth, at))
         else:
             self.kernel.tiles(
-                depth, packing.band, (), lambda rows, _: panels(lambda panel, at: panel.band(first, rows, at))
+                depth,
+                packing.band,
+                (),
+                lambda rows, _: panels(lambda panel, at: panel.band(first, rows, at)),
+                masks=False,
             )
 
     def tiles(
@@ -207,6 +231,7 @@ class PanelKernel:
 
         def panel(span: Span) -> None:
             most = tile_rows or self.tile_rows
+            self.masked = span.masked
             rows.even_tiles(most, lambda i, m: body(i, m, span.start, span.size), "m")
 
         columns.tiles(self.tile_columns, panel, "n")
@@ -224,7 +249,8 @@ class PanelKernel:
         """The sums of a register tile and what `depth` steps from `first` on add; `place`: its column in what is packed."""
         b = self.b
         ask = None
-        if "right" in self.schedule.pack and self.product.columns > self.tile_columns:
+        wide = usual(self.product.columns) > self.tile_columns
+        if "right" in self.schedule.pack and wide:
             ask = self.asked(row, rows, column, first, depth)
 
         def step(k: Span, sums: Sequence[Value]) -> list[Value]:
@@ -234,7 +260,7 @@ class PanelKernel:
             right = self.right(column, columns, place, first, k.start, k.size)
             return [b.dot_tile(left, right, sums[0], self.product.words)]
 
-        return self.kernel.tiles(depth, self.schedule.unroll, [total], step, "k")[0]
+        return self.kernel.tiles(depth, self.schedule.unroll, [total], step, "k", masks=False)[0]
 
     def asked(
         self, row: Value, rows: int, column: Value, first: Value, depth: int
@@ -244,7 +270,7 @@ class PanelKernel:
         one."""
         b, steps = self.b, self.schedule.unroll
         line = LINE_BYTES // item_bytes(self.product.accumulator)
-        tiles = -(-min(self.block_rows, self.product.rows) // self.tile_rows)
+        tiles = -(-min(self.block_rows, usual(self.product.rows)) // self.tile_rows)
         lines = -(-steps * self.tile_columns // (line * tiles))
         tile = b.floor_divide(b.subtract(row, self.first_row), b.index(rows))
         start = b.multiply(tile, b.index(-(-depth // steps) * lines * line))
@@ -269,7 +295,7 @@ class PanelKernel:
         for value, buffer in kernel.buffers.items():
             moved = value in kernel.plan.accesses or value in kernel.strips
             item = item_bytes(element_type(value.type))
-            far = prod(shape_of(buffer.type)) * item > kernel.target.l2_bytes
+            far = usual(prod(shape_of(buffer.type))) * item > kernel.target.l2_bytes
             if len(loops) == 2 and kernel.plan.loops[value] == loops and far and not moved:
                 for i in range(rows):
                     for at in range(0, columns, LINE_BYTES // item):
@@ -277,7 +303,9 @@ class PanelKernel:
 
     def finish(self, total: Value, row: Value, rows: int, column: Value, columns: int) -> None:
         """The epilogue."""
-        store_epilogue(self.kernel, self.dot, self.product, self.batch, row, rows, column, columns, total)
+        place = (row, rows, column, columns)
+        masked = (False, self.masked)
+        store_epilogue(self.kernel, self.dot, self.product, self.batch, *place, total, masked)
 
     def left(self, row: Value, rows: int, k: Value, size: int) -> Value:
         """A tile of rows by `size` of the depth."""
@@ -302,4 +330,4 @@ class PanelKernel:
             panel = b.floor_divide(column, b.index(width))
             return b.load(self.rhs, [*self.batch, panel, b.add(first, k), b.index(0)], type=type)
         type = VectorType((size, columns), self.product.rhs_element)
-        return self.right_matrix.load(b.add(first, k), column, type)
+        return self.right_matrix.load(b.add(first, k), column, type, masked=self.masked)

@@ -14,6 +14,7 @@ from ...ir.literals import item_bytes
 from ...ir.types import FloatType, MemRefType, Type, VectorType, element_type, i64, shape_of, with_element
 from ...ops.fields import get_i64
 from ...support.diagnostics import Diagnostic, Limit, Location
+from ...support.lengths import is_open
 from ...support.machines import PIECE_BYTES
 from ...support.target import Target
 from ..access import Access, is_long
@@ -112,7 +113,8 @@ class Plan:
             if loop < len(self.sizes) - 1 or is_long(self.sizes[loop], widest_item(self), target):
                 found[loop].add(at)
         return [
-            sorted(cut for cut in own if 0 < cut < size) for own, size in zip(found, self.sizes, strict=True)
+            sorted(cut for cut in own if not is_open((size,)) and 0 < cut < size)
+            for own, size in zip(found, self.sizes, strict=True)
         ]
 
     def choice(self, op: Op) -> tuple[int, int] | None:

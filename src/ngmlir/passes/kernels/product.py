@@ -23,6 +23,7 @@ from ...ir.types import (
 )
 from ...ops.fields import get_i64s
 from ...ops.library import in_library
+from ...support.lengths import is_open, is_same, usual
 from ...support.machines import WORD_BITS, DotAtom, MatrixAtom
 from ...support.target import Target
 from ..implicit import Implicit
@@ -114,6 +115,15 @@ class Product:
     def implicit(self) -> tuple[bool, bool]:
         """Which sides are windows, of which a kernel packs on the way what it multiplies next."""
         return isinstance(self.lhs, Implicit), isinstance(self.rhs, Implicit)
+
+    @property
+    def usual(self) -> Product:
+        """The product for the lengths that the program is compiled with: what its schedule is chosen for."""
+        sizes = (self.batch, self.rows, self.columns, self.depth, self.steps)
+        if not is_open(sizes):
+            return self
+        batch, rows, columns, depth, steps = usual(sizes)
+        return replace(self, batch=batch, rows=rows, columns=columns, depth=depth, steps=steps)
 
     @property
     def turned(self) -> Product:
@@ -231,7 +241,7 @@ def lies_in_words(product: Product, atom: DotAtom) -> bool:
 def oriented(product: Product, target: Target) -> tuple[Product, tuple[int, int]]:
     """A product as it is computed, and which operand each of its sides is. Of one column both results have the same
     elements in the same order, and vectors know how to do with few rows."""
-    if product.columns == 1 and not target.shares_tiles and not isinstance(product.lhs, Implicit):
+    if is_same(product.columns, 1) and not target.shares_tiles and not isinstance(product.lhs, Implicit):
         return product.turned, (1, 0)
     return product, (0, 1)
 
@@ -256,7 +266,9 @@ def store_epilogue(
     spans: list[Span] = [Span(b.index(0)) for _ in kernel.plan.sizes]
     dims = [(Span(v), product.batch) for v in batch]
     dims += [(Span(row, rows, masked[0]), product.rows), (Span(column, columns, masked[1]), product.columns)]
-    kept = [(span, size) for span, size in dims if size != 1]  # a dimension of one element is no loop
+    kept = [
+        (span, size) for span, size in dims if not is_same(size, 1)
+    ]  # a dimension of one element is no loop
     placed = [span for span, _ in kept]
     if len(loops) > len(kept):
         # Where it is written, the batch is several loops.

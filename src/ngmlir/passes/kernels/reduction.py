@@ -54,7 +54,7 @@ class Accumulation:
         """What leaves everything it is combined with as it is; of a float sum -0.0, not 0.0."""
         beyond = self.beyond
         assert isinstance(beyond, FloatAttr | IntegerAttr)
-        return numeric_literal(beyond.value, self.accumulator)
+        return numeric_literal(-beyond.value if self.negated else beyond.value, self.accumulator)
 
     @property
     def beyond(self) -> Attribute:
@@ -68,7 +68,7 @@ class Accumulation:
             case "any":
                 return numeric_literal(0, element)
             case kind:
-                return extreme(element, lowest=kind == "max")
+                return extreme(element, lowest=kind == "max" or self.negated)
 
     def combine(self, b: Builder, x: Value, y: Value) -> Value:
         return getattr(b, _COMBINE[self.kind])(x, y)

@@ -17,6 +17,7 @@ from ...ir.attributes import Attribute
 from ...ir.core import Op, Value
 from ...ir.types import FloatType, MemRefType, VectorType, element_type
 from ...ops.schedules import Rows
+from ...support.lengths import is_open, may_be_several, usual
 from ...support.target import Target
 from .frame import Span, power_of_two, share
 from .plan import Kernel, Plan, Tile, pieces_wide, tiles_plan
@@ -47,7 +48,8 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[
         return _several(planned, target, schedule, name, outer, inner[0]), planned
     rows, block = prod(outer), schedule.rows
     programs = -(-rows // block)
-    kernel = Kernel(planned, target, (programs,) if programs > 1 or target.shares_tiles else ())
+    several = may_be_several(programs) or target.shares_tiles
+    kernel = Kernel(planned, target, (programs,) if several else ())
     b, cuts = kernel.b, planned.cuts(target)[: len(outer)]
 
     def row(spans: list[Span]) -> None:
@@ -57,7 +59,7 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[
         kernel.by_section(kernel.apart(number, outer), outer, cuts, row)
         return ()
 
-    if programs == 1 and not target.shares_tiles:
+    if not several:
         kernel.nest(outer, row, cuts)
     elif block == 1:
         numbered(kernel.programs[0])
@@ -69,8 +71,10 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[
 
 def several_rows(planned: Plan, inner: Sequence[int], schedule: Rows, target: Target) -> bool:
     """Whether one tile holds all rows of a program: where threads share it."""
+    if not target.shares_tiles:
+        return False
     whole = len(inner) == 1 and inner[0] <= schedule.tile and len(planned.sizes) > 1
-    return target.shares_tiles and schedule.rows > 1 and whole and planned.has_tiles(-2)
+    return schedule.rows > 1 and whole and planned.has_tiles(-2)
 
 
 def _several(
@@ -125,7 +129,8 @@ class _Row:
         return any(l >= len(self.outer) for l in self.plan.loops[value])
 
     def build(self) -> None:
-        if len(self.inner) == 1 and self.inner[0] <= self.schedule.tile:
+        known = len(self.inner) == 1 and not is_open(self.inner)
+        if known and self.inner[0] <= self.schedule.tile:
             self.in_one_tile(self.inner[0])
         else:
             self.in_phases()
@@ -189,13 +194,16 @@ class _Row:
                     if "math" in value.owner.traits:
                         wanted.setdefault(value, set()).add(number)
                     stack += value.owner.operands
-        if prod(self.inner) * 8 > SCRATCH_BYTES:
+        fits = not is_open(self.inner)
+        if prod(usual(self.inner)) * 8 > SCRATCH_BYTES:
             return
         first = {value: min(numbers) for value, numbers in wanted.items() if len(numbers) > 1}
         for value, start in first.items():
             later = [v for values in roots[start:] for v in values]
             there = {v for v, number in first.items() if number < start or v is value}
             output = self.output_for(value, self.needed(later, there))
+            if output is None and not fits:
+                continue  # scratch has a size that is known
             buffer = (
                 self.b.alloc(type=MemRefType(self.inner, element_type(value.type), None, 0, 3))
                 if output is None
@@ -231,6 +239,7 @@ class _Row:
         b, step, size = self.b, self.schedule.tile, self.inner[-1]
         block = self.schedule.partial * step
         blocks = size // block if join is not None and block else 0
+        few = not is_open((blocks,)) and blocks < 2
 
         def level(spans: list[Span], values: Sequence[Value]) -> Sequence[Value]:
             if len(spans) < len(self.inner) - 1:
@@ -239,7 +248,7 @@ class _Row:
             def tile(span: Span, v: Sequence[Value]) -> Sequence[Value]:
                 return body(self.tile([*spans, span], beyond), v)
 
-            if blocks < 2 or join is None:
+            if few or join is None:
                 return self.kernel.tiles(size, step, values, tile, stages=self.schedule.stages)
 
             def one(start: Value, v: Sequence[Value], join: Join = join) -> Sequence[Value]:
@@ -268,7 +277,8 @@ class _Row:
         """Accumulates by lanes over full tiles; each reduction ends as one value of the row."""
         b = self.b
         step = self.schedule.tile
-        width = min(step, power_of_two(self.inner[-1])) if self.kernel.masks else min(step, self.inner[-1])
+        row = self.inner[-1]
+        width = min(step, power_of_two(row) if self.kernel.masks else step if is_open((row,)) else row)
         gathered = min(width, pieces_wide(self.plan, self.schedule.threads)) if self.kernel.masks else width
         starts = [b.number(r.start, VectorType((gathered,), r.accumulator)) for r in phase]
         starts += [b.number(r.start, r.accumulator) for r in phase]  # what shorter tiles gave

@@ -10,6 +10,7 @@ from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import Type, VectorType, element_type, shape_of
 from ...ops.fields import get_bool, get_enum, get_i64
+from ...support.lengths import is_open, is_same
 from ...support.target import Target
 from .frame import Span, power_of_two, within
 from .reduction import Accumulation
@@ -53,6 +54,9 @@ class Running(Accumulation):
         Of what is left the last tile is shorter, on a GPU masked; `masked`: so are all, across the lines. `at` says where a
         tile stands that begins so far along."""
         b, step, masks = self.b, shape[along], self.frame.masks
+        if is_open((size,)):
+            self.through_any(size, shape, along, at)
+            return
         full = -(-size // step) if masks else size // step
         rest = 0 if masks else size - full * step
         beyond = size if masks and size % step else 0
@@ -68,10 +72,36 @@ class Running(Accumulation):
         if rest and not self.reverse:
             tile(b.index(full * step), rest, carry)
 
+    def through_any(
+        self, size: int, shape: Sequence[int], along: int, at: Callable[[Value], list[Value]]
+    ) -> None:
+        """The same of a size that is not known: what is left is a masked tile, where there is any."""
+        b, step = self.b, shape[along]
+        whole = size // step
+        here = VectorType(tuple(shape), self.element)
+
+        def last(carry: Value) -> Value:
+            start = b.index(whole * step)
+            (made,) = b.branch(
+                b.less(start, b.index(size)),
+                lambda: [self.tile(here, along, at(start), start, carry, True, size)],
+                lambda: [carry],
+            )
+            return made
+
+        carry = self.carried([*shape[:along], *shape[along + 1 :]])
+        if self.reverse:
+            carry = last(carry)
+        carry = self.steps(
+            whole, step, carry, lambda start, carry: self.tile(here, along, at(start), start, carry, False, 0)
+        )
+        if not self.reverse:
+            last(carry)
+
     def steps(self, count: int, step: int, carry: Value, tile: Callable[[Value, Value], Value]) -> Value:
         """The carry after so many tiles, each of which begins a step behind the one before."""
         b = self.b
-        if count == 1:
+        if is_same(count, 1):
             return tile(b.index(0), carry)
 
         def turn(k: Value, carried: Sequence[Value]) -> list[Value]:
@@ -148,7 +178,8 @@ def _row_by_row(op: Op, target: Target, shape: Sequence[int]) -> Single:
     _, size = lines = shape[:2]
     frame = SingleFrame(op, target, lines, [lines], [lines])
     run = Running(frame, op)
-    width = min(size, target.lanes(max(4, item_bytes(run.accumulator))))
+    width = target.lanes(max(4, item_bytes(run.accumulator)))
+    width = width if is_open((size,)) else min(size, width)
     frame.each_row(lambda row: run.through(size, (width,), 0, lambda start: [row.start, start], False))
     return frame.done()
 

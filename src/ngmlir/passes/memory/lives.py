@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from ...ir.core import Op, callee
 from ...ops.fields import get_i64s
+from ...support.arena import Part, place, spacing
+from ...support.lengths import ARENA, ARENA_PART, Length, is_open, is_same, usual
 from ...support.target import Target
-from .occupied import Occupied
 from .schedule import Schedule
 from .steps import (
     Buffer,
@@ -26,9 +27,6 @@ from .steps import (
     used_in,
     walk,
 )
-
-#: Buffers after which the places in a way of the cache come around.
-_SPREAD = 7
 
 
 class Moves(NamedTuple):
@@ -48,15 +46,26 @@ class Lives:
         self.schedule, self.kernels = schedule, kernels
         self.clock = 0
         self.times: dict[int, int] = {}
+        self.parts: list[Part] = []
         self.ends: dict[int, int] = {}  # of loops and choices
         self.live(schedule.program)
         self.share(schedule.program)
 
     def arena(self, target: Target) -> int:
-        """Gives every temporary its offset; the size of the arena."""
+        """Gives every temporary its offset; the size of the arena. Where sizes follow from lengths, both are lengths that a call says,
+        and `parts` is what it places."""
         buffers = self.schedule.buffers
         wanted = [b for b in buffers if b.role == "temporary" and b.last >= 0 and b not in self.moved]
-        return place(wanted, target)
+        parts = [Part(b.bytes, b.first, b.last) for b in wanted]
+        usual_parts = [Part(usual(b.bytes), b.first, b.last) for b in wanted]
+        offsets, size = place(usual_parts, *spacing(target))
+        if is_open([b.bytes for b in wanted]):
+            self.parts = parts
+            offsets = [Length.named(f"{ARENA_PART}{i}", offset) for i, offset in enumerate(offsets)]
+            size = Length.named(ARENA, size)
+        for buffer, offset in zip(wanted, offsets, strict=True):
+            buffer.offset = offset
+        return size
 
     def live(self, steps: Sequence[Step]) -> None:
         """Numbers the steps; a buffer used inside a loop but filled outside lives as long as the loop."""
@@ -129,7 +138,7 @@ class Lives:
                     ends = source.last == time
                 else:
                     ends = free and root.role == "temporary" and root.last == time
-                if not ends or root.bytes != target.bytes:
+                if not ends or not is_same(root.bytes, target.bytes):
                     continue
                 self.move(target, root, final.get(target))
                 if isinstance(step, Copy):
@@ -161,7 +170,7 @@ class Lives:
 
     def choose(self, step: Choice, result: Buffer, place: Buffer, copy: Copy | None = None) -> bool:
         """Lets both branches leave a result in a place, if they can; `copy` is what brings it there else."""
-        if result in self.moved or result.bytes != place.bytes:
+        if result in self.moved or not is_same(result.bytes, place.bytes):
             return False
         moves = self.in_branches(step, result, place, ())
         if moves is None:
@@ -212,7 +221,7 @@ class Lives:
             if isinstance(step, Launch):
                 new = [b for b in step.places if isinstance(b, Buffer) and b.first == self.times[id(step)]]
             for target in new:
-                fits = target in chain and target.role == "temporary" and target.bytes == place.bytes
+                fits = target in chain and target.role == "temporary" and is_same(target.bytes, place.bytes)
                 if not fits or target in self.moved or holds(target):
                     continue
                 # A kernel that does not work in place must not read there either.
@@ -260,7 +269,8 @@ class Lives:
                 if isinstance(copy, Copy) and isinstance(copy.source, Buffer):
                     pairs.append((copy.source, buffer_of(copy.target)))
             for source, target in pairs:
-                if target in found and source.role == "temporary" and source.bytes == target.bytes:
+                same = target in found and is_same(source.bytes, target.bytes)
+                if same and source.role == "temporary":
                     found.setdefault(source, found[target])
             self.on_the_way(found, branches)
         return found
@@ -285,7 +295,7 @@ class Lives:
                 needed = any(there & used for n, used in enumerate(uses) if n > number and n != end)
                 # Until the next value comes to that place; the last one stays there.
                 late = target not in back and any(target in used for used in uses[end + 1 :])
-                if source not in there or needed or late or source.bytes != target.bytes:
+                if source not in there or needed or late or not is_same(source.bytes, target.bytes):
                     continue
                 self.move(target, self.root(carried), back[target][1] if target in back else None)
                 there.add(target)
@@ -316,34 +326,3 @@ class Lives:
     def pairs(self, step: Launch) -> Iterator[tuple[int, int]]:
         flat = get_i64s(self.kernels[callee(step.op)], "in_place")
         return zip(flat[::2], flat[1::2], strict=True)
-
-
-def room(bytes: int, target: Target) -> int:
-    """What a buffer takes of the arena.
-
-    After one of whole ways of the nearest cache some lines stay free: else the same place of many buffers, which kernels
-    meet at once, would lie in the same few sets of it.
-    """
-    alignment, way = target.alignment, 0 if target.shares_tiles else target.l1_bytes // target.l1_ways
-    size = -(-bytes // alignment) * alignment
-    return size + way // _SPREAD // alignment * alignment if way and size % way == 0 else size
-
-
-def place(buffers: Sequence[Buffer], target: Target) -> int:
-    """Offsets in one arena: the largest buffer first, each into the tightest gap among those alive with it."""
-    numbers = {time: i for i, time in enumerate(sorted({t for b in buffers for t in (b.first, b.last)}))}
-    occupied = Occupied(len(numbers))
-    end = 0
-    for buffer in sorted(buffers, key=lambda b: (-b.bytes, b.first, b.last)):
-        size = room(buffer.bytes, target)
-        first, last = numbers[buffer.first], numbers[buffer.last]
-        best, best_gap, at = -1, 1 << 62, 0
-        for start, stop in occupied.taken(first, last):
-            if size <= start - at < best_gap:
-                best, best_gap = at, start - at
-            at = max(at, stop)
-        buffer.offset = best if best >= 0 else at
-        end = max(end, buffer.offset + size)
-        if size:
-            occupied.take(first, last, buffer.offset, buffer.offset + size)
-    return end

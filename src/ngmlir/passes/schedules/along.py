@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ...ir.literals import item_bytes
 from ...ops.schedules import Along, Given
+from ...support.lengths import is_same
 from ...support.target import Target
 from ..kernels.product import Product
 from .candidate import Candidate, fixed, fixed_pair, spilled
@@ -20,9 +21,9 @@ PROGRAM_ELEMENTS_ALONG = 1 << 17
 
 def suits_along(product: Product) -> bool:
     """Whether both sides are contiguous along the depth."""
-    left = not product.lhs_depth_first or product.rows == 1
-    right = not product.rhs_depth_first or product.columns == 1
-    return left and right and product.depth > 1 and not any(product.implicit)
+    left = not product.lhs_depth_first or is_same(product.rows, 1)
+    right = not product.rhs_depth_first or is_same(product.columns, 1)
+    return left and right and not is_same(product.depth, 1) and not any(product.implicit)
 
 
 def along(product: Product, target: Target, given: Given) -> Iterator[Candidate[Along]]:

@@ -20,6 +20,7 @@ from ...ops.schedules import (
     stated,
 )
 from ...support.diagnostics import Diagnostic, UserError
+from ...support.lengths import is_open
 from ...support.target import Target
 from ..kernels.links import Link, faults, left_handed, links_of, source
 from ..kernels.plan import Plan, kind, plan, tiles_plan
@@ -141,13 +142,14 @@ def _chain_conflicts(fusion: Op, target: Target) -> list[str]:
 def _products(fusion: Op, product: Product, target: Target, given: Given) -> Iterable[Candidate[Schedule]]:
     there = ["blocks"] if target.shares_tiles else ["panels"]
     if not target.shares_tiles and suits_along(product):
-        there.insert(0 if product.rows <= MOST_ROWS_ALONG else 1, "along")
+        few = not is_open((product.rows,)) and product.rows <= MOST_ROWS_ALONG
+        there.insert(0 if few else 1, "along")
     fitting = [f.by for f in families("dot", given)]
     usable = [by for by in there if by in fitting]
     if not usable:
         why = f"{target.name} computes this product by {' or '.join(there)}, not by {' or '.join(fitting)}"
         raise _refused(fusion, [why])
-    return _PRODUCTS[usable[0]](product, target, given)
+    return _PRODUCTS[usable[0]](product.usual, target, given)
 
 
 def _product(fusion: Op, target: Target, kept: Collection[int] = ()) -> Product:

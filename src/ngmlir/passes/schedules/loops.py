@@ -12,6 +12,7 @@ from ...ir.literals import item_bytes
 from ...ir.types import element_type
 from ...ops.library import in_library
 from ...ops.schedules import MOST_THREADS, Columns, Given, Rows, Tiles
+from ...support.lengths import is_open, usual
 from ...support.machines import GPU_REGISTERS, REGISTER_BYTES, WARP
 from ...support.target import Target
 from ..fusion.group import FREE
@@ -110,7 +111,7 @@ def work_of(plan: Plan) -> Work:
 
 def tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]]:
     """For elementwise kernels."""
-    sizes, item = plan.sizes, widest_item(plan)
+    sizes, item = usual(plan.sizes), widest_item(plan)
     if target.shares_tiles:
         # What is computed in between is in registers, of whatever width.
         moved = (item_bytes(element_type(v.type)) for v in (*plan.inputs, *plan.outputs) if plan.loops.get(v))
@@ -138,8 +139,8 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
     """For reductions over the innermost loops."""
     found = reductions(plan.ops, target)
     kept = len(plan.loops[found[0].result])
-    inner = plan.sizes[kept:]
-    count, columns = prod(plan.sizes[:kept]), prod(inner)
+    inner, opened = usual(plan.sizes[kept:]), is_open(plan.sizes[kept:])
+    count, columns = prod(usual(plan.sizes[:kept])), prod(inner)
     if target.shares_tiles:
         width, around = power_of_two(columns), 1
         if len(inner) == 1 and kept and plan.has_tiles(-2):
@@ -169,7 +170,8 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
     item = widest_item(plan)
     work, lanes = work_of(plan), target.lanes(item)
     part = max(1, min(count, PROGRAM_ELEMENTS // max(1, columns)))
-    whole = [inner[0]] if len(inner) == 1 and inner[0] <= ROW_REGISTERS * lanes else []
+    one = len(inner) == 1 and not opened and inner[0] <= ROW_REGISTERS * lanes
+    whole = [inner[0]] if one else []
     # About: each reduction waits for the one before, and what is as long as the row for all of them.
     phases = len(found) + any(len(plan.loops[v]) > kept for v in plan.outputs)
     # A sum has to wait for the one before: more registers than otherwise.
@@ -240,10 +242,11 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
     is read in the order in which it lies: bands of some rows by a stripe of many columns, whose sums wait in scratch."""
     kept = set(plan.loops[reductions(plan.ops, target)[0].result])
     last = len(plan.sizes) - 1
-    outer = [plan.sizes[l] for l in range(last) if l in kept]
+    sizes = usual(plan.sizes)
+    outer = [sizes[l] for l in range(last) if l in kept]
     inner = [l for l in range(last) if l not in kept]
-    reduced = [plan.sizes[l] for l in inner]
-    count, steps, size = prod(outer), prod(reduced), plan.sizes[-1]
+    reduced = [sizes[l] for l in inner]
+    count, steps, size = prod(outer), prod(reduced), sizes[-1]
     if target.shares_tiles:
         yield Candidate(
             _bands(plan, target, given, count, [l for l in range(last) if l in kept], inner),
@@ -254,7 +257,8 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
     item = widest_item(plan)
     work, lanes = work_of(plan), target.lanes(item)
     row = size * item
-    whole = [size] if size <= target.vector_registers // 2 * lanes else []
+    held = size <= target.vector_registers // 2 * lanes and not is_open(plan.sizes[-1:])
+    whole = [size] if held else []
     for width in tile_sizes(
         given, dict.fromkeys([*whole, *(min(size, registers * lanes) for registers in REGISTERS)])
     ):

@@ -11,6 +11,7 @@ from math import gcd, inf, lcm
 from ...ir.literals import item_bytes
 from ...ir.types import FloatType
 from ...ops.schedules import Given, Panels, Schedule
+from ...support.lengths import usual
 from ...support.target import Target
 from ..implicit import Implicit
 from ..kernels.product import Product, in_words, lies_in_words, split
@@ -323,7 +324,8 @@ def _packed(product: Product, target: Target, tile_columns: int, near: bool) -> 
     apart = product.columns > tile_columns and right_bytes > target.l1_bytes
     from_rows = PACK_FROM_ROWS if near else PACK_FAR_FROM_ROWS
     # Rows of a matrix that is a part of others may crowd a few sets of the cache.
-    distance = product.rhs.distance * item_bytes(product.rhs_element) if isinstance(product.rhs, Side) else 0
+    apart_by = usual(product.rhs.distance) if isinstance(product.rhs, Side) else 0
+    distance = apart_by * item_bytes(product.rhs_element)
     crowded = distance > 0 and product.depth > target.l1_ways * _places(target, distance)
     right = product.kept and product.columns > tile_columns
     right |= not product.rhs_depth_first or (
@@ -397,7 +399,7 @@ def _rows_beside(product: Product, target: Target) -> int:
     distance is a multiple of what one way holds share its sets. Two ways are left to the rest."""
     if product.lhs_depth_first or isinstance(product.lhs, Implicit):
         return target.vector_registers
-    elements = product.depth if product.lhs is None else product.lhs.distance
+    elements = product.depth if product.lhs is None else usual(product.lhs.distance)
     distance = elements * item_bytes(product.lhs_element)
     return max(1, target.l1_ways - 2) * _places(target, distance)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ....ir.types import f32, i1, i64
 from ....support.diagnostics import UserError
+from ....support.lengths import slice_indices
 from ..nodes import Node, operator
 from ..tensor import Tensor
 from ..tensors import checked_shape
@@ -128,7 +129,7 @@ def slice_(
         places if places is not None else range(len(first)), first, last, strides, strict=True
     ):
         axis = x.axis(axis)
-        low, high, step = slice(low, high, step).indices(x.shape[axis])
+        low, high, step = slice_indices(slice(low, high, step), x.shape[axis])
         x = x.part(axis, low, high, step) if len(range(low, high, step)) else x.part(axis, 0, 0)
     return x
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ....ir.types import TensorType, Type, i64
 from ....support.diagnostics import UserError
+from ....support.lengths import broadcast_shapes
 from ....support.subscripts import read_subscripts
 from ..nodes import Node, operator
 from ..tensor import Tensor
@@ -28,7 +29,7 @@ def multiplied(lhs: Tensor, rhs: Tensor, element: Type | None = None) -> Tensor:
     b = rhs.with_axes([1]) if column else rhs
     if a.shape[-1] != b.shape[-2]:
         raise UserError(f"matrices {list(lhs.shape)} and {list(rhs.shape)} do not fit")
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if all(d == 1 for d in b.shape[:-2]) and len(batch) == a.rank - 2:
         made = dot(a, b.reshape(b.shape[-2:]), [a.rank - 1], [0], element=element)
     else:

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lengths that types and attributes of a program follow from (support/lengths.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from ..support.lengths import Length
+from .attributes import ArrayAttr, Attribute, DenseArrayAttr, DictAttr, IntegerAttr, TypeAttr
+from .core import Op
+from .elements import ElementsAttr
+from .types import FunctionType, MemRefType, ShapedType, Type
+
+
+def lengths_of(top: Op) -> list[str]:
+    """The names of all lengths in an op and the ops below it, in order."""
+    found: set[str] = set()
+    for op in top.walk():
+        for value in (*op.operands, *op.results):
+            found |= _names_of_type(value.type)
+        for attribute in op.attributes.values():
+            found |= _names_of(attribute)
+        for region in op.regions:
+            for block in region.blocks:
+                for argument in block.args:
+                    found |= _names_of_type(argument.type)
+    return sorted(found)
+
+
+def _names_of(attribute: Attribute) -> frozenset[str]:
+    return frozenset(n for number in _numbers(attribute) for n in number.expression.names())
+
+
+def _numbers(attribute: Attribute) -> Iterator[Length]:
+    match attribute:
+        case IntegerAttr(value=Length() as value):
+            yield value
+        case DenseArrayAttr():
+            yield from (v for v in attribute.values if isinstance(v, Length))
+        case ArrayAttr():
+            for item in attribute.items:
+                yield from _numbers(item)
+        case DictAttr():
+            for _, item in attribute.items:
+                yield from _numbers(item)
+        case TypeAttr():
+            yield from _in_type(attribute.type)
+        case ElementsAttr():
+            yield from _in_type(attribute.type)
+        case _:
+            pass
+
+
+@lru_cache(4096)
+def _names_of_type(type: Type) -> frozenset[str]:
+    return frozenset(n for number in _in_type(type) for n in number.expression.names())
+
+
+def _in_type(type: Type) -> Iterator[Length]:
+    match type:
+        case FunctionType():
+            for part in (*type.inputs, *type.results):
+                yield from _in_type(part)
+        case ShapedType():
+            numbers = (*type.shape, *(type.row_strides if isinstance(type, MemRefType) else ()))
+            yield from (n for n in numbers if isinstance(n, Length))
+        case _:
+            pass

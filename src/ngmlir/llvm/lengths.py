@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lengths in LLVM text: where a constant would stand, `%{i64|4*N + 1}` stands until the function is finished. Then each such
+operand is a register that is computed where the function begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ..support.lengths import Atom, Expression, Length, parse
+from .instructions import Instructions
+from .types import Value, bits_of, constant, element_of, i64, is_float, lanes_of
+
+_MARK = re.compile(r"%\{([^{}|]+)\|([^{}|]+)\}")
+
+
+def resolved(body: str, lengths: Mapping[str, Value]) -> str:
+    """The lines of a function with their lengths as registers; `lengths` says which registers hold the named ones."""
+    found = dict.fromkeys(_MARK.findall(body))
+    if not found:
+        return body
+    writer = _Writer(lengths)
+    names = {key: writer.operand(*key).name for key in found}
+    lines = "\n".join(writer.b.lines)
+    return lines + "\n" + _MARK.sub(lambda mark: names[mark[1], mark[2]], body)
+
+
+class _Writer:
+    """Computes expressions, each once."""
+
+    def __init__(self, lengths: Mapping[str, Value]):
+        self.lengths = lengths
+        self.b = Instructions(lambda name, result, arguments: result)
+        self.b.stem = "length.v"
+        self.atoms: dict[Atom, Value] = {}
+        self.sums: dict[Expression, Value] = {}
+
+    def operand(self, type: str, text: str) -> Value:
+        value = parse(text, dict.fromkeys(self.lengths, 1 << 20))
+        assert isinstance(value, Length), text
+        scalar = self.sum(value.expression)
+        element = element_of(type)
+        if is_float(element):
+            scalar = self.b.sitofp(scalar, element)
+        elif bits_of(element) < 64:
+            scalar = self.b.trunc(scalar, element)
+        return self.b.splat(scalar, lanes_of(type)) if lanes_of(type) > 1 else scalar
+
+    def sum(self, expression: Expression) -> Value:
+        if expression not in self.sums:
+            total: Value | None = None
+            for monomial, factor in expression.terms:
+                part: Value | None = None
+                for atom in monomial:
+                    part = self.atom(atom) if part is None else self.b.mul(part, self.atom(atom))
+                if part is None:
+                    part = constant(i64, factor)
+                elif factor != 1:
+                    part = self.b.mul(part, factor)
+                total = part if total is None else self.b.add(total, part)
+            assert total is not None
+            self.sums[expression] = total
+        return self.sums[expression]
+
+    def atom(self, atom: Atom) -> Value:
+        if isinstance(atom, str):
+            return self.lengths[atom]
+        if atom not in self.atoms:
+            of, least = self.sum(atom.of), atom.of.least()
+            if least is None or least < 0:
+                # Rounded down, also below 0.
+                rest = self.b.srem(of, atom.by)
+                of = self.b.sub(
+                    of, self.b.select(self.b.icmp("slt", rest, 0), self.b.add(rest, atom.by), rest)
+                )
+                self.atoms[atom] = self.b.sdiv(of, atom.by)
+            else:
+                self.atoms[atom] = self.b.udiv(of, atom.by)
+        return self.atoms[atom]

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs for all lengths on the CPU: one code, and for each lengths of a call what that needs to know of them.
+
+For lengths that are new, sizes are computed and the arena is placed: for lengths a little above them, so that lengths near them take
+the same places and the same memory. No code is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from ..support.arena import Part, place
+from ..support.artifact import Artifact, Entry
+from ..support.diagnostics import UserError
+from ..support.lengths import ARENA, ARENA_PART, LEAST, Guard, Length, expression_of
+from ..support.lru import LruCache
+from ..support.signature import Parameter, Signature
+from .cpu import Arena, Code, CpuExecutable, Program
+from .executable import check_count
+
+#: How many lengths have what calls them ready.
+_READY = 256
+
+
+def size_class(length: int) -> int:
+    """The least of a few sizes that is not below a length: at most 1/8 above it."""
+    step = 1 << max(0, length.bit_length() - 4)
+    return -(-length // step) * step
+
+
+@dataclass(frozen=True)
+class _Places:
+    """The lengths of a table that say where the arena's parts are, and the bytes that it takes."""
+
+    table: Mapping[str, int]
+    bytes: int
+
+
+class OpenCpu:
+    """A function of arrays with any lengths for which its guards hold."""
+
+    def __init__(self, code: Code, entry: Entry, spacing: tuple[int, int]):
+        self.code, self._entry, self._spacing = code, entry, spacing
+        self.signature: Signature = entry.signature
+        #: The lengths that calls say, and where each can be read: an argument and a dimension of it.
+        self.names = [n for n in entry.signature.lengths if n != ARENA and not n.startswith(ARENA_PART)]
+        self.where = _places_of(entry.signature, self.names)
+        self._ready: LruCache[tuple[int, ...], CpuExecutable] = LruCache(_READY)
+        self._placed: LruCache[tuple[int, ...], _Places] = LruCache(_READY)
+        self._arena = Arena(0)
+        #: Makes what calls are done with for which the code is not right.
+        self.otherwise: Callable[[Mapping[str, int]], CpuExecutable] | None = None
+        self._lock = RLock()
+
+    def serves(self, lengths: Mapping[str, int]) -> bool:
+        """Whether the code is right for these lengths."""
+        given = [lengths[name] for name in self.names]
+        return min(given, default=LEAST) >= LEAST and all(g.holds(lengths) for g in self.signature.guards)
+
+    def at(self, lengths: Mapping[str, int]) -> CpuExecutable:
+        """What calls it with arrays of these lengths: the code, where it `serves` for them. UserError where nothing does."""
+        key = tuple([lengths[name] for name in self.names])
+        found = self._ready.find(key)
+        if found is None:
+            with self._lock:
+                found = self._ready.find(key) or self._ready.add(key, self._for(lengths))
+        return found
+
+    def __call__(self, *values: Any) -> tuple[np.ndarray, ...]:
+        return self.at(self.lengths(values))(*values)
+
+    def lengths(self, values: Sequence[Any]) -> dict[str, int]:
+        """The lengths that the arguments of a call have. UserError for arguments that have other dimensions."""
+        check_count(self.signature.name, self.signature.arguments, values)
+        shapes = [np.shape(value) for value in values]
+        for parameter, shape in zip(self.signature.arguments, shapes, strict=True):
+            if len(shape) != len(parameter.shape):
+                wanted = ", ".join(map(str, parameter.shape))
+                message = f"argument '{parameter.name}' has shape {list(shape)}, not [{wanted}]"
+                raise UserError(message, parameter.location)
+        return {name: shapes[i][d] for name, (i, d) in self.where.items()}
+
+    def peak(self, lengths: Mapping[str, int]) -> int:
+        """Bytes of temporaries of a call."""
+        return self._places(lengths).bytes
+
+    def _for(self, lengths: Mapping[str, int]) -> CpuExecutable:
+        if self.serves(lengths):
+            return self._made(lengths)
+        if self.otherwise is None:
+            told = ", ".join(f"{name} = {length}" for name, length in lengths.items())
+            guards = " and ".join(map(str, self.signature.guards)) or f"lengths of {LEAST} and more"
+            raise UserError(f"{self.signature.name} is compiled for {guards}, not for {told}")
+        return self.otherwise(lengths)
+
+    def _made(self, lengths: Mapping[str, int]) -> CpuExecutable:
+        places = self._places(lengths)
+        if places.bytes > len(self._arena.bytes):
+            # What was ready keeps the smaller one, which no call needs any more.
+            self._ready = LruCache(_READY)
+            self._arena = Arena(places.bytes)
+        known = {**lengths, **places.table}
+        signature = _closed(self.signature, known, places.bytes)
+        table = np.array([known[name] for name in self.signature.lengths], np.int64)
+        entry = replace(self._entry, signature=signature)
+        return CpuExecutable.of(Program(self.code, entry, self._arena, table))
+
+    def _places(self, lengths: Mapping[str, int]) -> _Places:
+        above = {name: size_class(lengths[name]) for name in self.names}
+        key = tuple(above.values())
+        found = self._placed.find(key)
+        if found is None:
+            parts = [Part(*[_value(number, above) for number in part]) for part in self.signature.arena]
+            offsets, end = place(parts, *self._spacing)
+            table = {f"{ARENA_PART}{i}": offset for i, offset in enumerate(offsets)} | {ARENA: end}
+            size = _value(self.signature.arena_bytes, {**above, **table})
+            found = self._placed.add(key, _Places(table, size))
+        return found
+
+
+def load_open(
+    artifact: Artifact, guards: Sequence[Guard], spacing: tuple[int, int], entry: str | None = None
+) -> OpenCpu:
+    """Links the code of a program for all lengths for which the `guards` hold; `spacing` as `support.arena.place` takes it."""
+    found = artifact.entry(entry)
+    found = replace(found, signature=replace(found.signature, guards=tuple(guards)))
+    return OpenCpu(Code(artifact), found, spacing)
+
+
+def _value(number: int, lengths: Mapping[str, int]) -> int:
+    return number.expression.value(lengths) if isinstance(number, Length) else number
+
+
+def _closed(signature: Signature, lengths: Mapping[str, int], arena_bytes: int) -> Signature:
+    """That of the code for some lengths."""
+
+    def parameter(of: Parameter) -> Parameter:
+        return replace(of, shape=tuple([_value(d, lengths) for d in of.shape]))
+
+    return replace(
+        signature,
+        arguments=tuple([parameter(p) for p in signature.arguments]),
+        results=tuple([parameter(p) for p in signature.results]),
+        arena_bytes=arena_bytes,
+        lengths=(),
+        arena=(),
+        guards=(),
+    )
+
+
+def _places_of(signature: Signature, names: Sequence[str]) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for name in names:
+        wanted = expression_of(Length.named(name, LEAST))
+        for i, parameter in enumerate(signature.arguments):
+            for d, size in enumerate(parameter.shape):
+                if isinstance(size, Length) and size.expression == wanted:
+                    found.setdefault(name, (i, d))
+    return found

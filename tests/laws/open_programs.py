@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs whose sizes follow from lengths that calls say, one for each way in which kernels meet them: as rows, columns and depth of
+products, along reductions, scans and moves, alone and several at once."""
+
+#: By name: a function of text.
+OPEN: dict[str, str] = {
+    "add": """
+    func.func @main(%x: tensor<[N]x40xf32>, %y: tensor<40xf32>) -> tensor<[N]x40xf32> {
+      %1 = ng.broadcast %y dims [1] : (tensor<40xf32>) -> tensor<[N]x40xf32>
+      %r = ng.add %x, %1 : tensor<[N]x40xf32>
+      return %r : tensor<[N]x40xf32>
+    }
+    """,
+    "add1": """
+    func.func @main(%x: tensor<[N]xf32>) -> tensor<[N]xf32> {
+      %r = ng.exp %x : tensor<[N]xf32>
+      return %r : tensor<[N]xf32>
+    }
+    """,
+    "addcols": """
+    func.func @main(%x: tensor<7x[N]xf32>) -> tensor<7x[N]xf32> {
+      %r = ng.exp %x : tensor<7x[N]xf32>
+      return %r : tensor<7x[N]xf32>
+    }
+    """,
+    "add2": """
+    func.func @main(%x: tensor<[M]x[N]xf32>) -> tensor<[M]x[N]xf32> {
+      %r = ng.exp %x : tensor<[M]x[N]xf32>
+      return %r : tensor<[M]x[N]xf32>
+    }
+    """,
+    "sumcols": """
+    func.func @main(%x: tensor<[N]x40xf32>) -> tensor<40xf32> {
+      %r = ng.sum %x axes [0] : (tensor<[N]x40xf32>) -> tensor<40xf32>
+      return %r : tensor<40xf32>
+    }
+    """,
+    "sumcols2": """
+    func.func @main(%x: tensor<40x[N]xf32>) -> tensor<[N]xf32> {
+      %r = ng.sum %x axes [0] : (tensor<40x[N]xf32>) -> tensor<[N]xf32>
+      return %r : tensor<[N]xf32>
+    }
+    """,
+    "sumrows": """
+    func.func @main(%x: tensor<12x[N]xf32>) -> tensor<12xf32> {
+      %r = ng.sum %x axes [1] : (tensor<12x[N]xf32>) -> tensor<12xf32>
+      return %r : tensor<12xf32>
+    }
+    """,
+    "sumrows2": """
+    func.func @main(%x: tensor<[N]x40xf32>) -> tensor<[N]xf32> {
+      %r = ng.sum %x axes [1] : (tensor<[N]x40xf32>) -> tensor<[N]xf32>
+      return %r : tensor<[N]xf32>
+    }
+    """,
+    "max2": """
+    func.func @main(%x: tensor<[M]x[N]xf32>) -> tensor<[M]xf32> {
+      %r = ng.max %x axes [1] : (tensor<[M]x[N]xf32>) -> tensor<[M]xf32>
+      return %r : tensor<[M]xf32>
+    }
+    """,
+    "sumall": """
+    func.func @main(%x: tensor<[M]x[N]xf32>) -> tensor<f32> {
+      %r = ng.sum %x axes [0, 1] : (tensor<[M]x[N]xf32>) -> tensor<f32>
+      return %r : tensor<f32>
+    }
+    """,
+    "softmax_r": """
+    func.func @main(%x: tensor<[N]x40xf32>) -> tensor<[N]x40xf32> {
+      %m = ng.max %x axes [1] : (tensor<[N]x40xf32>) -> tensor<[N]xf32>
+      %w = ng.broadcast %m dims [0] : (tensor<[N]xf32>) -> tensor<[N]x40xf32>
+      %d = ng.subtract %x, %w : tensor<[N]x40xf32>
+      %e = ng.exp %d : tensor<[N]x40xf32>
+      %s = ng.sum %e axes [1] : (tensor<[N]x40xf32>) -> tensor<[N]xf32>
+      %q = ng.broadcast %s dims [0] : (tensor<[N]xf32>) -> tensor<[N]x40xf32>
+      %r = ng.divide %e, %q : tensor<[N]x40xf32>
+      return %r : tensor<[N]x40xf32>
+    }
+    """,
+    "softmax_c": """
+    func.func @main(%x: tensor<12x[N]xf32>) -> tensor<12x[N]xf32> {
+      %m = ng.max %x axes [1] : (tensor<12x[N]xf32>) -> tensor<12xf32>
+      %w = ng.broadcast %m dims [0] : (tensor<12xf32>) -> tensor<12x[N]xf32>
+      %d = ng.subtract %x, %w : tensor<12x[N]xf32>
+      %e = ng.exp %d : tensor<12x[N]xf32>
+      %s = ng.sum %e axes [1] : (tensor<12x[N]xf32>) -> tensor<12xf32>
+      %q = ng.broadcast %s dims [0] : (tensor<12xf32>) -> tensor<12x[N]xf32>
+      %r = ng.divide %e, %q : tensor<12x[N]xf32>
+      return %r : tensor<12x[N]xf32>
+    }
+    """,
+    "softmax_2": """
+    func.func @main(%x: tensor<[M]x[N]xf32>) -> tensor<[M]x[N]xf32> {
+      %m = ng.max %x axes [1] : (tensor<[M]x[N]xf32>) -> tensor<[M]xf32>
+      %w = ng.broadcast %m dims [0] : (tensor<[M]xf32>) -> tensor<[M]x[N]xf32>
+      %d = ng.subtract %x, %w : tensor<[M]x[N]xf32>
+      %e = ng.exp %d : tensor<[M]x[N]xf32>
+      %s = ng.sum %e axes [1] : (tensor<[M]x[N]xf32>) -> tensor<[M]xf32>
+      %q = ng.broadcast %s dims [0] : (tensor<[M]xf32>) -> tensor<[M]x[N]xf32>
+      %r = ng.divide %e, %q : tensor<[M]x[N]xf32>
+      return %r : tensor<[M]x[N]xf32>
+    }
+    """,
+    "softmax_0": """
+    func.func @main(%x: tensor<[N]x40xf32>) -> tensor<[N]x40xf32> {
+      %m = ng.max %x axes [0] : (tensor<[N]x40xf32>) -> tensor<40xf32>
+      %w = ng.broadcast %m dims [1] : (tensor<40xf32>) -> tensor<[N]x40xf32>
+      %d = ng.subtract %x, %w : tensor<[N]x40xf32>
+      %e = ng.exp %d : tensor<[N]x40xf32>
+      %s = ng.sum %e axes [0] : (tensor<[N]x40xf32>) -> tensor<40xf32>
+      %q = ng.broadcast %s dims [1] : (tensor<40xf32>) -> tensor<[N]x40xf32>
+      %r = ng.divide %e, %q : tensor<[N]x40xf32>
+      return %r : tensor<[N]x40xf32>
+    }
+    """,
+    "dot_rows": """
+    func.func @main(%a: tensor<[N]x64xf32>, %b: tensor<64x48xf32>, %c: tensor<48xf32>) -> tensor<[N]x48xf32> {
+      %r0 = ng.dot %a, %b contract [1] x [0] : (tensor<[N]x64xf32>, tensor<64x48xf32>) -> tensor<[N]x48xf32>
+      %w = ng.broadcast %c dims [1] : (tensor<48xf32>) -> tensor<[N]x48xf32>
+      %s = ng.add %r0, %w : tensor<[N]x48xf32>
+      %r = ng.tanh %s : tensor<[N]x48xf32>
+      return %r : tensor<[N]x48xf32>
+    }
+    """,
+    "dot_rows_big": """
+    func.func @main(%a: tensor<[N]x300xf32>, %b: tensor<300x500xf32>, %c: tensor<500xf32>) -> tensor<[N]x500xf32> {
+      %r0 = ng.dot %a, %b contract [1] x [0] : (tensor<[N]x300xf32>, tensor<300x500xf32>) -> tensor<[N]x500xf32>
+      %w = ng.broadcast %c dims [1] : (tensor<500xf32>) -> tensor<[N]x500xf32>
+      %s = ng.add %r0, %w : tensor<[N]x500xf32>
+      %r = ng.tanh %s : tensor<[N]x500xf32>
+      return %r : tensor<[N]x500xf32>
+    }
+    """,
+    "dot_cols": """
+    func.func @main(%a: tensor<48x64xf32>, %b: tensor<64x[N]xf32>) -> tensor<48x[N]xf32> {
+      %r = ng.dot %a, %b contract [1] x [0] : (tensor<48x64xf32>, tensor<64x[N]xf32>) -> tensor<48x[N]xf32>
+      return %r : tensor<48x[N]xf32>
+    }
+    """,
+    "dot_colsT": """
+    func.func @main(%a: tensor<48x64xf32>, %b: tensor<[N]x64xf32>) -> tensor<48x[N]xf32> {
+      %r = ng.dot %a, %b contract [1] x [1] : (tensor<48x64xf32>, tensor<[N]x64xf32>) -> tensor<48x[N]xf32>
+      return %r : tensor<48x[N]xf32>
+    }
+    """,
+    "dot_depth": """
+    func.func @main(%a: tensor<[N]x64xf32>, %b: tensor<[N]x48xf32>) -> tensor<64x48xf32> {
+      %r = ng.dot %a, %b contract [0] x [0] : (tensor<[N]x64xf32>, tensor<[N]x48xf32>) -> tensor<64x48xf32>
+      return %r : tensor<64x48xf32>
+    }
+    """,
+    "dot_depth2": """
+    func.func @main(%a: tensor<64x[N]xf32>, %b: tensor<[N]x48xf32>) -> tensor<64x48xf32> {
+      %r = ng.dot %a, %b contract [1] x [0] : (tensor<64x[N]xf32>, tensor<[N]x48xf32>) -> tensor<64x48xf32>
+      return %r : tensor<64x48xf32>
+    }
+    """,
+    "dot_all": """
+    func.func @main(%a: tensor<[M]x[K]xf32>, %b: tensor<[K]x[N]xf32>) -> tensor<[M]x[N]xf32> {
+      %r = ng.dot %a, %b contract [1] x [0] : (tensor<[M]x[K]xf32>, tensor<[K]x[N]xf32>) -> tensor<[M]x[N]xf32>
+      return %r : tensor<[M]x[N]xf32>
+    }
+    """,
+    "dot_vec": """
+    func.func @main(%a: tensor<[N]x64xf32>, %b: tensor<64x1xf32>) -> tensor<[N]x1xf32> {
+      %r = ng.dot %a, %b contract [1] x [0] : (tensor<[N]x64xf32>, tensor<64x1xf32>) -> tensor<[N]x1xf32>
+      return %r : tensor<[N]x1xf32>
+    }
+    """,
+    "dot_1row": """
+    func.func @main(%a: tensor<1x64xf32>, %b: tensor<64x[N]xf32>) -> tensor<1x[N]xf32> {
+      %r = ng.dot %a, %b contract [1] x [0] : (tensor<1x64xf32>, tensor<64x[N]xf32>) -> tensor<1x[N]xf32>
+      return %r : tensor<1x[N]xf32>
+    }
+    """,
+    "dot_1rowT": """
+    func.func @main(%a: tensor<1x64xf32>, %b: tensor<[N]x64xf32>) -> tensor<1x[N]xf32> {
+      %r = ng.dot %a, %b contract [1] x [1] : (tensor<1x64xf32>, tensor<[N]x64xf32>) -> tensor<1x[N]xf32>
+      return %r : tensor<1x[N]xf32>
+    }
+    """,
+    "dot_1depth": """
+    func.func @main(%a: tensor<1x[N]xf32>, %b: tensor<[N]x64xf32>) -> tensor<1x64xf32> {
+      %r = ng.dot %a, %b contract [1] x [0] : (tensor<1x[N]xf32>, tensor<[N]x64xf32>) -> tensor<1x64xf32>
+      return %r : tensor<1x64xf32>
+    }
+    """,
+    "bdot": """
+    func.func @main(%a: tensor<[B]x[N]x64xf32>, %b: tensor<[B]x[M]x64xf32>) -> tensor<[B]x[N]x[M]xf32> {
+      %r = ng.dot %a, %b contract [2] x [2] {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>} : (tensor<[B]x[N]x64xf32>, tensor<[B]x[M]x64xf32>) -> tensor<[B]x[N]x[M]xf32>
+      return %r : tensor<[B]x[N]x[M]xf32>
+    }
+    """,
+    "bdot2": """
+    func.func @main(%a: tensor<[B]x[N]x[M]xf32>, %b: tensor<[B]x[M]x64xf32>) -> tensor<[B]x[N]x64xf32> {
+      %r = ng.dot %a, %b contract [2] x [1] {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>} : (tensor<[B]x[N]x[M]xf32>, tensor<[B]x[M]x64xf32>) -> tensor<[B]x[N]x64xf32>
+      return %r : tensor<[B]x[N]x64xf32>
+    }
+    """,
+    "bdot4": """
+    func.func @main(%a: tensor<4x[N]x64xf32>, %b: tensor<4x[N]x64xf32>) -> tensor<4x[N]x[N]xf32> {
+      %r = ng.dot %a, %b contract [2] x [2] {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>} : (tensor<4x[N]x64xf32>, tensor<4x[N]x64xf32>) -> tensor<4x[N]x[N]xf32>
+      return %r : tensor<4x[N]x[N]xf32>
+    }
+    """,
+    "dot_bf16": """
+    func.func @main(%a: tensor<[N]x64xbf16>, %b: tensor<64x48xbf16>, %c: tensor<48xbf16>) -> tensor<[N]x48xbf16> {
+      %r0 = ng.dot %a, %b contract [1] x [0] : (tensor<[N]x64xbf16>, tensor<64x48xbf16>) -> tensor<[N]x48xbf16>
+      %w = ng.broadcast %c dims [1] : (tensor<48xbf16>) -> tensor<[N]x48xbf16>
+      %s = ng.add %r0, %w : tensor<[N]x48xbf16>
+      %r = ng.tanh %s : tensor<[N]x48xbf16>
+      return %r : tensor<[N]x48xbf16>
+    }
+    """,
+    "dot_f64": """
+    func.func @main(%a: tensor<[N]x64xf64>, %b: tensor<64x48xf64>, %c: tensor<48xf64>) -> tensor<[N]x48xf64> {
+      %r0 = ng.dot %a, %b contract [1] x [0] : (tensor<[N]x64xf64>, tensor<64x48xf64>) -> tensor<[N]x48xf64>
+      %w = ng.broadcast %c dims [1] : (tensor<48xf64>) -> tensor<[N]x48xf64>
+      %s = ng.add %r0, %w : tensor<[N]x48xf64>
+      %r = ng.tanh %s : tensor<[N]x48xf64>
+      return %r : tensor<[N]x48xf64>
+    }
+    """,
+    "transpose": """
+    func.func @main(%x: tensor<[N]x40xf32>) -> tensor<40x[N]xf32> {
+      %r = ng.transpose %x perm [1, 0] : (tensor<[N]x40xf32>) -> tensor<40x[N]xf32>
+      return %r : tensor<40x[N]xf32>
+    }
+    """,
+    "transpose2": """
+    func.func @main(%x: tensor<[N]x4x8xf32>) -> tensor<4x[N]x8xf32> {
+      %r = ng.transpose %x perm [1, 0, 2] : (tensor<[N]x4x8xf32>) -> tensor<4x[N]x8xf32>
+      return %r : tensor<4x[N]x8xf32>
+    }
+    """,
+    "reshape": """
+    func.func @main(%x: tensor<[N]x[M]x8xf32>) -> tensor<[N*M]x8xf32> {
+      %1 = ng.exp %x : tensor<[N]x[M]x8xf32>
+      %r = ng.reshape %1 : (tensor<[N]x[M]x8xf32>) -> tensor<[N*M]x8xf32>
+      return %r : tensor<[N*M]x8xf32>
+    }
+    """,
+    "concat": """
+    func.func @main(%x: tensor<[N]x40xf32>, %y: tensor<3x40xf32>) -> tensor<[N + 3]x40xf32> {
+      %r = ng.concatenate %x, %y axis 0 : (tensor<[N]x40xf32>, tensor<3x40xf32>) -> tensor<[N + 3]x40xf32>
+      return %r : tensor<[N + 3]x40xf32>
+    }
+    """,
+    "concat1": """
+    func.func @main(%x: tensor<40x[N]xf32>, %y: tensor<40x1xf32>) -> tensor<40x[N + 1]xf32> {
+      %r = ng.concatenate %x, %y axis 1 : (tensor<40x[N]xf32>, tensor<40x1xf32>) -> tensor<40x[N + 1]xf32>
+      return %r : tensor<40x[N + 1]xf32>
+    }
+    """,
+    "iota": """
+    func.func @main(%x: tensor<[N]xi64>) -> tensor<[N]xi64> {
+      %1 = ng.iota {dimension = 0 : i64} : tensor<[N]xi64>
+      %r = ng.add %x, %1 : tensor<[N]xi64>
+      return %r : tensor<[N]xi64>
+    }
+    """,
+    "cumsum": """
+    func.func @main(%x: tensor<[N]x5xf32>) -> tensor<[N]x5xf32> {
+      %r = ng.cumulative_sum %x axis 0 : tensor<[N]x5xf32>
+      return %r : tensor<[N]x5xf32>
+    }
+    """,
+    "cumsum1": """
+    func.func @main(%x: tensor<5x[N]xf32>) -> tensor<5x[N]xf32> {
+      %r = ng.cumulative_sum %x axis 1 : tensor<5x[N]xf32>
+      return %r : tensor<5x[N]xf32>
+    }
+    """,
+    "argmax": """
+    func.func @main(%x: tensor<[N]x40xf32>) -> tensor<[N]xi64> {
+      %r = ng.argmax %x axes [1] : (tensor<[N]x40xf32>) -> tensor<[N]xi64>
+      return %r : tensor<[N]xi64>
+    }
+    """,
+    "argmax1": """
+    func.func @main(%x: tensor<40x[N]xf32>) -> tensor<40xi64> {
+      %r = ng.argmax %x axes [1] : (tensor<40x[N]xf32>) -> tensor<40xi64>
+      return %r : tensor<40xi64>
+    }
+    """,
+    "argmax0": """
+    func.func @main(%x: tensor<[N]x40xf32>) -> tensor<40xi64> {
+      %r = ng.argmax %x axes [0] : (tensor<[N]x40xf32>) -> tensor<40xi64>
+      return %r : tensor<40xi64>
+    }
+    """,
+    "pad": """
+    func.func @main(%x: tensor<[N]x40xf32>) -> tensor<[N + 3]x40xf32> {
+      %r = ng.pad %x low [1, 0] high [2, 0] : (tensor<[N]x40xf32>) -> tensor<[N + 3]x40xf32>
+      return %r : tensor<[N + 3]x40xf32>
+    }
+    """,
+    "scan": """
+    func.func @main(%x: tensor<[N]x8xf32>, %c: tensor<8xf32>) -> tensor<[N]x8xf32> {
+      %l, %r = ng.scan iter(%s = %c) over(%i: tensor<8xf32> = %x) -> (tensor<8xf32>, tensor<[N]x8xf32>) {
+        %n = ng.add %s, %i : tensor<8xf32>
+        %t = ng.tanh %n : tensor<8xf32>
+        ng.yield %t, %t : tensor<8xf32>, tensor<8xf32>
+      }
+      return %r : tensor<[N]x8xf32>
+    }
+    """,
+    "gather": """
+    func.func @main(%x: tensor<50x33xf32>, %i: tensor<[N]xi32>) -> tensor<[N]x33xf32> {
+      %r = ng.gather %x[%i] axis 0 : (tensor<50x33xf32>, tensor<[N]xi32>) -> tensor<[N]x33xf32>
+      return %r : tensor<[N]x33xf32>
+    }
+    """,
+    "gather2": """
+    func.func @main(%x: tensor<[N]x33xf32>, %i: tensor<5xi32>) -> tensor<5x33xf32> {
+      %r = ng.gather %x[%i] axis 0 : (tensor<[N]x33xf32>, tensor<5xi32>) -> tensor<5x33xf32>
+      return %r : tensor<5x33xf32>
+    }
+    """,
+    "gatherE": """
+    func.func @main(%x: tensor<[N]x7xf32>, %i: tensor<[N]x7xi32>) -> tensor<[N]x7xf32> {
+      %r = ng.gather_elements %x[%i] axis 1 : (tensor<[N]x7xf32>, tensor<[N]x7xi32>) -> tensor<[N]x7xf32>
+      return %r : tensor<[N]x7xf32>
+    }
+    """,
+    "scatter": """
+    func.func @main(%x: tensor<200x3xf32>, %i: tensor<[N]xi32>, %u: tensor<[N]x3xf32>) -> tensor<200x3xf32> {
+      %r = ng.scatter %x[%i], %u axis 0 {combine = "add"} : (tensor<200x3xf32>, tensor<[N]xi32>, tensor<[N]x3xf32>) -> tensor<200x3xf32>
+      return %r : tensor<200x3xf32>
+    }
+    """,
+    "slice": """
+    func.func @main(%x: tensor<[N]x40xf32>) -> tensor<[N - 1]x40xf32> {
+      %1 = ng.exp %x : tensor<[N]x40xf32>
+      %r = ng.slice %1 from [1, 0] to [[N], 40] step [1, 1] : (tensor<[N]x40xf32>) -> tensor<[N - 1]x40xf32>
+      return %r : tensor<[N - 1]x40xf32>
+    }
+    """,
+    "causal": """
+    func.func @main(%x: tensor<[N]x[N]xf32>) -> tensor<[N]x[N]xf32> {
+      %i = ng.iota {dimension = 0 : i64} : tensor<[N]x[N]xi32>
+      %j = ng.iota {dimension = 1 : i64} : tensor<[N]x[N]xi32>
+      %c = ng.less %i, %j : (tensor<[N]x[N]xi32>, tensor<[N]x[N]xi32>) -> tensor<[N]x[N]xi1>
+      %z = ng.constant dense<0.0> : tensor<[N]x[N]xf32>
+      %r = ng.select %c, %z, %x : (tensor<[N]x[N]xi1>, tensor<[N]x[N]xf32>, tensor<[N]x[N]xf32>) -> tensor<[N]x[N]xf32>
+      return %r : tensor<[N]x[N]xf32>
+    }
+    """,
+    "dots": """
+    func.func @main(%x: tensor<[N]x64xf32>, %w: tensor<64x80xf32>, %v: tensor<80x10xf32>) -> tensor<[N]x10xf32> {
+      %a = ng.dot %x, %w contract [1] x [0] : (tensor<[N]x64xf32>, tensor<64x80xf32>) -> tensor<[N]x80xf32>
+      %t = ng.tanh %a : tensor<[N]x80xf32>
+      %r = ng.dot %t, %v contract [1] x [0] : (tensor<[N]x80xf32>, tensor<80x10xf32>) -> tensor<[N]x10xf32>
+      return %r : tensor<[N]x10xf32>
+    }
+    """,
+    "conv": """
+    func.func @main(%x: tensor<[N]x6x12x12xf32>, %w: tensor<8x6x3x3xf32>) -> tensor<[N]x8x10x10xf32> {
+      %1 = ng.windows %x axes [2, 3] steps [1, 1] dilations [1, 1] : (tensor<[N]x6x12x12xf32>) -> tensor<3x3x[N]x6x10x10xf32>
+      %2 = ng.transpose %1 perm [3, 0, 1, 2, 4, 5] : (tensor<3x3x[N]x6x10x10xf32>) -> tensor<6x3x3x[N]x10x10xf32>
+      %3 = ng.reshape %2 : (tensor<6x3x3x[N]x10x10xf32>) -> tensor<54x[100*N]xf32>
+      %4 = ng.reshape %w : (tensor<8x6x3x3xf32>) -> tensor<8x54xf32>
+      %5 = ng.dot %4, %3 contract [1] x [0] : (tensor<8x54xf32>, tensor<54x[100*N]xf32>) -> tensor<8x[100*N]xf32>
+      %6 = ng.reshape %5 : (tensor<8x[100*N]xf32>) -> tensor<8x[N]x10x10xf32>
+      %r = ng.transpose %6 perm [1, 0, 2, 3] : (tensor<8x[N]x10x10xf32>) -> tensor<[N]x8x10x10xf32>
+      return %r : tensor<[N]x8x10x10xf32>
+    }
+    """,
+}
