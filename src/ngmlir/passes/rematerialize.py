@@ -10,7 +10,7 @@ from math import inf
 from ..ir.core import Block, Module, Op, Value
 from ..ops.memory_limit import limit_of
 from ..rewrite.contracts import contract
-from ..support.arena import room
+from ..support.arena import room, spacing
 from ..support.target import Target
 from .dead_code import without
 from .inline import copied
@@ -94,7 +94,8 @@ class _Function:
         size = self.arena(self.function)
         if not self.has_notes and (not limit or size <= limit):
             return self.function
-        found = steps_of(self.noted, self.kernels, partial(room, target=self.target))
+        alignment, way = spacing(self.target)
+        found = steps_of(self.noted, self.kernels, partial(room, alignment=alignment, way=way))
         self.drops = [(order, dropped(found, order)) for order in orders(found.steps)]
         if limit:
             made = self.fitting(limit)
