@@ -18,6 +18,7 @@ NAMED = {
     "x86-64-v2": (16, 16, {"minps"}),
     "x86-64-v3": (32, 16, {"minps", "fma", "half", "word_masks"}),
     "x86-64-v4": (64, 32, {"minps", "fma", "half", "word_masks", "masks", "ranges", "longs"}),
+    "cascadelake": (64, 32, {"minps", "fma", "half", "word_masks", "masks", "ranges", "longs"}),
     "aarch64": (16, 32, {"fma", "half", "longs"}),
     "riscv64": (16, 32, {"fma", "longs"}),
 }

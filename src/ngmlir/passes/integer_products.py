@@ -114,11 +114,6 @@ class _Codes:
         return max(abs(low - self.zero.number), abs(low + 255 - self.zero.number))
 
     @property
-    def filled(self) -> bool:
-        """Whether a padding stands among the moves."""
-        return any(op.name == "ng.pad" for op in self.moves)
-
-    @property
     def constant(self) -> bool:
         return isinstance(self.base.owner, Op) and self.base.owner.name == "ng.constant"
 
@@ -378,20 +373,18 @@ def _placed(found: _Codes, op: Op) -> _Codes | None:
 
 def _term_of(value: Value) -> _Term | None:
     """A value as one that repeats along some dimensions; None where it repeats along none."""
-    shape = shape_of(value.type)
     op = value.owner
     if isinstance(op, Op) and op.name == "ng.constant":
         literal = op.attributes["value"]
         if isinstance(literal, ElementsAttr) and literal.splat and literal.type.size:
             number = literal.array().flat[0]
             return _Term(None, (), number.item())
-    if not shape:
+    if not shape_of(value.type):
         return _Term(value, ())
     if isinstance(op, Op) and op.name == "ng.broadcast":
         source, dims = op.operands[0], get_i64s(op, "dimensions")
         inner = _term_of(source)
         if inner is not None and not inner.dims:
             return inner
-        own = [d for d, size in zip(dims, shape_of(source.type), strict=True) if size == shape[d]]
-        return _Term(source, dims) if len(own) == len(dims) else None
+        return _Term(source, dims)
     return None
