@@ -48,6 +48,11 @@ class Implicit:
         """Whether it is packed along the depth, and not across it: as elements lie closest."""
         return self.lined or self._run(self.depth) >= self._run(self.across)
 
+    @property
+    def beside(self) -> bool:
+        """Whether neighbours along the depth lie side by side."""
+        return self._run(self.depth) == self.run(self.depth) > 1
+
     def _run(self, dimension: int) -> float:
         """How many elements, for each element of memory that they span, the innermost loop of a dimension has."""
         loops = self.groups[dimension]

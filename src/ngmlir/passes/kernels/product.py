@@ -220,7 +220,7 @@ def in_words(product: Product, target: Target, packed: Collection[str]) -> Produ
     lhs = product.lhs
     if isinstance(lhs, Implicit):
         # Neighbours of a word are packed together, if that is not one by one.
-        if lhs.run(lhs.depth) == 1:
+        if not lhs.beside:
             return product
         product = replace(product, lhs=replace(lhs, lined=True), lhs_depth_first=False)
     elif "left" not in packed and not lies_in_words(product, atom):
