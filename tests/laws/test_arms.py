@@ -27,6 +27,7 @@ import test_memory_plan
 import test_move_kernels
 import test_pass_errors
 import test_reduction_kernels
+import test_rematerialized_programs
 import test_schedule_errors
 import test_sorting_kernels
 import test_stages
@@ -94,7 +95,14 @@ def hard_programs(watch: Watch) -> None:
 def unit_tests(watch: Watch) -> None:
     """What is refused; and the programs of tests that run kernels of many sizes, here only lowered, until no arm is left."""
 
-    for tests in (test_stages, test_pass_errors, test_schedule_errors, test_chains, test_code_size):
+    for tests in (
+        test_stages,
+        test_pass_errors,
+        test_schedule_errors,
+        test_chains,
+        test_code_size,
+        test_rematerialized_programs,
+    ):
         for function in functions_of(tests):
             for chosen in parameters(function):
                 with watch:

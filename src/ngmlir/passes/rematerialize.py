@@ -11,6 +11,7 @@ from ..ir.core import Block, Module, Op, Value
 from ..ops.memory_limit import limit_of
 from ..rewrite.contracts import contract
 from ..support.arena import room, spacing
+from ..support.diagnostics import UserError
 from ..support.target import Target
 from .dead_code import without
 from .inline import copied
@@ -99,6 +100,9 @@ class _Function:
         self.drops = [(order, dropped(found, order)) for order in orders(found.steps)]
         if limit:
             made = self.fitting(limit)
+            if made is None:
+                message = f"the values that @{self.function.symbol} hands on need {size:,} bytes; the limit is {limit:,}"
+                raise UserError(message, self.function.location)
             if isinstance(made, Stuck):
                 least = self.least(max(limit, max(step.needed for step in found.steps) - 1), size)
                 raise refusal(made, found.steps, limit, least)
@@ -106,14 +110,15 @@ class _Function:
         made = min((self.of(sequence(*drop, inf)) for drop in self.drops), key=self.arena)
         return made if self.arena(made) < size else self.function
 
-    def fitting(self, limit: int) -> Op | Stuck:
-        """The function within a limit, in the order that costs least; or what is in the way in the first one."""
+    def fitting(self, limit: int) -> Op | Stuck | None:
+        """The function within a limit, in the order that costs least; or what is in the way in the first one;
+        None where that is none of its steps."""
         stuck: Stuck | None = None
         found: list[tuple[float, Op]] = []
         for order, drops in self.drops:
             budget = limit
             try:
-                while True:
+                while budget > 0:
                     steps = sequence(order, drops, budget)
                     made = self.of(steps)
                     over = self.arena(made) - limit
@@ -125,17 +130,16 @@ class _Function:
                 stuck = stuck or there
         if found:
             return min(found, key=lambda each: each[0])[1]
-        assert stuck is not None
         return stuck
 
     def least(self, below: int, enough: int) -> int:
         """A limit that can be held, not much above the least one."""
         for _ in range(_HALVINGS):
             middle = (below + enough) // 2
-            if isinstance(self.fitting(middle), Stuck):
-                below = middle
-            else:
+            if isinstance(self.fitting(middle), Op):
                 enough = middle
+            else:
+                below = middle
         return enough
 
     def arena(self, function: Op) -> int:

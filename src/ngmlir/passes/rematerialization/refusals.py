@@ -23,9 +23,8 @@ def refusal(stuck: Stuck, steps: Sequence[Step], limit: int, least: int) -> User
     amount = largest.needed if alone else stuck.needed
     why = "at once"
     if not alone:
-        why = "at this point, of which no more can be computed again"
-        if (gaps := limit - int(stuck.limit)) > 0:
-            why += f", and {gaps:,} lie in gaps between buffers"
+        gaps = limit - int(stuck.limit)
+        why = f"at this point, of which no more can be computed again, with {gaps:,} in gaps between buffers"
     message = f"{_called(step.op)} needs {amount:,} bytes of memory {why}; the limit is {limit:,}"
     notes = [
         Diagnostic(f"{held.bytes:,} bytes: {_name(held)}", held.maker.op.location, severity="note")
