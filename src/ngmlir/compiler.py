@@ -28,8 +28,9 @@ from .runtime.targets import resolve as resolve
 from .support.artifact import Artifact
 from .support.collector import collecting_rarely
 from .support.diagnostics import Diagnostic, Limit, UserError
-from .support.lengths import Guard, Length, NeedsLength, guarding, other_lengths, unlike_sizes
+from .support.lengths import Guard, Length, NeedsLength, guarding
 from .support.progress import Progress
+from .support.samples import other_lengths, unlike_sizes
 from .support.spelling import did_you_mean
 from .support.target import Target
 

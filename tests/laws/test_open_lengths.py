@@ -17,7 +17,8 @@ from ngmlir.ir.types import TensorType
 from ngmlir.ops.interpreter import run as interpret
 from ngmlir.ops.words import from_text, to_text
 from ngmlir.runtime.open_cpu import OpenCpu
-from ngmlir.support.lengths import Length, guarding, parse
+from ngmlir.support.length_text import parse
+from ngmlir.support.lengths import Length, guarding
 
 #: Few, as many as lanes and one more or less, primes, and more than any block.
 LENGTHS = (2, 3, 5, 8, 15, 16, 17, 31, 64, 97, 257, 1030)

@@ -7,8 +7,9 @@ import re
 from abc import abstractmethod
 
 from ..support.diagnostics import Location, UserError
-from ..support.lengths import Length, NeedsLength, UsualLengths, usual
-from ..support.lengths import parse as parse_length
+from ..support.length_text import UsualLengths
+from ..support.length_text import parse as parse_length
+from ..support.lengths import Length, NeedsLength, usual
 from .attributes import Attribute, AxesAttr, IntegerAttr
 from .cursor import Cursor, shortened
 from .lexer import Token, tokenize_type

@@ -7,7 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ..support.lengths import Atom, Expression, Length, parse
+from ..support.expressions import Atom, Expression
+from ..support.length_text import parse
+from ..support.lengths import Length
 from .instructions import Instructions
 from .types import Value, bits_of, constant, element_of, i64, is_float, lanes_of
 

@@ -21,7 +21,9 @@ from ..ir.types import FloatType, FunctionType, TensorType, Type
 from ..ops import ng
 from ..ops.builder import Builder
 from ..support.diagnostics import Limit, UserError
-from ..support.lengths import LEAST, Expression, Length, NeedsLength, expression_of, number, parse
+from ..support.expressions import LEAST, Expression, NeedsLength, number
+from ..support.length_text import parse
+from ..support.lengths import Length, expression_of
 
 T = TypeVar("T")
 #: What divides lengths in a program, at most: steps of windows and the like.

@@ -29,7 +29,7 @@ from ..ops.memory_limit import with_limit
 from ..runtime.targets import device_named
 from ..support.arrays import shape_on_device
 from ..support.collector import collecting_rarely
-from ..support.lengths import identifier
+from ..support.length_text import identifier
 from .backends import in_memory
 from .futures import Future
 from .host_steps import Bind, Run

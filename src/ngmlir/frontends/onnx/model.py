@@ -21,7 +21,8 @@ from ...ir.literals import dtype_of
 from ...runtime.threads import checked_threads
 from ...runtime.timing import Profile
 from ...support.diagnostics import Limit, UserError
-from ...support.lengths import NeedsLength, identifier
+from ...support.length_text import identifier
+from ...support.lengths import NeedsLength
 from ...support.rows import Length
 from ...transformers.fitted import Fitted, fitted
 from ...transformers.kept import KeptPrograms

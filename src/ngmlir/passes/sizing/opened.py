@@ -9,7 +9,7 @@ from ...ir.core import Module, Op, module
 from ...ir.types import shape_of
 from ...ir.verifier import check
 from ...support.diagnostics import Diagnostic, UserError
-from ...support.lengths import identifier
+from ...support.length_text import identifier
 from ..inline import inlined
 from .known import open_lengths, sampled_lengths, with_lengths
 from .resized import Refused, with_rows

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How numbers follow from named lengths: polynomials of them and of quotients, in one form, with bounds that hold for all lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
+from math import gcd
+from typing import NamedTuple, TypeAlias
+
+#: The least value of a named length. Programs for lengths of 0 and 1, where arrays are empty or are broadcast, are compiled by themselves.
+LEAST = 2
+
+
+class NeedsLength(Exception):
+    """A number must be known to compile, and depends on a length."""
+
+
+class Floor(NamedTuple):
+    """`of floordiv by`; `by` is positive."""
+
+    of: Expression
+    by: int
+
+
+Atom: TypeAlias = "str | Floor"
+#: A product of atoms, in order of their texts.
+Monomial: TypeAlias = "tuple[Atom, ...]"
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A polynomial of named lengths and quotients, with its terms in one order: equal polynomials are equal objects."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self.terms))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def constant(self) -> int | None:
+        """Its value, where no length is in it."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    def __add__(self, other: Expression) -> Expression:
+        return _collected((*self.terms, *other.terms))
+
+    def __neg__(self) -> Expression:
+        return Expression(tuple([(monomial, -factor) for monomial, factor in self.terms]))
+
+    def __sub__(self, other: Expression) -> Expression:
+        return self + -other
+
+    def __mul__(self, other: Expression) -> Expression:
+        return _collected(
+            [(tuple(sorted((*m, *n), key=_atom_text)), f * g) for m, f in self.terms for n, g in other.terms]
+        )
+
+    def __floordiv__(self, other: Expression) -> Expression:
+        """The quotient rounded down. NeedsLength where it is neither exact nor by a number."""
+        by = other.constant
+        if by is None:
+            return self._exactly_by(other)
+        if by < 0:
+            return -self // -other
+        if by == 0:
+            raise ZeroDivisionError
+        whole = [(m, f // by) for m, f in self.terms if f % by == 0]
+        rest = [(m, f) for m, f in self.terms if f % by]
+        # What a constant has of whole divisors goes in front.
+        whole += [(m, f // by) for m, f in rest if not m]
+        rest = [(m, f if m else f % by) for m, f in rest]
+        return _collected([*whole, *_floor(Expression(tuple(rest)), by).terms])
+
+    def _exactly_by(self, other: Expression) -> Expression:
+        if len(other.terms) == 1:
+            (atoms, divisor), found = other.terms[0], list[tuple[Monomial, int]]()
+            for monomial, factor in self.terms:
+                left = list(monomial)
+                if factor % divisor or any(atoms.count(a) > left.count(a) for a in atoms):
+                    break
+                for atom in atoms:
+                    left.remove(atom)
+                found.append((tuple(left), factor // divisor))
+            else:
+                return _collected(found)
+        if self == other:
+            return number(1)
+        raise NeedsLength(f"({self}) floordiv ({other})")
+
+    def divisor(self) -> int:
+        """The greatest number that divides all values."""
+        return gcd(*(factor for _, factor in self.terms))
+
+    def names(self) -> set[str]:
+        """The lengths that it follows from."""
+        found = set[str]()
+        for monomial, _ in self.terms:
+            for atom in monomial:
+                found |= {atom} if isinstance(atom, str) else atom.of.names()
+        return found
+
+    def value(self, lengths: Mapping[str, int]) -> int:
+        """What it is for these lengths."""
+        total = 0
+        for monomial, factor in self.terms:
+            for atom in monomial:
+                if isinstance(atom, str):
+                    factor *= lengths[atom]
+                else:
+                    factor *= atom.of.value(lengths) // atom.by
+            total += factor
+        return total
+
+    def least(self) -> Fraction | None:
+        """A bound from below, for all lengths from LEAST on; None where there is none."""
+        return _lower_bound(self)
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        for monomial, factor in self.terms:
+            sign = ("-" if factor < 0 else "") if not parts else (" - " if factor < 0 else " + ")
+            texts = [_atom_text(atom) for atom in monomial]
+            if abs(factor) != 1 or not texts:
+                texts.insert(0, str(abs(factor)))
+            parts.append(sign + "*".join(texts))
+        return "".join(parts) or "0"
+
+
+def number(value: int) -> Expression:
+    """A constant."""
+    return Expression((((), value),) if value else ())
+
+
+@cache
+def _atom_text(atom: Atom) -> str:
+    if isinstance(atom, str):
+        return atom
+    plain = len(atom.of.terms) == 1 and atom.of.terms[0][1] == 1 and len(atom.of.terms[0][0]) == 1
+    of = _atom_text(atom.of.terms[0][0][0]) if plain else f"({atom.of})"
+    return f"({of} floordiv {atom.by})"
+
+
+def _collected(terms: Iterable[tuple[Monomial, int]]) -> Expression:
+    sums: dict[Monomial, int] = {}
+    for monomial, factor in terms:
+        sums[monomial] = sums.get(monomial, 0) + factor
+    kept = [(m, f) for m, f in sums.items() if f]
+    # Constants last, products of more lengths first.
+    kept.sort(key=lambda term: (-len(term[0]), [_atom_text(a) for a in term[0]]))
+    return Expression(tuple(kept))
+
+
+def _floor(of: Expression, by: int) -> Expression:
+    """`of floordiv by` as a term, where nothing of it is whole."""
+    if of.constant is not None:
+        return number(of.constant // by)
+    if of.terms[0][1] < 0:
+        # One form for both signs: the quotient rounded down is less the other rounded up.
+        return -((-of + number(by - 1)) // number(by))
+    divisor = gcd(by, *(f for m, f in of.terms if m))
+    if divisor > 1:
+        of = _collected([(m, f // divisor) for m, f in of.terms])
+        return of // number(by // divisor)
+    if len(of.terms) == 1 and len(of.terms[0][0]) == 1 and of.terms[0][1] == 1:
+        (atom,) = of.terms[0][0]
+        if isinstance(atom, Floor):
+            return _floor(atom.of, atom.by * by)
+    return Expression((((Floor(of, by),), 1),))
+
+
+@cache
+def _lower_bound(expression: Expression) -> Fraction | None:
+    """Quotients are replaced by their bounds; then each length by the least, and what is subtracted must be below what is added."""
+    terms: dict[Monomial, Fraction] = {}
+    for monomial, factor in expression.terms:
+        floors = [atom.of for atom in monomial if isinstance(atom, Floor)]
+        if any(_has_products_of_quotients(of) for of in floors):
+            return None
+        if len(floors) > 1:
+            # Bounds are multiplied where nothing is negative; from below, then, the product is at least 0.
+            if any((least := of.least()) is None or least < 0 for of in floors):
+                return None
+            if factor > 0:
+                continue
+        for m, f in _without_floors(monomial, Fraction(factor)):
+            terms[m] = terms.get(m, Fraction(0)) + f
+    # With N = LEAST + n: a polynomial without negative factors of products of n is least at n = 0.
+    shifted: dict[Monomial, Fraction] = {}
+    for monomial, factor in terms.items():
+        for m, f in _shifted(monomial, factor):
+            shifted[m] = shifted.get(m, Fraction(0)) + f
+    if any(f < 0 for m, f in shifted.items() if m):
+        return None
+    return shifted.get((), Fraction(0))
+
+
+def _has_products_of_quotients(expression: Expression) -> bool:
+    for monomial, _ in expression.terms:
+        floors = [atom.of for atom in monomial if isinstance(atom, Floor)]
+        if len(floors) > 1 or any(map(_has_products_of_quotients, floors)):
+            return True
+    return False
+
+
+def _without_floors(monomial: Monomial, factor: Fraction) -> list[tuple[Monomial, Fraction]]:
+    made: list[tuple[Monomial, Fraction]] = [((), factor)]
+    for atom in monomial:
+        if isinstance(atom, str):
+            made = [((*m, atom), f) for m, f in made]
+            continue
+        of = atom.of if factor < 0 else atom.of - number(atom.by - 1)
+        parts = [
+            part
+            for m, f in of.terms
+            for part in _without_floors(m, Fraction(f, atom.by) * (1 if factor > 0 else -1))
+        ]
+        # The bound of what was multiplied by a negative factor is that of its opposite.
+        parts = [(m, f if factor > 0 else -f) for m, f in parts]
+        made = [((*m, *n), f * g) for m, f in made for n, g in parts]
+    return [(tuple(sorted(m, key=_atom_text)), f) for m, f in made]
+
+
+def _shifted(monomial: Monomial, factor: Fraction) -> list[tuple[Monomial, Fraction]]:
+    made: list[tuple[Monomial, Fraction]] = [((), factor)]
+    for atom in monomial:
+        made = [part for m, f in made for part in (((*m, atom), f), (m, f * LEAST))]
+    return made

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lengths that a program is compiled with to be right for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from .expressions import LEAST, NeedsLength
+from .lengths import Guard
+
+
+def unlike_sizes(lengths: Mapping[str, int]) -> dict[str, int]:
+    """About these lengths, as numbers that no other size has by chance: primes from 17 on, a different one for each."""
+    found: dict[str, int] = {}
+    for name, length in lengths.items():
+        found[name] = next(n for n in _primes_from(max(17, length)) if n not in found.values())
+    return found
+
+
+def other_lengths(lengths: Mapping[str, int], guards: Sequence[Guard]) -> dict[str, int]:
+    """Other such numbers for which the guards hold too, as far from these as they allow. NeedsLength where there are none."""
+    for factor in (3.0, 1.7, 1.2, 0.5, 0.3, 0.8):
+        wanted = {name: max(LEAST, int(length * factor)) for name, length in lengths.items()}
+        found: dict[str, int] = {}
+        for name, length in wanted.items():
+            taken = {*found.values(), *lengths.values()}
+            found[name] = next(n for n in _primes_from(length) if n not in taken)
+        if all(guard.holds(found) for guard in guards):
+            return found
+    raise NeedsLength(f"whether {' and '.join(map(str, guards))}")
+
+
+def _primes_from(least: int) -> Iterator[int]:
+    n = max(2, least)
+    while True:
+        if all(n % d for d in range(2, int(n**0.5) + 1)):
+            yield n
+        n += 1
