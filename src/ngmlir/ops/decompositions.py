@@ -232,6 +232,12 @@ def constant(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | 
     return [verbs.broadcast(verbs.constant(type=one, value=literal.of_type(one)), type=type, dimensions=())]
 
 
+def extent(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    """A length that is known is a constant."""
+    value = get_i64(op, "value")
+    return None if isinstance(value, Length) else [_number(verbs, value, op.result.type)]
+
+
 def mean(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
     source, axes = op.operands[0].type, get_i64s(op, "axes")
     if not _static(source):
@@ -427,6 +433,7 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     "ng.overlap_add": overlap_add,
     "ng.cumulative_runs": cumulative_runs,
     "ng.constant": constant,
+    "ng.extent": extent,
     "ng.mean": mean,
     "ng.first_max": first_max,
     "ng.softmax": softmax,

@@ -36,7 +36,7 @@ COPIES_WRITTEN_OUT = 32
 #: elements shorter than a word, which meet in banks of shared memory, and the end of a line has code of its own.
 MEETING_BLOCKS = 8
 
-#: Bits of what holds neighbours that a dot instruction multiplies at once.
+#: *Hardware:* bits of what holds neighbours that a dot instruction multiplies at once.
 WORD_BITS = 32
 
 #: The kinds of code that can be made.
