@@ -363,20 +363,20 @@ def test_threads_share_an_executable(release_gil: bool):
     for thread in threads:
         thread.join()
     assert failures == []
-    assert executable.program.context.busy == 0
+    assert executable.program.arena.busy.value == 0
 
 
 def test_a_busy_arena_gives_a_fresh_one(way: Way):
     executable = load(stepping())
-    executable.program.context.busy = 1
+    executable.program.arena.busy.value = 1
     before, after = way(executable)(np.ones(4), np.zeros(4))
     assert (before.tolist(), after.tolist()) == ([0] * 4, [1] * 4)
-    assert executable.program.context.busy == 1
+    assert executable.program.arena.busy.value == 1
 
 
 def test_no_memory_for_a_fresh_arena():
     executable = load(stepping())
-    executable.program.context.busy = 1
+    executable.program.arena.busy.value = 1
     executable.program.context.arena_bytes = 1 << 60
     for call in (executable, slow_way(executable)):
         with pytest.raises(MemoryError, match="bytes of temporaries"):

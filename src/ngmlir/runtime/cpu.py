@@ -159,16 +159,16 @@ class Program:
         self.code = code
         self.entry, self.number = entry, next(_numbers)
         self.signature = signature = entry.signature
-        self._arena = Arena(signature.arena_bytes) if arena is None else arena
+        self.arena = Arena(signature.arena_bytes) if arena is None else arena
         self._lengths = lengths
         #: What the code finds behind the addresses of its buffers.
         self.behind = [] if lengths is None else [lengths.ctypes.data]
         self.context = Context(
             code.library[entry.symbol],
-            self._arena.bytes.ctypes.data,
+            self.arena.bytes.ctypes.data,
             ctypes.addressof(code.constants),
             signature.arena_bytes,
-            ctypes.addressof(self._arena.busy),
+            ctypes.addressof(self.arena.busy),
         )
 
     def run(self, arrays: Sequence[np.ndarray]) -> None:
