@@ -62,12 +62,12 @@ def test_a_trace_has_calls_and_the_kernels_in_them(tmp_path: Path) -> None:
 def test_programs_for_other_lengths_are_timed_too() -> None:
     batch, k = ng.make_axis(name="N"), ng.make_axis(8, name="K")
     x = ng.placeholder([batch, k])
-    for kept, calls in ((k, [1, 2]), (batch, [3])):  # rows that are summed apart are of one program
+    for kept in (k, batch):  # the first length has a program of its own, further ones share theirs
         run = ng.compile(ng.sum(ng.exp(x), out_axes=[kept]), [x], profile=True)
         assert run.profile is not None
         for length in (3, 5, 3):
             run(np.ones((length, 8), np.float32))
-        assert sorted(row.calls for row in run.profile.rows) == calls
+        assert sorted(row.calls for row in run.profile.rows) == [1, 2]
 
 
 def test_loops_count_every_step() -> None:

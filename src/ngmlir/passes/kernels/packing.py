@@ -120,8 +120,8 @@ def right_side(product: Product, width: int, target: Target) -> Packing:
     """The right side as the register tiles of a product read it: in the type in which they compute."""
     turned, element = not product.rhs_depth_first, product.accumulator
     sizes = (product.batch, product.depth, product.columns)
-    block = _block(element, target)
     words = product.words.partition("_")[2]
+    block = _block(element, words, target)
     return Packing(
         *sizes, width, turned, product.rhs_element, element, block, product.rhs, words, product.steps
     )
@@ -131,8 +131,8 @@ def left_side(product: Product, target: Target) -> Packing:
     """The same of the left side."""
     turned, element = product.lhs_depth_first, product.accumulator
     sizes = (product.batch, product.rows, product.depth)
-    block, line = _block(element, target), uncrowded(product.depth, item_bytes(element), target)
     words = product.words.partition("_")[0]
+    block, line = _block(element, words, target), uncrowded(product.depth, item_bytes(element), target)
     stored = product.lhs_element
     return Packing(
         *sizes, LEFT_WIDTH, turned, stored, element, block, product.lhs, words, product.steps, line
@@ -146,9 +146,10 @@ def uncrowded(run: int, item: int, target: Target) -> int:
     return run + (LINE_BYTES // item if is_open((run,)) or run * item % (way // 8) == 0 else 0)
 
 
-def _block(element: Type, target: Target) -> int:
-    """The side of a square block that takes half of the registers: transposing it needs as many again."""
-    lanes, most = target.lanes(item_bytes(element)), target.vector_registers // 2
+def _block(element: Type, words: str, target: Target) -> int:
+    """The side of a square block that takes half of the registers: transposing it needs as many again. What words are made of
+    takes half of them too."""
+    lanes, most = target.lanes(item_bytes(element)), target.vector_registers // (4 if words else 2)
     return max(side for side in (2, 4, 8, 16) if side * -(-side // lanes) <= most)
 
 
