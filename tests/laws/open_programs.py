@@ -366,4 +366,84 @@ OPEN: dict[str, str] = {
       return %r : tensor<[N]x8x10x10xf32>
     }
     """,
+    "scan_backwards": """
+    func.func @main(%x: tensor<5x[N]xf32>) -> tensor<5x[N]xf32> {
+      %r = ng.cumulative_sum %x axis 1 {reverse = true} : tensor<5x[N]xf32>
+      return %r : tensor<5x[N]xf32>
+    }
+    """,
+    "scan_columns_backwards": """
+    func.func @main(%x: tensor<[N]x5xf32>) -> tensor<[N]x5xf32> {
+      %r = ng.cumulative_sum %x axis 0 {reverse = true} : tensor<[N]x5xf32>
+      return %r : tensor<[N]x5xf32>
+    }
+    """,
+    "gather_known_rows": """
+    func.func @main(%x: tensor<[N]x7xf32>) -> tensor<2x7xf32> {
+      %i = ng.constant dense<[1, 0]> : tensor<2xi32>
+      %r = ng.gather %x[%i] axis 0 : (tensor<[N]x7xf32>, tensor<2xi32>) -> tensor<2x7xf32>
+      return %r : tensor<2x7xf32>
+    }
+    """,
+    "gather_known_row": """
+    func.func @main(%x: tensor<[N]x7xf32>) -> tensor<1x7xf32> {
+      %i = ng.constant dense<[1]> : tensor<1xi32>
+      %r = ng.gather %x[%i] axis 0 : (tensor<[N]x7xf32>, tensor<1xi32>) -> tensor<1x7xf32>
+      return %r : tensor<1x7xf32>
+    }
+    """,
+    "costly_twice": """
+    func.func @main(%x: tensor<40x[N]xf32>) -> tensor<40xf32> {
+      %e = ng.exp %x : tensor<40x[N]xf32>
+      %s = ng.sum %e axes [1] : (tensor<40x[N]xf32>) -> tensor<40xf32>
+      %b = ng.broadcast %s dims [0] : (tensor<40xf32>) -> tensor<40x[N]xf32>
+      %d = ng.divide %e, %b : tensor<40x[N]xf32>
+      %q = ng.multiply %d, %d : tensor<40x[N]xf32>
+      %r = ng.sum %q axes [1] : (tensor<40x[N]xf32>) -> tensor<40xf32>
+      return %r : tensor<40xf32>
+    }
+    """,
+    "sum_of_joined": """
+    func.func @main(%x: tensor<7x[N]xf32>, %y: tensor<7x[M]xf32>) -> tensor<[N + M]xf32> {
+      %c = ng.concatenate %x, %y axis 1 : (tensor<7x[N]xf32>, tensor<7x[M]xf32>) -> tensor<7x[N + M]xf32>
+      %r = ng.sum %c axes [0] : (tensor<7x[N + M]xf32>) -> tensor<[N + M]xf32>
+      return %r : tensor<[N + M]xf32>
+    }
+    """,
+    "sum_of_whole_tiles": """
+    func.func @main(%x: tensor<40x[64*N]xf32>) -> tensor<[64*N]xf32> {
+      %r = ng.sum %x axes [0] : (tensor<40x[64*N]xf32>) -> tensor<[64*N]xf32>
+      return %r : tensor<[64*N]xf32>
+    }
+    """,
+    "sum_of_long_rows": """
+    func.func @main(%x: tensor<[N]x5000xf32>) -> tensor<5000xf32> {
+      %r = ng.sum %x axes [0] : (tensor<[N]x5000xf32>) -> tensor<5000xf32>
+      return %r : tensor<5000xf32>
+    }
+    """,
+    "turned_extent": """
+    func.func @main(%x: tensor<5x[N]xf32>) -> tensor<5x[N]xf32> {
+      %e = ng.extent {value = [3*N] : i64} : tensor<[N]x5xf32>
+      %t = ng.transpose %x perm [1, 0] : (tensor<5x[N]xf32>) -> tensor<[N]x5xf32>
+      %m = ng.divide %t, %e : tensor<[N]x5xf32>
+      %a = ng.exp %m : tensor<[N]x5xf32>
+      %r = ng.transpose %a perm [1, 0] : (tensor<[N]x5xf32>) -> tensor<5x[N]xf32>
+      return %r : tensor<5x[N]xf32>
+    }
+    """,
+    "joined_line": """
+    func.func @main(%x: tensor<[N]xf32>, %y: tensor<[M]xf32>) -> tensor<[N + M]xf32> {
+      %c = ng.concatenate %x, %y axis 0 : (tensor<[N]xf32>, tensor<[M]xf32>) -> tensor<[N + M]xf32>
+      %r = ng.exp %c : tensor<[N + M]xf32>
+      return %r : tensor<[N + M]xf32>
+    }
+    """,
+    "sum_of_joined_rows": """
+    func.func @main(%x: tensor<[N]x40xf32>, %y: tensor<[M]x40xf32>) -> tensor<[N + M]xf32> {
+      %c = ng.concatenate %x, %y axis 0 : (tensor<[N]x40xf32>, tensor<[M]x40xf32>) -> tensor<[N + M]x40xf32>
+      %r = ng.sum %c axes [1] : (tensor<[N + M]x40xf32>) -> tensor<[N + M]xf32>
+      return %r : tensor<[N + M]xf32>
+    }
+    """,
 }

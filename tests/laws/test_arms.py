@@ -46,13 +46,15 @@ from ngmlir.ir.core import Module
 from ngmlir.ops.words import from_text, to_text
 from ngmlir.passes.registry import PASSES
 from ngmlir.support.diagnostics import NgmlirError
-from ngmlir.support.lengths import guarding
+from ngmlir.support.lengths import Length, guarding
 from ngmlir.support.target import Target
 from ngmlir.tools import ngopt
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(ngmlir.__file__).parent
 FILES = sorted([*SOURCE.glob("passes/**/*.py"), *SOURCE.glob("rewrite/**/*.py")])
+#: Lengths that are usually large.
+FAR = {name: Length.named(name, 5003 + at, 5003 + at) for at, name in enumerate("NM")}
 #: Programs drawn; the last ones reach nearly nothing new.
 SEEDS = 24
 
@@ -88,8 +90,9 @@ def hard_programs(watch: Watch) -> None:
             for target in (CPU, GPU):
                 lowered(from_text(text), target)
         for text in OPEN.values():
-            with guarding():
-                lowered(from_text(text), CPU)
+            for lengths in (None, FAR):
+                with guarding():
+                    lowered(from_text(text, lengths=lengths), CPU)
 
 
 def unit_tests(watch: Watch) -> None:

@@ -17,9 +17,10 @@ from ngmlir.ops.words import from_text, to_text
 from ngmlir.passes.plan_memory import planned_bytes
 from ngmlir.passes.registry import PASSES
 from ngmlir.passes.sizes import blocks_for_any, decision
+from ngmlir.passes.sizing.opened import Opened
 from ngmlir.passes.sizing.resized import Refused, with_rows
 from ngmlir.rewrite.pipeline_parser import parse_pipeline
-from ngmlir.support.diagnostics import Limit, NgmlirError
+from ngmlir.support.diagnostics import Limit, NgmlirError, UserError
 from ngmlir.support.rows import Length
 
 TARGET = cpu_target("x86-64-v3")
@@ -248,3 +249,19 @@ def test_a_function_of_any_length_has_blocks_or_says_why_not() -> None:
     assert "ngmlir run" in str(caught.value)
     sampled = from_text(text.format("8x4", " {ng.open = 0 : i64}", "4", across))
     assert blocks_for_any(sampled, "main", TARGET) is None
+
+
+def test_a_function_is_made_for_other_lengths_than_it_says_or_says_why_not() -> None:
+    text = """func.func @main(%x: tensor<8x4xf32> {{ng.open = 0 : i64}}) -> tensor<{0}xf32> {{
+      %0 = ng.exp %x : tensor<8x4xf32>
+      ng.recompute %0 from()
+      %1 = ng.{1} : (tensor<8x4xf32>) -> tensor<{0}xf32>
+      return %1 : tensor<{0}xf32> }}"""
+    opened = Opened(from_text(text.format("8", "sum %0 axes [1]")), "main")
+    assert "tensor<8x4xf32>" in to_text(opened.at({(0, 0): 8}))
+    assert "tensor<5x4xf32>" in to_text(opened.at({(0, 0): 5}))
+    by_value = Opened(
+        from_text(text.format("32", "reshape %0").replace("tensor<32xf32>", "tensor<4x8xf32>")), "main"
+    )
+    with pytest.raises(UserError, match="@main cannot be made for 5 along"):
+        by_value.at({(0, 0): 5})

@@ -14,7 +14,7 @@ from ...ir.types import MemRefType, Type, VectorType, i64, index, shape_of
 from ...ops import tile
 from ...ops.builder import Branch, Builder, function
 from ...support.diagnostics import Location
-from ...support.lengths import NeedsLength, is_multiple, is_open, is_same, may_be_several, usual
+from ...support.lengths import is_multiple, is_open, is_same, may_be_several, usual
 from ...support.machines import MEETING_BLOCKS, SECTOR_BYTES
 from ...support.target import Target
 
@@ -257,7 +257,7 @@ class Frame:
         cuts: Sequence[int] = (),
     ) -> None:
         """Tiles of one program's part [start, stop) of a loop of `size` >= `step`; `start` is a multiple of `step`. A tile
-        that reaches across one of the `cuts` lies in no section."""
+        that reaches across one of the `cuts`, of which an open size has none, lies in no section."""
         b = self.b
         full = size // step * step
 
@@ -266,8 +266,6 @@ class Frame:
             return ()
 
         if is_open((size,)):
-            if cuts:
-                raise NeedsLength(f"where a loop of {size} is cut")
             stop_at = b.minimum(stop, b.index(full))
             b.loop(start, stop_at, step, (), lambda i, _: run(Span(i, step)))
             if not is_multiple(size, step):
