@@ -403,16 +403,10 @@ OPEN: dict[str, str] = {
       return %r : tensor<40xf32>
     }
     """,
-    "sum_of_joined": """
-    func.func @main(%x: tensor<7x[N]xf32>, %y: tensor<7x[M]xf32>) -> tensor<[N + M]xf32> {
-      %c = ng.concatenate %x, %y axis 1 : (tensor<7x[N]xf32>, tensor<7x[M]xf32>) -> tensor<7x[N + M]xf32>
-      %r = ng.sum %c axes [0] : (tensor<7x[N + M]xf32>) -> tensor<[N + M]xf32>
-      return %r : tensor<[N + M]xf32>
-    }
-    """,
     "sum_of_whole_tiles": """
-    func.func @main(%x: tensor<40x[64*N]xf32>) -> tensor<[64*N]xf32> {
-      %r = ng.sum %x axes [0] : (tensor<40x[64*N]xf32>) -> tensor<[64*N]xf32>
+    func.func @main(%x: tensor<40x[N]x64xf32>) -> tensor<[64*N]xf32> {
+      %l = ng.reshape %x : (tensor<40x[N]x64xf32>) -> tensor<40x[64*N]xf32>
+      %r = ng.sum %l axes [0] : (tensor<40x[64*N]xf32>) -> tensor<[64*N]xf32>
       return %r : tensor<[64*N]xf32>
     }
     """,
@@ -430,13 +424,6 @@ OPEN: dict[str, str] = {
       %a = ng.exp %m : tensor<[N]x5xf32>
       %r = ng.transpose %a perm [1, 0] : (tensor<[N]x5xf32>) -> tensor<5x[N]xf32>
       return %r : tensor<5x[N]xf32>
-    }
-    """,
-    "joined_line": """
-    func.func @main(%x: tensor<[N]xf32>, %y: tensor<[M]xf32>) -> tensor<[N + M]xf32> {
-      %c = ng.concatenate %x, %y axis 0 : (tensor<[N]xf32>, tensor<[M]xf32>) -> tensor<[N + M]xf32>
-      %r = ng.exp %c : tensor<[N + M]xf32>
-      return %r : tensor<[N + M]xf32>
     }
     """,
     "sum_of_joined_rows": """

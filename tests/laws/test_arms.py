@@ -54,7 +54,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = Path(ngmlir.__file__).parent
 FILES = sorted([*SOURCE.glob("passes/**/*.py"), *SOURCE.glob("rewrite/**/*.py")])
 #: Lengths that are usually large.
-FAR = {name: Length.named(name, 5003 + at, 5003 + at) for at, name in enumerate("NM")}
+FAR = {name: Length.named(name, 5003 + at, 5003 + at) for at, name in enumerate("NMBK")}
 #: Programs drawn; the last ones reach nearly nothing new.
 SEEDS = 24
 
