@@ -265,3 +265,14 @@ def test_a_function_is_made_for_other_lengths_than_it_says_or_says_why_not() -> 
     )
     with pytest.raises(UserError, match="@main cannot be made for 5 along"):
         by_value.at({(0, 0): 5})
+
+
+def test_a_function_is_made_for_what_it_says_where_it_is_for_no_other_length() -> None:
+    text = """func.func @main(%x: tensor<800x4xf32> {ng.open = 0 : i64}) -> tensor<4x800xf32> {
+      %0 = ng.reshape %x : (tensor<800x4xf32>) -> tensor<4x800xf32>
+      return %0 : tensor<4x800xf32> }"""
+    opened = Opened(from_text(text), "main")
+    (rows,) = np.ones((800,)).shape
+    assert "tensor<800x4xf32>" in to_text(opened.at({(0, 0): rows}))
+    with pytest.raises(UserError, match="cannot be made for 801 along"):
+        opened.at({(0, 0): 801})

@@ -220,9 +220,9 @@ class DeviceComputation:
         """The program for these lengths, if there is one, or code for all lengths gives it."""
         key = self.lengths.key(given)
         found = self.programs.find(key)
+        if found is not None or self._memory_limit:
+            return found  # a limit is for lengths that are known
         at = self.lengths.opened(given)
-        if found is not None:
-            return found
         made: list[Program] = []
 
         def make(opened: Mapping[str, int]) -> Module:

@@ -10,6 +10,7 @@ from ...ir.types import shape_of
 from ...ir.verifier import check
 from ...support.diagnostics import Diagnostic, UserError
 from ...support.length_text import identifier
+from ...support.lengths import is_same
 from ..inline import inlined
 from .known import open_lengths, sampled_lengths, with_lengths
 from .resized import Refused, with_rows
@@ -44,7 +45,7 @@ class Opened:
         for length in self.sampled:
             i, d = length.places[0]
             stated, wanted = shape_of(main.block.args[i].type)[d], known[i, d]
-            if wanted is stated:
+            if is_same(wanted, stated):
                 continue
             try:
                 main = with_rows(main, length, wanted)
