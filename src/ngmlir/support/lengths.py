@@ -246,15 +246,19 @@ def _is_zero(difference: Expression, value: int) -> bool:
 
 
 def _is_not_negative(difference: Expression, value: int) -> bool:
-    if difference.constant is not None:
-        return difference.constant >= 0
-    least = difference.least()
+    decided = _never_negative(difference)
+    if decided is None:
+        _assume(difference, ">=" if value >= 0 else "<")
+        return value >= 0
+    return decided
+
+
+def _never_negative(expression: Expression) -> bool | None:
+    """Whether it is at least 0 for all lengths (True) or for none (False); None where that depends on them."""
+    least = expression.least()
     if least is not None and least > -1:
         return True
-    if _positive(-difference):
-        return False
-    _assume(difference, ">=" if value >= 0 else "<")
-    return value >= 0
+    return False if _positive(-expression) else None
 
 
 def _positive(expression: Expression) -> bool:
@@ -290,16 +294,12 @@ def at_least(a: int, b: int) -> bool | None:
     """Whether `a >= b` for all lengths (True) or for none (False); None where that depends on them. Nothing is assumed."""
     if not isinstance(a, Length) and not isinstance(b, Length):
         return a >= b
-    difference = expression_of(a) - expression_of(b)
-    least = difference.least()
-    if least is not None and least > -1:
-        return True
-    return False if _positive(-difference) else None
+    return _never_negative(expression_of(a) - expression_of(b))
 
 
 def below(a: int, b: int) -> bool | None:
     """Whether `a < b`, in the same way."""
-    return at_least(b - 1, a) if isinstance(a, Length) or isinstance(b, Length) else a < b
+    return at_least(b - 1, a)
 
 
 def greatest(values: Sequence[int]) -> int:
