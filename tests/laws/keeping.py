@@ -52,6 +52,15 @@ SETTLING = [
 ]
 
 
+def until(name: str, of: Module, target: Target) -> Module:
+    """The program as the pass of this name takes it on the way to the target."""
+    for step in pipeline_for(target).steps:
+        if step.name == name:
+            return of
+        of = PASSES[step.name](of, target, **options_of(PASSES[step.name], step))
+    raise AssertionError(f"the pipeline has no {name}")
+
+
 def stages(of: Module, target: Target) -> Iterator[tuple[str, Module]]:
     """The program after each pass that brings it to the target."""
     for step in pipeline_for(target).steps:

@@ -9,33 +9,19 @@ from branches import BRANCHES, choices
 from comparing import assert_same_bits
 from generators import arguments, modules
 from hypothesis import given
+from keeping import CPU, GPU, until
 from tables import compiled
 from watching import check_plan, tied_pairs
 
-from ngmlir.compiler import pipeline_for
 from ngmlir.ir.core import Module
-from ngmlir.llvm.machine import cpu_target, nvptx_target
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
 from ngmlir.passes.plan_memory import plan_memory, planned_bytes
-from ngmlir.passes.registry import PASSES
-from ngmlir.rewrite.pipeline import options_of
 from ngmlir.support.target import Target
-
-CPU, GPU = cpu_target("x86-64-v3"), nvptx_target("sm_90a")
-
-
-def unplanned(of: Module, target: Target) -> Module:
-    """The program as the memory plan takes it."""
-    for step in pipeline_for(target).steps:
-        if step.name == "plan-memory":
-            return of
-        of = PASSES[step.name](of, target, **options_of(PASSES[step.name], step))
-    raise AssertionError("the pipeline plans no memory")
 
 
 def checked(of: Module, target: Target) -> Module:
-    before = unplanned(of, target)
+    before = until("plan-memory", of, target)
     planned = plan_memory(before, target)
     check_plan(before, planned, arguments(of), target.alignment)
     return planned

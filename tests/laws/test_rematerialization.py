@@ -9,8 +9,8 @@ from comparing import assert_same_bits
 from generators import arguments, modules
 from hypothesis import given
 from hypothesis import strategies as st
-from keeping import CPU, GPU, assert_well_formed
-from test_rematerialized_programs import in_kernels, noted
+from keeping import CPU, GPU, assert_well_formed, until
+from test_rematerialized_programs import noted
 from watching import check_plan
 
 from ngmlir.ir.core import Module
@@ -22,7 +22,7 @@ from ngmlir.support.target import Target
 
 
 def held(of: Module, target: Target, share: float) -> None:
-    before = in_kernels(of, target)
+    before = until("rematerialize", of, target)
     free = planned_bytes(plan_memory(rematerialize(before, target), target))
     limit = max(1, int(free * share))
     try:
@@ -56,7 +56,7 @@ def test_notes_change_no_bit_and_need_no_more(target: Target, of: Module, seed: 
     arrays = arguments(of)
     wanted = run(of, *arrays)
     assert_same_bits(run(marked, *arrays), wanted)
-    before = in_kernels(marked, target)
+    before = until("rematerialize", marked, target)
     after = rematerialize(before, target)
     assert "ng.recompute" not in str(after)
     assert_same_bits(run(after, *arrays), wanted)
@@ -65,5 +65,5 @@ def test_notes_change_no_bit_and_need_no_more(target: Target, of: Module, seed: 
 @given(of=modules(exact=True), seed=st.integers(0, 1000))
 def test_notes_beside_loops_and_branches(of: Module, seed: int) -> None:
     arrays = arguments(of)
-    after = rematerialize(in_kernels(noted(of, seed), CPU), CPU)
+    after = rematerialize(until("rematerialize", noted(of, seed), CPU), CPU)
     assert_same_bits(run(after, *arrays), run(of, *arrays))

@@ -9,10 +9,9 @@ import pytest
 import test_memory_plan
 from comparing import assert_same_bits
 from generators import arguments
-from keeping import CPU
+from keeping import CPU, until
 from watching import check_plan
 
-from ngmlir.compiler import pipeline_for
 from ngmlir.ir.core import Block, Module, Op
 from ngmlir.ir.types import TensorType
 from ngmlir.ops import ng
@@ -20,20 +19,8 @@ from ngmlir.ops.fields import attributes_of
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
 from ngmlir.passes.plan_memory import plan_memory, planned_bytes
-from ngmlir.passes.registry import PASSES
 from ngmlir.passes.rematerialize import rematerialize
-from ngmlir.rewrite.pipeline import options_of
 from ngmlir.support.diagnostics import UserError
-from ngmlir.support.target import Target
-
-
-def in_kernels(of: Module, target: Target) -> Module:
-    """The program as the pass takes it."""
-    for step in pipeline_for(target).steps:
-        if step.name == "rematerialize":
-            return of
-        of = PASSES[step.name](of, target, **options_of(PASSES[step.name], step))
-    raise AssertionError("the pipeline has no such pass")
 
 
 def noted(of: Module, seed: int) -> Module:
@@ -84,7 +71,7 @@ def chain(length: int, updates: bool) -> Module:
 @pytest.mark.parametrize("share", [0.6, 0.4, 0.25, 0.15])
 def test_layers_in_less_and_less_memory(updates: bool, share: float) -> None:
     of = chain(24, updates)
-    before = in_kernels(of, CPU)
+    before = until("rematerialize", of, CPU)
     peak = planned_bytes(plan_memory(before, CPU))
     after = rematerialize(before, CPU, limit=int(peak * share))
     planned = plan_memory(after, CPU)
@@ -101,7 +88,7 @@ def test_hard_programs(text: str) -> None:
     arrays = arguments(of, 3)
     wanted = run(of, *arrays)
     for seed in range(3):
-        before = in_kernels(noted(of, seed) if seed else of, CPU)
+        before = until("rematerialize", noted(of, seed) if seed else of, CPU)
         free = rematerialize(before, CPU)
         assert_same_bits(run(free, *arrays), wanted)
         size = planned_bytes(plan_memory(free, CPU))
@@ -118,7 +105,7 @@ def test_hard_programs(text: str) -> None:
 
 @pytest.mark.parametrize("share", [0.12, 0.1, 0.08, 0.05])
 def test_what_cannot_be_held(share: float) -> None:
-    before = in_kernels(chain(24, False), CPU)
+    before = until("rematerialize", chain(24, False), CPU)
     peak = planned_bytes(plan_memory(before, CPU))
     with pytest.raises(UserError, match="bytes of memory"):
         rematerialize(before, CPU, limit=int(peak * share))
@@ -147,7 +134,7 @@ CHANGED = """
 def test_what_a_variable_was_is_not_read_when_it_has_changed() -> None:
     of = from_text(CHANGED)
     arrays = arguments(of)
-    before = in_kernels(of, CPU)
+    before = until("rematerialize", of, CPU)
     free = rematerialize(before, CPU)
     size = planned_bytes(plan_memory(free, CPU))
     for limit in (size - 1, size * 7 // 8, size * 3 // 4, size // 2):
@@ -161,7 +148,7 @@ def test_what_a_variable_was_is_not_read_when_it_has_changed() -> None:
 
 
 def test_nothing_is_computed_again_without_end() -> None:
-    before = in_kernels(chain(100, False), CPU)
+    before = until("rematerialize", chain(100, False), CPU)
     held = 0
     for limit in (1600, 2100, 2600, 3100, 4200):
         try:
