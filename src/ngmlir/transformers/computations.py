@@ -27,11 +27,11 @@ from .futures import Future
 from .host_steps import Backend, Run
 from .programs import PROGRAMS_KEPT, Lengths, OtherLengths, Program
 from .programs import Owner as ProgramOwner
-from .specialise import Specialised
+from .specialise import Key, Specialised
 from .statistics import OutputStatistics
 
 if TYPE_CHECKING:
-    from ..runtime.open_cpu import OpenCpu
+    from ..runtime.cpu import CpuExecutable
     from .report import Report
 
 
@@ -69,8 +69,6 @@ class DeviceComputation:
             Feeding(op.parameters, op.taken) if levels_of(a for p in op.parameters for a in p.axes) else None
         )
         self.programs: Specialised[Program] = Specialised(transformer.target, PROGRAMS_KEPT)
-        #: Of code for all lengths, the program that it was made of.
-        self._of_code: dict[OpenCpu, Program | None] = {}
         self._program: Program | None = None  # the one that was used last
         self._seen = -1  # the change of lengths that it was chosen after
         self._lengths: Lengths | None = None
@@ -170,7 +168,6 @@ class DeviceComputation:
     def listen(self, profile: Profile) -> None:
         """Has its programs made anew, for a profile that listens to them."""
         self.programs = Specialised(self.transformer.target, PROGRAMS_KEPT, profile)
-        self._of_code = {}
         self._program, self._seen = None, -1
 
     def prepare(self) -> Program | None:
@@ -232,10 +229,8 @@ class DeviceComputation:
                 raise NeedsLength("what is computed by Python functions")
             return self.transformer.transformed_module(made[-1].lifted.module)
 
-        def program(code: OpenCpu, lengths: Mapping[str, int]) -> Program:
-            first = self._of_code.setdefault(code, made[0] if made else None)
-            assert first is not None
-            return first.at(key, code.at(lengths))
+        def program(wanted: Key, executable: CpuExecutable) -> Program:
+            return made[0].at(wanted, executable)
 
         with self.programs.making(), using_threads(self.transformer.threads):
             return self.programs.for_lengths(key, at, make, program)

@@ -20,10 +20,10 @@ from ..support.rows import Length
 from ..support.spelling import counted
 from .backends import backend_for
 from .host_steps import Run
-from .specialise import Specialised
+from .specialise import Key, Specialised
 
 if TYPE_CHECKING:
-    from ..runtime.open_cpu import OpenCpu
+    from ..runtime.cpu import CpuExecutable
     from ..runtime.rows import CpuRows, GpuRows
 
 #: Programs of one function that are kept.
@@ -79,8 +79,8 @@ class CompiledFunction:
         key, symbol = tuple(known.values()), self.of.main.symbol
         names = {place: name for name, places in self.of.names.items() for place in places}
 
-        def program(code: OpenCpu, lengths: Mapping[str, int]) -> Run:
-            return code.at(lengths)
+        def program(_: Key, executable: CpuExecutable) -> Run:
+            return executable
 
         at = {i: names[place] for i, place in enumerate(known)}
         found = self._programs.for_lengths(key, at, self.of.module, program, symbol, first=True)

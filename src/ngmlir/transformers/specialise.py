@@ -26,6 +26,7 @@ from ..support.lru import LruCache
 from ..support.rows import Length
 
 if TYPE_CHECKING:
+    from ..runtime.cpu import CpuExecutable
     from ..runtime.open_cpu import OpenCpu
     from ..runtime.rows import CpuRows, GpuRows
 
@@ -77,7 +78,8 @@ class Specialised(Generic[V]):
         self._exact: LruCache[Key, V] = LruCache(most)
         self._rows: LruCache[Any, CpuRows | GpuRows] = LruCache(most)
         self._open: list[_Open[V]] = []
-        self._for_any: list[tuple[Key, OpenCpu]] = []
+        #: Which keys a code is for, and what makes a program of one of them.
+        self._for_any: list[tuple[Key, OpenCpu, Callable[[Key, CpuExecutable], V]]] = []
         self._counted = 0
 
     def __len__(self) -> int:
@@ -161,7 +163,7 @@ class Specialised(Generic[V]):
         key: Key,
         at: Mapping[int, str],
         make: Callable[[Mapping[str, int]], Module],
-        program: Callable[[OpenCpu, Mapping[str, int]], V],
+        program: Callable[[Key, CpuExecutable], V],
         entry: str | None = None,
         *,
         first: bool = False,
@@ -169,7 +171,7 @@ class Specialised(Generic[V]):
         """The program for a key that code for all lengths gives; `at` says where a key has lengths, and what they are called.
 
         From the second lengths on (the `first`, if said so): who calls with one only has code made for that, and waits for no other. `make` gives the function
-        with sizes that follow from lengths of these names, `program` what runs the code for some. None where that is not for this
+        with sizes that follow from lengths of these names, `program` what runs that code for the lengths of a key. None where that is not for this
         device, for less than two of something, or where no code is right for all lengths: `refused` says why.
         """
         if not self.device.runs_on_host or self.profile is not None or not at:
@@ -178,9 +180,9 @@ class Specialised(Generic[V]):
         if any(key[i] != lengths[name] for i, name in at.items()):
             return None  # one name for two lengths
         pattern = _without(key, at)
-        for known, code in self._for_any:
+        for known, code, made_of in self._for_any:
             if known == pattern and code.serves(lengths):
-                return self._exact.add(key, program(code, lengths))
+                return self._exact.add(key, made_of(key, code.at(lengths)))
         keys = self.keys()
         others = first or any(_without(k, at) == pattern for k in keys if len(k) == len(key))
         few = min(lengths.values()) < LEAST or len(self._for_any) >= self.most
@@ -194,10 +196,9 @@ class Specialised(Generic[V]):
             self.refused = f"{type(error).__name__}: {error}"
             remark(TOPIC, f"a program for each length: {self.refused}", user_location())
             return None
-        if not code.serves(lengths):
-            return None
-        self._for_any.append((pattern, code))
-        return self._exact.add(key, program(code, lengths))
+        # Where it is not for these lengths it may be for the next.
+        self._for_any.append((pattern, code, program))
+        return self._exact.add(key, program(key, code.at(lengths))) if code.serves(lengths) else None
 
     def count(self, what: Callable[[int], str]) -> None:
         """Counts a program that serves one key only. Warns once, where more are made than are kept: `what` says of so many what they

@@ -36,7 +36,6 @@ from .ports import Array, Given, given_of, leaves_of
 
 if TYPE_CHECKING:
     from ...runtime.cpu import CpuExecutable
-    from ...runtime.open_cpu import OpenCpu
     from ...runtime.rows import CpuRows, GpuRows
     from ...support.mapping import Mapping as MappedFile
     from ...transformers.report import Report
@@ -155,8 +154,6 @@ class CompiledModel:
         self._outputs = Outputs.of(model.output_names)
         #: The inputs of the last call, without their elements.
         self._asked: list[Given] | None = None
-        #: Of code for all lengths, which inputs it takes and what it gives.
-        self._fed_open: tuple[tuple[int, ...], tuple[Any, ...]] = (), ()
         #: The greatest lengths for which that is known to be right.
         self._greatest: Mapping[str, int] = {}
         self._kept = model.kept() if self._programs.device.runs_on_host and not once else None
@@ -312,6 +309,8 @@ class CompiledModel:
         if any(key[i] > self._greatest.get(name, key[i]) for i, name in at.items()):
             return None
 
+        told: list[Program] = []  # which inputs the code takes, and what it gives
+
         def read(lengths: Mapping[str, int]) -> Module:
             shapes = [
                 tuple([lengths.get(at.get(begin + 1 + d, ""), size) for d, size in enumerate(a.shape)])
@@ -320,7 +319,7 @@ class CompiledModel:
             found = self.model.contents.attempt(given, folded=FOLDED_SHAPES, shapes=shapes)
             if found.module is None or not found.can_be_kept:
                 raise NeedsLength("outputs that are known before the model runs")
-            self._fed_open = found.fed, found.results
+            told[:] = [Program(None, found.fed, found.results)]
             return found.module
 
         made: list[Fitted] = []
@@ -335,11 +334,8 @@ class CompiledModel:
                 made.append(found)
             return made[0].module(opened)
 
-        def program(code: OpenCpu, lengths: Mapping[str, int]) -> _Made:
-            fed, results = self._fed_open
-            known = Program(None, fed, results)
-            executable = code.at(lengths)
-            return _Made(known, executable.bind({}, tuple), self._quickly(known, executable))
+        def program(_: Key, executable: CpuExecutable) -> _Made:
+            return _Made(told[0], executable.bind({}, tuple), self._quickly(told[0], executable))
 
         return self._programs.for_lengths(key, at, make, program)
 
