@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a decoder is: the record that readers of files fill, and that programs are built from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Literal
+
+import numpy as np
+
+from ...support.diagnostics import UserError
+from .weights import Weight
+
+#: No model that can be run here has more of anything than this.
+_MOST = 1 << 24
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """Rotary position embedding: pairs of elements of a head are rotated by the position times their frequency.
+
+    The pairs are neighbours (`interleaved`), or elements half of `size` apart (`halves`). Frequency i of `size / 2` is
+    `base ** (-2 i / size)`, divided by `factors[i]`, and by `linear`.
+    """
+
+    size: int
+    base: float = 10000.0
+    order: Literal["interleaved", "halves"] = "halves"
+    linear: float = 1.0
+    factors: Sequence[float] | None = None
+
+    def frequencies(self) -> np.ndarray:
+        """[size / 2], float32."""
+        exponents = np.arange(0, self.size, 2, dtype=np.float64) / self.size
+        made = 1.0 / (np.float64(self.base) ** exponents) / self.linear
+        if self.factors is not None:
+            made = made / np.asarray(self.factors, np.float64)
+        return made.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class LayerKind:
+    """In what layers differ: how positions are embedded, and how many of the last ones a position attends to (None: all)."""
+
+    rotation: Rotation
+    window: int | None = None
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """A decoder of the family of llama: RMS norms, rotary positions, grouped heads, gated units.
+
+    `layers` has one entry for each layer. `scale` is what products of queries and keys are multiplied with; soft caps bound them
+    and the logits: `cap * tanh(x / cap)`. `unit_offset` adds 1 to the weights of norms. `embedding_scale` multiplies embeddings.
+    """
+
+    architecture: str
+    vocabulary: int
+    width: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    layers: Sequence[LayerKind]
+    context: int
+    epsilon: float = 1e-5
+    activation: Literal["silu", "gelu"] = "silu"
+    scale: float = 0.0
+    attention_cap: float = 0.0
+    logit_cap: float = 0.0
+    embedding_scale: float = 1.0
+    unit_offset: bool = False
+
+    def check(self) -> None:
+        """UserError for numbers that no decoder has."""
+        counts = {
+            "vocabulary": self.vocabulary,
+            "width": self.width,
+            "hidden": self.hidden,
+            "heads": self.heads,
+            "kv_heads": self.kv_heads,
+            "head_size": self.head_size,
+            "layers": len(self.layers),
+            "context": self.context,
+        }
+        for name, count in counts.items():
+            if not 1 <= count <= _MOST:
+                raise UserError(f"the model says that its {name} is {count}", hint=f"1 to {_MOST}")
+        if self.heads % self.kv_heads:
+            raise UserError(
+                f"the model has {self.heads} heads, which {self.kv_heads} heads of keys and values cannot be shared by"
+            )
+        for kind in self.layers:
+            turned = kind.rotation.size
+            if turned % 2 or not 2 <= turned <= self.head_size:
+                raise UserError(f"positions are embedded in {turned} elements of heads of {self.head_size}")
+            if kind.window is not None and kind.window < 1:
+                raise UserError(f"the model says that a position attends to {kind.window} positions")
+            if not np.isfinite(kind.rotation.frequencies()).all():
+                raise UserError("the model has frequencies of positions that are not finite")
+        numbers = [self.epsilon, self.scale, self.attention_cap, self.logit_cap, self.embedding_scale]
+        if not all(isfinite(n) and n >= 0 for n in numbers):
+            raise UserError(f"the model has numbers that are not finite or below 0: {numbers}")
+
+
+#: The weights of a layer: those that it has to have, and others. Matrices are [outputs, inputs].
+NEEDED = ("attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down")
+OPTIONAL = (
+    "attn_q_bias",
+    "attn_k_bias",
+    "attn_v_bias",
+    "attn_output_bias",
+    "attn_q_norm",
+    "attn_k_norm",
+    "attn_post_norm",
+    "ffn_post_norm",
+)
+
+
+@dataclass(frozen=True)
+class DecoderWeights:
+    """The weights by role: `embedding` [vocabulary, width], `norm` [width], `output` [vocabulary, width], and for each layer those
+    of `NEEDED` and some of `OPTIONAL`. Norms of queries and keys come before positions are embedded; `post` norms apply to what
+    attention or a gated unit gives, before it is added."""
+
+    embedding: Weight
+    norm: Weight
+    output: Weight
+    layers: Sequence[Mapping[str, Weight]] = field(default_factory=tuple)
+
+    def check(self, config: DecoderConfig) -> None:
+        """UserError for weights that are not there, or have another shape than the model's numbers say."""
+        if len(self.layers) != len(config.layers):
+            raise UserError(
+                f"the model has weights of {len(self.layers)} layers, and says that it has {len(config.layers)}"
+            )
+        width, queries, keys = (
+            config.width,
+            config.heads * config.head_size,
+            config.kv_heads * config.head_size,
+        )
+        shapes = {
+            "attn_norm": (width,),
+            "attn_q": (queries, width),
+            "attn_k": (keys, width),
+            "attn_v": (keys, width),
+            "attn_output": (width, queries),
+            "ffn_norm": (width,),
+            "ffn_gate": (config.hidden, width),
+            "ffn_up": (config.hidden, width),
+            "ffn_down": (width, config.hidden),
+            "attn_q_bias": (queries,),
+            "attn_k_bias": (keys,),
+            "attn_v_bias": (keys,),
+            "attn_output_bias": (width,),
+            "attn_q_norm": (config.head_size,),
+            "attn_k_norm": (config.head_size,),
+            "attn_post_norm": (width,),
+            "ffn_post_norm": (width,),
+        }
+        table = (config.vocabulary, width)
+        for weight, shape in ((self.embedding, table), (self.norm, (width,)), (self.output, table)):
+            weight.expect(shape)
+        for number, layer in enumerate(self.layers):
+            for role in NEEDED:
+                if role not in layer:
+                    raise UserError(f"layer {number} of the model lacks its weight {role}")
+            for role, weight in layer.items():
+                weight.expect(shapes[role])
+
+    def all(self) -> list[Weight]:
+        """Each weight once."""
+        found = [self.embedding, self.norm, self.output, *(w for layer in self.layers for w in layer.values())]
+        return list({id(weight): weight for weight in found}.values())

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decoders of GGUF files: the metadata of each architecture, and the names of its tensors, as the record of `frontends.decoders`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from ...support.diagnostics import Limit, UserError
+from ..decoders.config import DecoderConfig, DecoderWeights, LayerKind, Rotation
+from ..decoders.weights import Weight
+from .container import Container
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Architecture:
+    """In what an architecture differs from others: the order of rotated pairs, and what only some have.
+
+    `window` says of a layer, by its number, whether it attends to near positions only, where the file has a window.
+    """
+
+    order: Literal["interleaved", "halves"] = "halves"
+    activation: Literal["silu", "gelu"] = "silu"
+    scaled_embedding: bool = False
+    post_norms: bool = False
+    attention_cap: float = 0.0
+    logit_cap: float = 0.0
+    window: Callable[[int], bool] | None = None
+    near_base: float | None = None
+
+
+#: By the value of `general.architecture`. Gemma's norms have their offset in the file already.
+ARCHITECTURES: Mapping[str, _Architecture] = {
+    "llama": _Architecture("interleaved"),
+    "qwen2": _Architecture(),
+    "qwen3": _Architecture(),
+    "phi3": _Architecture(window=lambda layer: True),
+    "gemma": _Architecture(activation="gelu", scaled_embedding=True),
+    "gemma2": _Architecture(
+        activation="gelu",
+        scaled_embedding=True,
+        post_norms=True,
+        attention_cap=50.0,
+        logit_cap=30.0,
+        window=lambda layer: layer % 2 == 0,
+    ),
+    "gemma3": _Architecture(
+        activation="gelu",
+        scaled_embedding=True,
+        post_norms=True,
+        window=lambda layer: layer % 6 < 5,
+        near_base=10000.0,
+    ),
+}
+#: Roles of a layer's weights, and what they are called behind `blk.N.`.
+_LAYER = {
+    "attn_norm": "attn_norm.weight",
+    "attn_q": "attn_q.weight",
+    "attn_k": "attn_k.weight",
+    "attn_v": "attn_v.weight",
+    "attn_output": "attn_output.weight",
+    "attn_q_bias": "attn_q.bias",
+    "attn_k_bias": "attn_k.bias",
+    "attn_v_bias": "attn_v.bias",
+    "attn_output_bias": "attn_output.bias",
+    "attn_q_norm": "attn_q_norm.weight",
+    "attn_k_norm": "attn_k_norm.weight",
+    "attn_post_norm": "post_attention_norm.weight",
+    "ffn_norm": "ffn_norm.weight",
+    "ffn_gate": "ffn_gate.weight",
+    "ffn_up": "ffn_up.weight",
+    "ffn_down": "ffn_down.weight",
+    "ffn_post_norm": "post_ffw_norm.weight",
+}
+
+
+def decoder_of(file: Container) -> tuple[DecoderConfig, DecoderWeights]:
+    """What a file holds. UserError for metadata and tensors that do not fit each other, Limit for what is not supported."""
+    name = file.metadata.get("general.architecture")
+    if not isinstance(name, str):
+        raise UserError(f"'{file.path}' has no general.architecture")
+    known = ARCHITECTURES.get(name)
+    if known is None:
+        raise Limit(
+            f"'{file.path}' is a model of the architecture {name!r}, which is not supported",
+            hint=f"supported architectures: {', '.join(ARCHITECTURES)}",
+        )
+    config = _Metadata(file, name, known).config()
+    config.check()
+    weights = _weights(file, config)
+    weights.check(config)
+    for weight in weights.all():
+        weight.check_scales()
+    return config, weights
+
+
+class _Metadata:
+    """The numbers of a model, by their names behind `ARCHITECTURE.`."""
+
+    def __init__(self, file: Container, name: str, known: _Architecture):
+        self.file, self.name, self.known = file, name, known
+
+    def config(self) -> DecoderConfig:
+        known = self.known
+        if self.get("expert_count", 0):
+            raise Limit(f"'{self.file.path}' is a mixture of experts, which is not supported")
+        width, heads = self.get("embedding_length", int), self.get("attention.head_count", int)
+        if not 1 <= heads <= width:
+            raise UserError(f"'{self.file.path}' says that its width is {width}, and that it has {heads} heads")
+        head_size = self.get("attention.key_length", width // heads)
+        if self.get("attention.value_length", head_size) != head_size:
+            raise Limit(f"'{self.file.path}' has keys and values of different sizes, which is not supported")
+        layers = self.get("block_count", int)
+        if not 1 <= layers <= 1 << 16:
+            raise UserError(f"'{self.file.path}' says that it has {layers} layers")
+        tokens = self.file.metadata.get("tokenizer.ggml.tokens")
+        table = self.file.tensors.get("token_embd.weight")
+        vocabulary = table.shape[0] if table is not None else 0
+        if isinstance(tokens, list) and len(tokens) > vocabulary:
+            raise UserError(f"'{self.file.path}' has {len(tokens)} tokens, and embeddings for {vocabulary}")
+        scale = 1 / sqrt(max(head_size, 1))
+        if self.name == "gemma2" and layers == 46:  # the model of 27 billion parameters has a scale of its own
+            scale = 1 / sqrt(width / heads)
+        return DecoderConfig(
+            architecture=self.name,
+            vocabulary=vocabulary,
+            width=width,
+            hidden=self.get("feed_forward_length", int),
+            heads=heads,
+            kv_heads=self.get("attention.head_count_kv", heads),
+            head_size=head_size,
+            layers=self.layers(layers, head_size),
+            context=self.get("context_length", int),
+            epsilon=self.get("attention.layer_norm_rms_epsilon", 1e-5),
+            activation=known.activation,
+            scale=self.get("attention.scale", scale),
+            attention_cap=self.get("attn_logit_softcapping", known.attention_cap),
+            logit_cap=self.get("final_logit_softcapping", known.logit_cap),
+            embedding_scale=float(np.float32(sqrt(width))) if known.scaled_embedding else 1.0,
+        )
+
+    def layers(self, count: int, head_size: int) -> list[LayerKind]:
+        far = self.rotation(head_size)
+        window = self.get("attention.sliding_window", 0)
+        if not window or self.known.window is None:
+            return [LayerKind(far)] * count
+        near = far
+        if self.known.near_base is not None:
+            near = Rotation(far.size, self.get("rope.freq_base_swa", self.known.near_base), far.order)
+        kinds = {True: LayerKind(near, window), False: LayerKind(far)}
+        return [kinds[self.known.window(layer)] for layer in range(count)]
+
+    def rotation(self, head_size: int) -> Rotation:
+        kind = self.get("rope.scaling.type", "none")
+        if kind not in ("none", "linear", "longrope"):
+            raise Limit(
+                f"'{self.file.path}' scales positions by the method {kind!r}, which is not supported",
+                hint="supported methods: none, linear, and frequency factors (rope_freqs.weight)",
+            )
+        linear = self.get("rope.scaling.factor", self.get("rope.scale_linear", 1.0)) if kind != "longrope" else 1.0
+        if not linear > 0:
+            raise UserError(f"'{self.file.path}' scales positions by {linear}")
+        size = self.get("rope.dimension_count", head_size)
+        for long in ("rope_factors_long.weight", "rope_factors_short.weight"):
+            if long in self.file.tensors:
+                raise Limit(f"'{self.file.path}' scales positions by {long}, which is not supported")
+        factors = self.file.weight("rope_freqs.weight")
+        if factors is not None and (factors.format.name != "F32" or factors.shape != (size // 2,)):
+            raise UserError(f"'{self.file.path}': rope_freqs.weight is not {size // 2} elements of F32")
+        return Rotation(
+            size,
+            self.get("rope.freq_base", 10000.0),
+            self.known.order,
+            linear,
+            None if factors is None else np.frombuffer(factors.data, "<f4").tolist(),
+        )
+
+    def get(self, key: str, default: T | type[T]) -> T:
+        """The value of a key: of the kind of the default, or of the type that stands for it, which has to be there."""
+        whole = f"{self.name}.{key}"
+        found = self.file.metadata.get(whole)
+        kind = default if isinstance(default, type) else type(default)
+        if found is None:
+            if isinstance(default, type):
+                raise UserError(f"'{self.file.path}' lacks {whole} in its metadata")
+            return default
+        if isinstance(found, np.ndarray) and len(found) and (found == found[0]).all():
+            found = found[0].item()  # a number for each layer
+        if kind is float and isinstance(found, (int, float)) and not isinstance(found, bool):
+            return kind(found)  # pyright: ignore[reportReturnType]
+        if not isinstance(found, kind) or isinstance(found, bool):
+            raise UserError(f"'{self.file.path}' has {whole} = {found!r}, not of type {kind.__name__}")
+        return found
+
+
+def _weights(file: Container, config: DecoderConfig) -> DecoderWeights:
+    def needed(name: str) -> Weight:
+        found = file.weight(name)
+        if found is None:
+            raise UserError(f"'{file.path}' has no tensor {name}")
+        return found
+
+    embedding = needed("token_embd.weight")
+    layers = [_layer(file, config, number) for number in range(len(config.layers))]
+    return DecoderWeights(
+        embedding, needed("output_norm.weight"), file.weight("output.weight") or embedding, layers
+    )
+
+
+def _layer(file: Container, config: DecoderConfig, number: int) -> dict[str, Weight]:
+    found: dict[str, Weight] = {}
+    for role, name in _LAYER.items():
+        weight = file.weight(f"blk.{number}.{name}")
+        if weight is not None:
+            found[role] = weight
+    # One matrix for queries, keys and values, or for both sides of the gated unit.
+    joined = file.weight(f"blk.{number}.attn_qkv.weight")
+    if joined is not None:
+        queries, keys = config.heads * config.head_size, config.kv_heads * config.head_size
+        found |= joined.split({"attn_q": queries, "attn_k": keys, "attn_v": keys})
+    if "ffn_gate" not in found and "ffn_up" in found:
+        found |= found["ffn_up"].split({"ffn_gate": config.hidden, "ffn_up": config.hidden})
+    return found
