@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer 8: layers, optimizers and training loops, which build op graphs; ONNX models.
+"""Layer 8: layers, optimizers and training loops, which build op graphs; ONNX models; language models.
 
 Each is loaded when it is first used.
 """
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import common as common
+    from . import gguf as gguf
     from . import neon as neon
     from . import onnx as onnx
+    from . import safetensors as safetensors
 
-__all__ = ["common", "neon", "onnx"]
+__all__ = ["common", "gguf", "neon", "onnx", "safetensors"]
 
 
 def __dir__() -> list[str]:

@@ -42,8 +42,8 @@ class Cache:
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.arrays)
 
-    def room(self, tokens: int) -> bool:
-        """Makes room for so many more rows. Whether the arrays are others now. UserError where the context has no room for them."""
+    def room(self, tokens: int) -> None:
+        """Makes room for so many more rows. UserError where the context has none for them."""
         wanted = self.used + tokens
         if wanted > self.context:
             raise UserError(
@@ -51,13 +51,12 @@ class Cache:
                 hint="a shorter prompt, or a larger context (context=, --context)",
             )
         if wanted <= self.rows:
-            return False
+            return
         rows = -(-size_class(wanted) // _STEP) * _STEP
         self.arrays = [self._grown(array, rows) for array in self.arrays]
         held = np.full((self.sequences, rows), NOTHING, np.int32)
         held[:, : self.used] = self.held[:, : self.used]
         self.held = held
-        return True
 
     def _grown(self, array: np.ndarray, rows: int) -> np.ndarray:
         n, heads, _, size = array.shape
@@ -66,16 +65,19 @@ class Cache:
         made[:, :, self.used :] = 0  # masked rows are multiplied by 0, so they have to be finite
         return made
 
-    def take(self, counts: np.ndarray, tokens: int) -> tuple[np.ndarray, np.ndarray]:
-        """Takes rows for `tokens` tokens of each sequence, of which the first `counts` are real: their rows, and their positions.
+    def take(self, counts: np.ndarray, tokens: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Takes rows for `tokens` tokens of each sequence, of which the first `counts` are real: the rows of `size` tokens, and
+        their positions.
 
-        What is behind the real ones gets the position of the last one, and a row that is never read.
+        Tokens behind the real ones get the position of the last one, which has something to attend to, and rows that are
+        never read; those behind all sequences a row that does not exist.
         """
-        rows = np.arange(self.used, self.used + tokens, dtype=np.int32)
-        steps = np.arange(tokens)
+        steps = np.arange(size)
+        rows = np.where(steps < tokens, self.used + steps, self.rows).astype(np.int32)
         last = np.maximum(self.lengths + counts - 1, 0)[:, None]
         positions = np.minimum(self.lengths[:, None] + steps, last).astype(np.int32)
-        self.held[:, rows] = np.where(steps < counts[:, None], positions, NOTHING)
+        self.held[:, self.used :] = NOTHING
+        self.held[:, self.used : self.used + tokens] = np.where(steps < counts[:, None], positions, NOTHING)[:, :tokens]
         return rows, positions
 
     def keep(self, counts: np.ndarray, tokens: int) -> None:
@@ -83,13 +85,9 @@ class Cache:
         self.used += tokens
         self.lengths += counts
 
-    def drop(self, tokens: int) -> None:
-        """Forgets what was taken for so many tokens and not kept."""
-        self.held[:, self.used : self.used + tokens] = NOTHING
-
     def cut(self, length: int) -> None:
         """Forgets all tokens from a position on."""
         self.held[self.held >= length] = NOTHING
         self.lengths = np.minimum(self.lengths, length)
-        if self.sequences == 1:
-            self.used = length
+        taken = np.flatnonzero((self.held != NOTHING).any(axis=0))
+        self.used = int(taken[-1]) + 1 if len(taken) else 0

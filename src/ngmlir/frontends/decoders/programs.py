@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Kind = Literal["one", "many", "all"]
 #: About how many tokens and rows there are: what schedules are chosen for.
 _USUAL = {"tokens": 64, "rows": 512}
+#: Tokens with which a call is filled up, at most.
+_FILLED = 64
 
 
 class Programs:
@@ -68,6 +70,14 @@ class Programs:
         made.otherwise = otherwise
         self.compiled += 1
         return made
+
+    def size(self, kind: Kind, tokens: int, rows: int) -> int:
+        """The least number of tokens, from `tokens` on, for which the code of a kind is right: calls of fewer are filled up."""
+        if kind == "one":
+            return 1
+        code = self.code(kind)
+        sizes = range(tokens, tokens + _FILLED)
+        return next((n for n in sizes if code.serves({"tokens": n, "rows": rows})), tokens)
 
     def run(
         self, kind: Kind, tokens: np.ndarray, positions: np.ndarray, rows: np.ndarray, wanted: np.ndarray, cache: Cache

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,20 +34,16 @@ class Session:
         return self.cache.lengths.tolist()
 
     def feed(self, tokens: Sequence[Sequence[int]] | np.ndarray) -> np.ndarray:
-        """Appends tokens, given for each sequence (a different number each, but for the first call at least one): the logits
-        [sequences, vocabulary] of the last token of each, of which a sequence that was given none gets those of its last one
-        again only if it was fed before in the same call; else zeros.
+        """Appends tokens, given for each sequence: the logits [sequences, vocabulary] of the last token of each; of a sequence
+        that was given none, zeros. Sequences may be given different numbers of tokens; each has to begin with one.
 
         Raises UserError for numbers that are no tokens, and where the context has no room; then nothing has changed.
         """
         given, counts = self._checked(tokens)
         found = np.zeros((len(given), self.programs.config.vocabulary), np.float32)
-        for start in range(0, given.shape[1], CHUNK):
-            part = given[:, start : start + CHUNK]
-            real = np.clip(counts - start, 0, part.shape[1])
+        for part, real in _chunks(given, counts):
             last = np.maximum(real - 1, 0)[:, None].astype(np.int32)
-            kind: Kind = "one" if part.shape[1] == 1 else "many"
-            logits = self._run(kind, part, real, last)[:, 0]
+            logits = self._run("one" if part.shape[1] == 1 else "many", part, real, last)[:, 0]
             found[real > 0] = logits[real > 0]
         return found
 
@@ -56,25 +52,26 @@ class Session:
         say nothing."""
         given, counts = self._checked(tokens)
         found: list[np.ndarray] = []
-        for start in range(0, given.shape[1], CHUNK):
-            part = given[:, start : start + CHUNK]
-            real = np.clip(counts - start, 0, part.shape[1])
-            size = part.shape[1]
-            every = np.broadcast_to(np.arange(size, dtype=np.int32), part.shape)
-            found.append(self._run("one" if size == 1 else "all", part, real, np.ascontiguousarray(every)))
+        for part, real in _chunks(given, counts):
+            every = np.broadcast_to(np.arange(part.shape[1], dtype=np.int32), part.shape)
+            found.append(self._run("one" if part.shape[1] == 1 else "all", part, real, every))
         return np.concatenate(found, axis=1)
 
+    def check(self, tokens: Sequence[Sequence[int]] | np.ndarray) -> None:
+        """Raises what `feed` would raise for these."""
+        self._checked(tokens)
+
     def _run(self, kind: Kind, tokens: np.ndarray, real: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+        """One call: logits of the wanted tokens."""
         cache, count = self.cache, tokens.shape[1]
         cache.room(count)
-        rows, positions = cache.take(real, count)
-        try:
-            logits = self.programs.run(kind, np.ascontiguousarray(tokens), positions, rows, wanted, cache)
-        except BaseException:
-            cache.drop(count)
-            raise
+        size = self.programs.size(kind, count, cache.rows)
+        rows, positions = cache.take(real, count, size)
+        counted = wanted.shape[1]
+        wanted = _filled(wanted, size) if kind == "all" else wanted
+        logits = self.programs.run(kind, _filled(tokens, size), positions, rows, wanted, cache)
         cache.keep(real, count)
-        return logits
+        return logits[:, :counted]
 
     def _checked(self, tokens: Sequence[Sequence[int]] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """[sequences, tokens] of the longest, filled up with token 0, and how many are real."""
@@ -103,3 +100,17 @@ class Session:
         for row, each in zip(given, lists, strict=True):
             row[: len(each)] = each
         return given, counts
+
+
+def _chunks(given: np.ndarray, counts: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The tokens of each call, and how many of each sequence are real."""
+    for start in range(0, given.shape[1], CHUNK):
+        part = given[:, start : start + CHUNK]
+        yield part, np.clip(counts - start, 0, part.shape[1])
+
+
+def _filled(array: np.ndarray, size: int) -> np.ndarray:
+    """With zeros along the last dimension, up to a size."""
+    made = np.zeros((*array.shape[:-1], size), np.int32)
+    made[..., : array.shape[-1]] = array
+    return made

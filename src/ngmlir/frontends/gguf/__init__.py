@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Language models of GGUF files: `load(path)` reads one.
+
+    model = ngmlir.frontends.gguf.load("model.gguf")
+    for text in model.generate("Once upon a time", max_tokens=50):
+        print(text, end="", flush=True)
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..decoders.model import LanguageModel
+
+__all__ = ["load"]
+
+
+def load(
+    path: str | os.PathLike[str], *, context: int | None = None, threads: int | None = None
+) -> LanguageModel:
+    """A language model of a GGUF file: architectures llama, qwen2, qwen3, phi3, gemma, gemma2 and gemma3; tensors of F32, F16, BF16, Q4_0,
+    Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K.
+
+    Args:
+        path: the file, which is mapped: it must not be written over while the model is in use.
+        context: how many tokens a session has room for (by default as many as the model was trained for).
+        threads: how many threads its programs use (by default as `ng.compile` does).
+
+    Nothing is compiled yet. Raises UserError for a file that is damaged, or whose numbers do not fit each other; Limit for what is not
+    supported, with what is.
+    """
+    from ..decoders.model import LanguageModel
+    from .architectures import decoder_of
+    from .container import Container
+    from .vocabulary import tokenizer_of
+
+    file = Container(path)
+    config, weights = decoder_of(file)
+    template = file.metadata.get("tokenizer.chat_template")
+    return LanguageModel(
+        config,
+        weights,
+        tokenizer_of(file),
+        template if isinstance(template, str) else None,
+        context=context,
+        threads=threads,
+    )
