@@ -62,6 +62,11 @@ def _umbrella(arguments: Sequence[str], own: Streams, reproducer: Reproducer) ->
     importing.add_argument("file", help="the .onnx file")
     importing.add_argument("-o", metavar="FILE", help="output file (default: the model's name with .ngir)")
     _add_length_flags(importing)
+    for command, text in (
+        ("generate", "print what a language model writes after a prompt"),
+        ("chat", "talk to a language model: each line of standard input is answered"),
+    ):
+        _add_language_flags(commands.add_parser(command, help=text), command)
     cache = commands.add_parser("cache", help="show or clear the cache of compiled code")
     cache.add_argument(
         "action", choices=("show", "clear"), help="print its folder and size, or remove all entries"
@@ -90,6 +95,10 @@ def _umbrella(arguments: Sequence[str], own: Streams, reproducer: Reproducer) ->
             from .importing import import_file
 
             import_file(found.file, found.o, found.size, found.shape, own)
+        case "generate" | "chat":
+            from . import language
+
+            (language.generate if found.command == "generate" else language.chat)(found, own)
         case "cache":
             own.write(_cache(found.action))
         case _:
@@ -149,6 +158,33 @@ def _add_run_flags(known: argparse.ArgumentParser) -> None:
         help="print the time of each kernel, with its source line or node; TRACE.json: write a trace for Perfetto",
     )
     add("-o", metavar="FILE", help="write the results: .npz, or .npy for a single one")
+
+
+def _add_language_flags(known: argparse.ArgumentParser, command: str) -> None:
+    """The command lines of `ngmlir generate` and `ngmlir chat`."""
+    add = known.add_argument
+    add("file", metavar="MODEL", help="a .gguf file, or a folder with config.json and .safetensors files")
+    if command == "generate":
+        add("prompt", help="the text to go on from (- for standard input)")
+    else:
+        add("--system", metavar="TEXT", help="what the model is told before the conversation")
+    add("--max-tokens", type=int, metavar="N", help="number of tokens to generate at most (default: 256)")
+    add("--context", type=int, metavar="N", help="number of tokens there is room for (default: the model's)")
+    add(
+        "--temperature",
+        type=float,
+        default=0.0,
+        metavar="T",
+        help="0: the most probable token (default); higher: more random",
+    )
+    add("--top-k", type=int, default=0, metavar="K", help="choose among the K most probable tokens (0: all)")
+    add("--top-p", type=float, default=1.0, metavar="P", help="choose among the most probable tokens that have this probability together")
+    add("--min-p", type=float, default=0.0, metavar="P", help="leave out tokens less probable than P times the most probable one")
+    add("--repetition-penalty", type=float, default=1.0, metavar="R", help="above 1: tokens that were seen become less probable")
+    add("--seed", type=int, metavar="N", help="seed of the random numbers")
+    add("--stop", action="append", default=[], metavar="TEXT", help="end at this text (may be given several times)")
+    add("--threads", type=int, metavar="N", help="number of CPU threads")
+    add("--time", action="store_true", help="print the tokens per second to standard error")
 
 
 def _cache(action: str) -> str:

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
 from ...runtime.threads import checked_threads
 from ...support.diagnostics import UserError
+from ...support.progress import Progress
 from .config import DecoderConfig, DecoderWeights
-from .programs import Programs
+from .programs import Kind, Programs
 from .sampling import Sampler, Sampling
 from .session import Session
 from .templates import Messages, prompt_of
@@ -50,6 +52,16 @@ class LanguageModel:
                 raise UserError(f"there are {sequences!r} sequences", hint="a whole number, 1 or more")
             self._programs[sequences] = Programs(self.config, self.weights, sequences, self.threads)
         return self._programs[sequences]
+
+    def prepare(self) -> None:
+        """Compiles the programs for one sequence, which else is done when they are first needed; shows its progress on a terminal."""
+        programs = self.programs()
+        kinds: dict[str, Kind] = {"for a prompt": "many", "for one token": "one"}
+        with Progress(len(kinds), "compiling", after=0.0) as progress:
+            for number, (what, kind) in enumerate(kinds.items()):
+                progress.reach(number, what)
+                programs.code(kind)
+            progress.reach(len(kinds))
 
     def session(self, sequences: int = 1, *, context: int | None = None) -> Session:
         """A run for some sequences, each of at most `context` tokens (by default as many as the model was loaded for)."""
@@ -129,9 +141,19 @@ class LanguageModel:
         begin, end = ("" if i is None else known.tokens[i] for i in (known.begin, known.end))
         return prompt_of(messages, self.template, begin, end)
 
-    def chat(self, messages: Messages, **how: Any) -> Generator[str]:
-        """The answer to a conversation, piece by piece; arguments as for `generate`."""
-        return self.generate(self.prompt(messages), **how)
+    def chat(
+        self, messages: Messages, *, session: Session | None = None, **how: Any
+    ) -> Generator[str]:
+        """The answer to a conversation, piece by piece; arguments as for `generate`. Of a `session` that has seen the beginning
+        of the conversation only the rest is computed."""
+        prompt, known = self.prompt(messages), self._tokenizer().vocabulary
+        begins = known.begin is not None and prompt.startswith(known.tokens[known.begin])
+        tokens = self._tokenizer().encode(prompt, begin=False if begins else None)
+        if session is None:
+            return self.generate(tokens, **how)
+        pairs = zip(tokens[:-1], session.tokens[0], strict=False)
+        session.cut(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)))
+        return self.generate(tokens[session.lengths[0] :], session=session, **how)
 
     def _tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:

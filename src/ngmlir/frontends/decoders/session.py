@@ -27,11 +27,19 @@ class Session:
     def __init__(self, programs: Programs, context: int):
         self.programs = programs
         self.cache = Cache(programs.config, programs.sequences, context)
+        #: The tokens of each sequence.
+        self.tokens: list[list[int]] = [[] for _ in range(programs.sequences)]
 
     @property
     def lengths(self) -> list[int]:
         """How many tokens each sequence has."""
-        return self.cache.lengths.tolist()
+        return [len(each) for each in self.tokens]
+
+    def cut(self, length: int) -> None:
+        """Forgets all tokens from a position on, in each sequence."""
+        self.cache.cut(length)
+        for each in self.tokens:
+            del each[length:]
 
     def feed(self, tokens: Sequence[Sequence[int]] | np.ndarray) -> np.ndarray:
         """Appends tokens, given for each sequence: the logits [sequences, vocabulary] of the last token of each; of a sequence
@@ -71,6 +79,8 @@ class Session:
         wanted = _filled(wanted, size) if kind == "all" else wanted
         logits = self.programs.run(kind, _filled(tokens, size), positions, rows, wanted, cache)
         cache.keep(real, count)
+        for own, row, more in zip(self.tokens, tokens, real.tolist(), strict=True):
+            own += row[:more].tolist()
         return logits[:, :counted]
 
     def _checked(self, tokens: Sequence[Sequence[int]] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -76,16 +76,27 @@ class ByteTokenizer(Tokenizer):
 
 
 class TextPairTokenizer(Tokenizer):
-    """Merges of characters with `SPACE` for spaces, bytes for what has no token; `prefix` as in `ScoreTokenizer`."""
+    """Merges of characters with `SPACE` for spaces, bytes for what has no token; `prefix` as in `ScoreTokenizer`, with `once` only
+    where the text does not begin with a space."""
 
-    def __init__(self, vocabulary: Vocabulary, ranks: Mapping[tuple[str, str], int], *, prefix: bool = True):
-        super().__init__(vocabulary)
-        self.ranks, self.prefix = ranks, prefix
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        ranks: Mapping[tuple[str, str], int],
+        *,
+        prefix: bool = True,
+        once: bool = False,
+        after_special: bool = True,
+    ):
+        super().__init__(vocabulary, after_special)
+        self.ranks, self.prefix, self.once = ranks, prefix, once
         self._bytes = bytes_of(vocabulary.tokens)
 
     def pieces(self, text: str, first: bool) -> list[int]:
         known = self.vocabulary.numbers
-        text = (SPACE if self.prefix and first else "") + text.replace(" ", SPACE)
+        text = text.replace(" ", SPACE)
+        if self.prefix and first and not (self.once and text.startswith(SPACE)):
+            text = SPACE + text
         made: list[int] = []
         for piece in merged([*text], lambda left, right: self.ranks.get((left, right))):
             found = known.get(piece)

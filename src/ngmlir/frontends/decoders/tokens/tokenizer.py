@@ -41,10 +41,10 @@ class Vocabulary:
 
 
 class Tokenizer(ABC):
-    """Text to tokens and back."""
+    """Text to tokens and back. `after_special`: whether text after a special token begins as at the beginning."""
 
-    def __init__(self, vocabulary: Vocabulary):
-        self.vocabulary = vocabulary
+    def __init__(self, vocabulary: Vocabulary, after_special: bool = True):
+        self.vocabulary, self.after_special = vocabulary, after_special
 
     @abstractmethod
     def pieces(self, text: str, first: bool) -> list[int]:
@@ -60,21 +60,22 @@ class Tokenizer(ABC):
         Args:
             text: any text.
             special: whether the text of a control token, such as `</s>`, is that token; else it is text.
-            begin: whether the token that begins a text comes first; by default as the model says. It is not put there twice.
+            begin: whether the token that begins a text comes first; by default as the model says.
         """
         known = self.vocabulary
         made: list[int] = []
         for part in self._parts(text, special):
             made += [part] if isinstance(part, int) else self.pieces(part, self._is_first(made))
         wanted = known.add_begin if begin is None else begin
-        if wanted and known.begin is not None and made[:1] != [known.begin]:
+        if wanted and known.begin is not None:
             made.insert(0, known.begin)
         if known.add_end and known.end is not None and begin is None:
             made.append(known.end)
         return made
 
     def _is_first(self, made: Sequence[int]) -> bool:
-        return not made or made[-1] in self.vocabulary.control or made[-1] in self.vocabulary.added
+        known = self.vocabulary
+        return not made or (self.after_special and made[-1] in known.control | known.added)
 
     def _parts(self, text: str, special: bool) -> Iterable[int | str]:
         """Text in turns with special tokens."""
