@@ -29,7 +29,16 @@ def drawn(rng: np.random.Generator, name: str, shape: tuple[int, ...], size: flo
             return plain.astype(np.float16).tobytes()
         return (plain.view(np.uint32) >> 16).astype(np.uint16).tobytes()
     blocks = rng.integers(0, 256, (count, bytes_)).astype(np.uint8)
-    greatest = {"Q4_0": 8, "Q4_1": 8, "Q5_0": 16, "Q5_1": 16, "Q8_0": 64, "Q4_K": 400, "Q5_K": 900, "Q6_K": 2000}
+    greatest = {
+        "Q4_0": 8,
+        "Q4_1": 8,
+        "Q5_0": 16,
+        "Q5_1": 16,
+        "Q8_0": 64,
+        "Q4_K": 400,
+        "Q5_K": 900,
+        "Q6_K": 2000,
+    }
     for at in SCALES[name]:
         scales = (rng.normal(size=count) * size / greatest[name]).astype(np.float16)
         blocks[:, at : at + 2] = scales.view(np.uint8).reshape(count, 2)
@@ -95,7 +104,9 @@ def _k_blocks(block: bytes, codes: list[int]) -> list[Any]:
     made: list[Any] = []
     for i, code in enumerate(codes):
         scale, minimum = _scale_and_minimum(block[4:16], i // 32)
-        made.append((_half(block, 0) * np.float32(scale)) * np.float32(code) - _half(block, 2) * np.float32(minimum))
+        made.append(
+            (_half(block, 0) * np.float32(scale)) * np.float32(code) - _half(block, 2) * np.float32(minimum)
+        )
     return made
 
 
@@ -129,9 +140,7 @@ def _q6_k(block: bytes) -> list[Any]:
                 byte = low[64 * n + 32 * (part % 2) + i]
                 code = (byte & 15 if part < 2 else byte >> 4) | (top >> 2 * part & 3) << 4
                 scale = scales[8 * n + i // 16 + 2 * part]
-                made[128 * n + 32 * part + i] = (
-                    _half(block, 208) * np.float32(scale) * np.float32(code - 32)
-                )
+                made[128 * n + 32 * part + i] = _half(block, 208) * np.float32(scale) * np.float32(code - 32)
     return made
 
 

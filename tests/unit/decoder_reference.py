@@ -56,7 +56,11 @@ def logits(metadata: Mapping[str, Any], tensors: Mapping[str, Any], tokens: Sequ
             )
         else:
             q, k, v = (y @ w[f"{at}attn_{p}.weight"].T + w.get(f"{at}attn_{p}.bias", 0) for p in "qkv")
-        q, k, v = q.reshape(count, heads, size), k.reshape(count, shared, size), v.reshape(count, shared, size)
+        q, k, v = (
+            q.reshape(count, heads, size),
+            k.reshape(count, shared, size),
+            v.reshape(count, shared, size),
+        )
         near = {"gemma2": layer % 2 == 0, "gemma3": layer % 6 < 5, "phi3": True}.get(a, False)
         base = 10000.0 if a == "gemma3" and near else known["rope.freq_base"]
         q, k = norm(q, at + "attn_q_norm.weight"), norm(k, at + "attn_k_norm.weight")

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,10 @@ def vocabulary() -> list[str]:
     return ["<unk>", "<s>", "</s>", *(f"<0x{i:02X}>" for i in range(256)), *pieces]
 
 
-def model(architecture: str = "llama", kind: str = "F32", seed: int = 0, **changes: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Metadata and tensors of a random model whose matrices have elements of a format."""
+def model(
+    architecture: str = "llama", kinds: Sequence[str] = ("F32",), seed: int = 0, **changes: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Metadata and tensors of a random model whose matrices have elements of these formats, in turns."""
     rng = np.random.default_rng(seed)
     tokens = vocabulary()
     a = architecture
@@ -88,7 +91,10 @@ def model(architecture: str = "llama", kind: str = "F32", seed: int = 0, **chang
     metadata |= changes
     tensors: dict[str, Any] = {}
 
-    def matrix(name: str, rows: int, columns: int, of: str = kind, size: float = 0.06) -> None:
+    turns = cycle(kinds)
+
+    def matrix(name: str, rows: int, columns: int, size: float = 0.06) -> None:
+        of = next(turns)
         tensors[name] = ((rows, columns), of, drawn(rng, of, (rows, columns), size))
 
     def vector(name: str, size: int, around: float = 1.0) -> None:

@@ -26,7 +26,9 @@ def generate(found: Namespace, own: Streams) -> None:
             raise UserError(f"standard input is no text in UTF-8: {error.reason}") from None
     model = _model(found)
     session = model.session()
-    pieces = model.generate(prompt, session=session, **_how(found))  # says what is wrong before anything is compiled
+    pieces = model.generate(
+        prompt, session=session, **_how(found)
+    )  # says what is wrong before anything is compiled
     model.prepare()
     _shown(pieces, found, own, session)
 

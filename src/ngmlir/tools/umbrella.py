@@ -178,11 +178,35 @@ def _add_language_flags(known: argparse.ArgumentParser, command: str) -> None:
         help="0: the most probable token (default); higher: more random",
     )
     add("--top-k", type=int, default=0, metavar="K", help="choose among the K most probable tokens (0: all)")
-    add("--top-p", type=float, default=1.0, metavar="P", help="choose among the most probable tokens that have this probability together")
-    add("--min-p", type=float, default=0.0, metavar="P", help="leave out tokens less probable than P times the most probable one")
-    add("--repetition-penalty", type=float, default=1.0, metavar="R", help="above 1: tokens that were seen become less probable")
+    add(
+        "--top-p",
+        type=float,
+        default=1.0,
+        metavar="P",
+        help="choose among the most probable tokens that have this probability together",
+    )
+    add(
+        "--min-p",
+        type=float,
+        default=0.0,
+        metavar="P",
+        help="leave out tokens less probable than P times the most probable one",
+    )
+    add(
+        "--repetition-penalty",
+        type=float,
+        default=1.0,
+        metavar="R",
+        help="above 1: tokens that were seen become less probable",
+    )
     add("--seed", type=int, metavar="N", help="seed of the random numbers")
-    add("--stop", action="append", default=[], metavar="TEXT", help="end at this text (may be given several times)")
+    add(
+        "--stop",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="end at this text (may be given several times)",
+    )
     add("--threads", type=int, metavar="N", help="number of CPU threads")
     add("--time", action="store_true", help="print the tokens per second to standard error")
 

@@ -157,9 +157,7 @@ class _Building:
         size, half = rotation.size, rotation.size // 2
 
         def elements_of(start: int, stop: int, step: int = 1) -> Value:
-            return b.slice(
-                x, starts=[0, 0, 0, start], limits=[*shape[:3], stop], steps=[1, 1, 1, step]
-            )
+            return b.slice(x, starts=[0, 0, 0, start], limits=[*shape[:3], stop], steps=[1, 1, 1, step])
 
         if rotation.order == "interleaved":
             first, second = elements_of(0, size - 1, 2), elements_of(1, size, 2)
@@ -193,9 +191,7 @@ class _Building:
         wide = b.broadcast(mask, type=TensorType(shape_of(scores.type), i1), dimensions=[0, 2, 4])
         scores = b.select(wide, scores, b.number(float("-inf"), scores.type))
         shares = b.softmax(scores, axes=[4])
-        made = b.dot(
-            shares, values, lhs_contract=[4], rhs_contract=[2], lhs_batch=[0, 1], rhs_batch=[0, 1]
-        )
+        made = b.dot(shares, values, lhs_contract=[4], rhs_contract=[2], lhs_batch=[0, 1], rhs_batch=[0, 1])
         made = b.transpose(made, permutation=[0, 2, 1, 3, 4])
         return b.reshape(made, type=TensorType((n, s, config.heads * config.head_size), f32))
 

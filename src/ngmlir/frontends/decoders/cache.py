@@ -77,7 +77,9 @@ class Cache:
         last = np.maximum(self.lengths + counts - 1, 0)[:, None]
         positions = np.minimum(self.lengths[:, None] + steps, last).astype(np.int32)
         self.held[:, self.used :] = NOTHING
-        self.held[:, self.used : self.used + tokens] = np.where(steps < counts[:, None], positions, NOTHING)[:, :tokens]
+        self.held[:, self.used : self.used + tokens] = np.where(steps < counts[:, None], positions, NOTHING)[
+            :, :tokens
+        ]
         return rows, positions
 
     def keep(self, counts: np.ndarray, tokens: int) -> None:

@@ -34,10 +34,11 @@ class Rotation:
     def frequencies(self) -> np.ndarray:
         """[size / 2], float32."""
         exponents = np.arange(0, self.size, 2, dtype=np.float64) / self.size
-        made = 1.0 / (np.float64(self.base) ** exponents) / self.linear
-        if self.factors is not None:
-            made = made / np.asarray(self.factors, np.float64)
-        return made.astype(np.float32)
+        with np.errstate(all="ignore"):  # `check` refuses what is not finite
+            made = 1.0 / (np.float64(self.base) ** exponents) / self.linear
+            if self.factors is not None:
+                made = made / np.asarray(self.factors, np.float64)
+            return made.astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,17 @@ class DecoderConfig:
 
 
 #: The weights of a layer: those that it has to have, and others. Matrices are [outputs, inputs].
-NEEDED = ("attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down")
+NEEDED = (
+    "attn_norm",
+    "attn_q",
+    "attn_k",
+    "attn_v",
+    "attn_output",
+    "ffn_norm",
+    "ffn_gate",
+    "ffn_up",
+    "ffn_down",
+)
 OPTIONAL = (
     "attn_q_bias",
     "attn_k_bias",
@@ -172,5 +183,10 @@ class DecoderWeights:
 
     def all(self) -> list[Weight]:
         """Each weight once."""
-        found = [self.embedding, self.norm, self.output, *(w for layer in self.layers for w in layer.values())]
+        found = [
+            self.embedding,
+            self.norm,
+            self.output,
+            *(w for layer in self.layers for w in layer.values()),
+        ]
         return list({id(weight): weight for weight in found}.values())

@@ -181,9 +181,7 @@ def _parts_of_32(blocks: Blocks, codes: Value) -> Value:
     scale = blocks.times(blocks.wide(scales), blocks.scale(0))
     minimum = blocks.times(blocks.wide(minima), blocks.scale(2))
     wide = blocks.wide(codes)
-    return blocks.minus(
-        blocks.times(wide, blocks.reshaped(scale, 8, 1)), blocks.reshaped(minimum, 8, 1)
-    )
+    return blocks.minus(blocks.times(wide, blocks.reshaped(scale, 8, 1)), blocks.reshaped(minimum, 8, 1))
 
 
 def _pairs_of_32(blocks: Blocks, start: int) -> Value:
@@ -200,9 +198,7 @@ def _q4_k(blocks: Blocks) -> Value:
 def _q5_k(blocks: Blocks) -> Value:
     highs = blocks.reshaped(blocks.codes(16, 48), 1, 32)
     # Bit i of byte j is the high one of element j of part i.
-    high = blocks.b.concatenate(
-        [blocks.flag(highs, i) for i in range(8)], axis=len(shape_of(highs.type)) - 2
-    )
+    high = blocks.b.concatenate([blocks.flag(highs, i) for i in range(8)], axis=len(shape_of(highs.type)) - 2)
     low = blocks.reshaped(_pairs_of_32(blocks, 48), 8, 32)
     return _parts_of_32(blocks, blocks.joined(low, high, 4))
 

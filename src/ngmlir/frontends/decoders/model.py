@@ -47,9 +47,9 @@ class LanguageModel:
 
     def programs(self, sequences: int = 1) -> Programs:
         """The programs for so many sequences at once."""
+        if isinstance(sequences, bool) or not 1 <= sequences <= 1 << 16:
+            raise UserError(f"there are {sequences!r} sequences", hint="a whole number, 1 or more")
         if sequences not in self._programs:
-            if isinstance(sequences, bool) or not 1 <= sequences <= 1 << 16:
-                raise UserError(f"there are {sequences!r} sequences", hint="a whole number, 1 or more")
             self._programs[sequences] = Programs(self.config, self.weights, sequences, self.threads)
         return self._programs[sequences]
 
@@ -65,9 +65,11 @@ class LanguageModel:
 
     def session(self, sequences: int = 1, *, context: int | None = None) -> Session:
         """A run for some sequences, each of at most `context` tokens (by default as many as the model was loaded for)."""
-        return Session(self.programs(sequences), self.context if context is None else checked_context(context))
+        return Session(
+            self.programs(sequences), self.context if context is None else checked_context(context)
+        )
 
-    def logits(self, tokens: Sequence[int] | np.ndarray) -> np.ndarray:
+    def logits(self, tokens: Sequence[int]) -> np.ndarray:
         """The logits [tokens, vocabulary], f32, of each next token. Raises what `Session.feed` raises."""
         return self.session().feed_all([tokens])[0]
 
@@ -141,9 +143,7 @@ class LanguageModel:
         begin, end = ("" if i is None else known.tokens[i] for i in (known.begin, known.end))
         return prompt_of(messages, self.template, begin, end)
 
-    def chat(
-        self, messages: Messages, *, session: Session | None = None, **how: Any
-    ) -> Generator[str]:
+    def chat(self, messages: Messages, *, session: Session | None = None, **how: Any) -> Generator[str]:
         """The answer to a conversation, piece by piece; arguments as for `generate`. Of a `session` that has seen the beginning
         of the conversation only the rest is computed."""
         prompt, known = self.prompt(messages), self._tokenizer().vocabulary

@@ -55,7 +55,10 @@ class Programs:
             return self._made[kind]
 
     def _compiled(self, kind: Kind) -> OpenCpu:
-        from ...compiler import compile_artifact, compile_open  # the compiler is loaded with the first program
+        from ...compiler import (  # the compiler is loaded with the first program
+            compile_artifact,
+            compile_open,
+        )
         from ...runtime.cpu import load
 
         def otherwise(lengths: Mapping[str, int]) -> CpuExecutable:
@@ -80,7 +83,13 @@ class Programs:
         return next((n for n in sizes if code.serves({"tokens": n, "rows": rows})), tokens)
 
     def run(
-        self, kind: Kind, tokens: np.ndarray, positions: np.ndarray, rows: np.ndarray, wanted: np.ndarray, cache: Cache
+        self,
+        kind: Kind,
+        tokens: np.ndarray,
+        positions: np.ndarray,
+        rows: np.ndarray,
+        wanted: np.ndarray,
+        cache: Cache,
     ) -> np.ndarray:
         """The logits of a call, whose keys and values are put into the cache."""
         key = (kind, tokens.shape[1], cache.arrays[0])

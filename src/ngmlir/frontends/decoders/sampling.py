@@ -67,7 +67,10 @@ class Sampler:
     def _chosen(self, logits: np.ndarray) -> int:
         how = self.how
         if np.isnan(logits).any() or not np.isfinite(logits.max()):
-            raise UserError("the model gives logits that are NaN or infinite", hint="its weights are damaged, or too large for f32")
+            raise UserError(
+                "the model gives logits that are NaN or infinite",
+                hint="its weights are damaged, or too large for f32",
+            )
         scores = logits.astype(np.float64)
         if how.repetition_penalty != 1.0 and self.seen:
             at = np.fromiter(self.seen, np.int64)

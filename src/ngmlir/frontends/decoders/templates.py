@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 from ...support.diagnostics import Limit, UserError
 
@@ -31,13 +31,16 @@ def prompt_of(messages: Messages, template: str | None, begin: str = "", end: st
     for mark, known in _KNOWN.items():
         if mark in template:
             return known(messages, begin, end)
-    raise Limit("the model has a template for conversations that is not known", hint="pip install ngmlir[gguf]")
+    raise Limit(
+        "the model has a template for conversations that is not known", hint="pip install ngmlir[gguf]"
+    )
 
 
 def checked(messages: Messages) -> None:
     """UserError for what is no conversation."""
-    for number, each in enumerate(messages):
-        if not isinstance(each, Mapping) or each.get("role") not in ROLES or not isinstance(each.get("content"), str):  # pyright: ignore[reportUnnecessaryIsInstance]
+    for number, each in enumerate(cast("Sequence[Any]", messages)):
+        found: Mapping[Any, Any] = cast("Mapping[Any, Any]", each) if isinstance(each, Mapping) else {}
+        if found.get("role") not in ROLES or not isinstance(found.get("content"), str):
             raise UserError(
                 f"message {number} is {each!r}",
                 hint=f'{{"role": ..., "content": "text"}}, with a role of {", ".join(ROLES)}',
@@ -56,8 +59,7 @@ def _rendered(messages: Messages, template: str, begin: str, end: str) -> str:
 
     # A template comes with a file from anywhere: it sees nothing but what it is given.
     known = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
-    known.globals["raise_exception"] = refused
-    known.globals["strftime_now"] = lambda form: datetime.now(UTC).strftime(form)
+    given: dict[str, Any] = {"raise_exception": refused, "strftime_now": datetime.now(UTC).strftime}
     try:
         return known.from_string(template).render(
             messages=[dict(each) for each in messages],
@@ -65,6 +67,7 @@ def _rendered(messages: Messages, template: str, begin: str, end: str) -> str:
             eos_token=end,
             add_generation_prompt=True,
             tools=None,
+            **given,
         )
     except Exception as error:  # whatever a template of somebody else's does
         raise UserError(f"the model's template for conversations refuses these messages: {error}") from None

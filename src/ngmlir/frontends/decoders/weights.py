@@ -71,7 +71,9 @@ class Weight:
         size, made, at = len(self.data) // total, dict[str, Weight](), 0
         for name, count in rows.items():
             data = self.data[at * size : (at + count) * size]
-            made[name] = replace(self, name=f"{self.name} ({name})", shape=(count, *self.shape[1:]), data=data)
+            made[name] = replace(
+                self, name=f"{self.name} ({name})", shape=(count, *self.shape[1:]), data=data
+            )
             at += count
         return made
 

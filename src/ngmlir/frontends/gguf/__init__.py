@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Language models of GGUF files: `load(path)` reads one.
 
-    model = ngmlir.frontends.gguf.load("model.gguf")
-    for text in model.generate("Once upon a time", max_tokens=50):
-        print(text, end="", flush=True)
+model = ngmlir.frontends.gguf.load("model.gguf")
+for text in model.generate("Once upon a time", max_tokens=50):
+    print(text, end="", flush=True)
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 
@@ -112,20 +112,26 @@ class _Metadata:
             raise Limit(f"'{self.file.path}' is a mixture of experts, which is not supported")
         width, heads = self.get("embedding_length", int), self.get("attention.head_count", int)
         if not 1 <= heads <= width:
-            raise UserError(f"'{self.file.path}' says that its width is {width}, and that it has {heads} heads")
+            raise UserError(
+                f"'{self.file.path}' says that its width is {width}, and that it has {heads} heads"
+            )
         head_size = self.get("attention.key_length", width // heads)
         if self.get("attention.value_length", head_size) != head_size:
             raise Limit(f"'{self.file.path}' has keys and values of different sizes, which is not supported")
         layers = self.get("block_count", int)
         if not 1 <= layers <= 1 << 16:
             raise UserError(f"'{self.file.path}' says that it has {layers} layers")
-        tokens = self.file.metadata.get("tokenizer.ggml.tokens")
+        tokens = self.file.strings("tokenizer.ggml.tokens")
         table = self.file.tensors.get("token_embd.weight")
-        vocabulary = table.shape[0] if table is not None else 0
-        if isinstance(tokens, list) and len(tokens) > vocabulary:
+        if table is None or not table.shape:
+            raise UserError(f"'{self.file.path}' has no tensor token_embd.weight")
+        vocabulary = table.shape[0]
+        if tokens is not None and len(tokens) > vocabulary:
             raise UserError(f"'{self.file.path}' has {len(tokens)} tokens, and embeddings for {vocabulary}")
         scale = 1 / sqrt(max(head_size, 1))
-        if self.name == "gemma2" and layers == 46:  # the model of 27 billion parameters has a scale of its own
+        if (
+            self.name == "gemma2" and layers == 46
+        ):  # the model of 27 billion parameters has a scale of its own
             scale = 1 / sqrt(width / heads)
         return DecoderConfig(
             architecture=self.name,
@@ -163,7 +169,9 @@ class _Metadata:
                 f"'{self.file.path}' scales positions by the method {kind!r}, which is not supported",
                 hint="supported methods: none, linear, and frequency factors (rope_freqs.weight)",
             )
-        linear = self.get("rope.scaling.factor", self.get("rope.scale_linear", 1.0)) if kind != "longrope" else 1.0
+        linear = (
+            self.get("rope.scaling.factor", self.get("rope.scale_linear", 1.0)) if kind != "longrope" else 1.0
+        )
         if not linear > 0:
             raise UserError(f"'{self.file.path}' scales positions by {linear}")
         size = self.get("rope.dimension_count", head_size)
@@ -184,19 +192,20 @@ class _Metadata:
     def get(self, key: str, default: T | type[T]) -> T:
         """The value of a key: of the kind of the default, or of the type that stands for it, which has to be there."""
         whole = f"{self.name}.{key}"
-        found = self.file.metadata.get(whole)
+        found: Any = self.file.metadata.get(whole)
+        several = self.file.numbers(whole)
         kind = default if isinstance(default, type) else type(default)
         if found is None:
             if isinstance(default, type):
                 raise UserError(f"'{self.file.path}' lacks {whole} in its metadata")
             return default
-        if isinstance(found, np.ndarray) and len(found) and (found == found[0]).all():
-            found = found[0].item()  # a number for each layer
+        if several is not None and len(several) and (several == several[0]).all():
+            found = several[0].item()  # a number for each layer
         if kind is float and isinstance(found, (int, float)) and not isinstance(found, bool):
-            return kind(found)  # pyright: ignore[reportReturnType]
+            return cast("T", float(found))
         if not isinstance(found, kind) or isinstance(found, bool):
             raise UserError(f"'{self.file.path}' has {whole} = {found!r}, not of type {kind.__name__}")
-        return found
+        return cast("T", found)
 
 
 def _weights(file: Container, config: DecoderConfig) -> DecoderWeights:
@@ -224,6 +233,7 @@ def _layer(file: Container, config: DecoderConfig, number: int) -> dict[str, Wei
     if joined is not None:
         queries, keys = config.heads * config.head_size, config.kv_heads * config.head_size
         found |= joined.split({"attn_q": queries, "attn_k": keys, "attn_v": keys})
-    if "ffn_gate" not in found and "ffn_up" in found:
-        found |= found["ffn_up"].split({"ffn_gate": config.hidden, "ffn_up": config.hidden})
+    both = found.get("ffn_up")
+    if "ffn_gate" not in found and both is not None and both.shape[0] == 2 * config.hidden:
+        found |= both.split({"ffn_gate": config.hidden, "ffn_up": config.hidden})
     return found

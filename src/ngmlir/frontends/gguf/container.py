@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -65,6 +65,16 @@ class Container:
         reader = _Reader(self.data, str(self.path))
         self.metadata, self.tensors = reader.read()
 
+    def strings(self, key: str) -> list[str] | None:
+        """The texts of an entry of metadata; None where it is not a list of texts."""
+        found: Any = self.metadata.get(key)
+        return found if isinstance(found, list) and all(isinstance(each, str) for each in found) else None  # pyright: ignore[reportUnknownVariableType]
+
+    def numbers(self, key: str) -> np.ndarray[Any, Any] | None:
+        """The numbers of an entry of metadata; None where it is not an array of numbers."""
+        found: Any = self.metadata.get(key)
+        return found if isinstance(found, np.ndarray) else None  # pyright: ignore[reportUnknownVariableType]
+
     def weight(self, name: str) -> Weight | None:
         """A tensor; None where there is none of this name. Limit for a type of elements that is not supported, UserError for bytes
         that do not match its shape."""
@@ -103,7 +113,9 @@ class _Reader:
         if version not in _VERSIONS:
             swapped = int.from_bytes(version.to_bytes(4, "little"), "big") in _VERSIONS
             what = "of a machine with the other byte order" if swapped else f"of version {version}"
-            raise Limit(f"'{self.path}' is a GGUF file {what}", hint="versions 2 and 3, little-endian, are read")
+            raise Limit(
+                f"'{self.path}' is a GGUF file {what}", hint="versions 2 and 3, little-endian, are read"
+            )
         # A tensor and an entry have at least so many bytes.
         tensors = self.count("tensors", 8 + 4 + 4 + 8)
         entries = self.count("entries of metadata", 8 + 4 + 1)
@@ -123,7 +135,9 @@ class _Reader:
             if info.name in found:
                 self.damaged(f"the tensor {info.name!r} stands twice")
             if info.start % alignment:
-                self.damaged(f"the tensor {info.name!r} begins at byte {info.start}, not a multiple of {alignment}")
+                self.damaged(
+                    f"the tensor {info.name!r} begins at byte {info.start}, not a multiple of {alignment}"
+                )
             found[info.name] = Stored(info.name, info.shape, info.type, begin + info.start)
         return metadata, found
 
@@ -182,5 +196,5 @@ class _Reader:
         self.at += size
         return found
 
-    def damaged(self, why: str) -> Any:
+    def damaged(self, why: str) -> NoReturn:
         raise UserError(f"'{self.path}' is a damaged GGUF file: {why}")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from ..decoders.tokens.splits import kind_of
 from ..decoders.tokens.tokenizer import Tokenizer, Vocabulary
 from .container import Container
 
-T = TypeVar("T")
 _UNKNOWN, _CONTROL, _ADDED, _UNUSED = 2, 3, 4, 5
 #: Kinds whose words are looked up whole before anything is merged.
 _WHOLE = ("llama-bpe", "llama3", "llama-v3", "tekken")
@@ -32,13 +31,12 @@ def tokenizer_of(file: Container) -> Tokenizer | None:
         return None
     known = _vocabulary(file)
     if kind == "llama":
-        scores = metadata.get("tokenizer.ggml.scores")
-        if not isinstance(scores, np.ndarray) or len(scores) != len(known):
+        scores = file.numbers("tokenizer.ggml.scores")
+        if scores is None or len(scores) != len(known):
             raise UserError(f"'{file.path}' has {len(known)} tokens, and no score for each")
         if not np.isfinite(scores).all():
             raise UserError(f"'{file.path}' has scores of tokens that are not finite")
-        types = metadata.get("tokenizer.ggml.token_type", ())
-        hidden = [i for i, type in enumerate(types) if type in (_UNKNOWN, _UNUSED)]
+        hidden = np.flatnonzero(np.isin(_types(file, len(known)), (_UNKNOWN, _UNUSED))).tolist()
         prefix = _flag(metadata, "tokenizer.ggml.add_space_prefix", True)
         return ScoreTokenizer(known, scores.tolist(), prefix=prefix, hidden=hidden)
     if kind == "gpt2":
@@ -58,21 +56,19 @@ def tokenizer_of(file: Container) -> Tokenizer | None:
 
 def _vocabulary(file: Container) -> Vocabulary:
     metadata = file.metadata
-    tokens = metadata.get("tokenizer.ggml.tokens")
-    if not isinstance(tokens, list) or not tokens:
+    tokens = file.strings("tokenizer.ggml.tokens")
+    if not tokens:
         raise UserError(f"'{file.path}' has a tokenizer without tokens")
-    types = metadata.get("tokenizer.ggml.token_type")
-    if types is None:
-        types = np.ones(len(tokens), np.int32)
-    if not isinstance(types, np.ndarray) or len(types) != len(tokens):
-        raise UserError(f"'{file.path}' has {len(tokens)} tokens, and not a type for each")
+    types = _types(file, len(tokens))
 
     def number(key: str) -> int | None:
         found = metadata.get(f"tokenizer.ggml.{key}_token_id")
         if found is None:
             return None
         if not isinstance(found, int) or not 0 <= found < len(tokens):
-            raise UserError(f"'{file.path}' has {found!r} for tokenizer.ggml.{key}_token_id, which is no token")
+            raise UserError(
+                f"'{file.path}' has {found!r} for tokenizer.ggml.{key}_token_id, which is no token"
+            )
         return found
 
     begin, end = number("bos"), number("eos")
@@ -86,11 +82,23 @@ def _vocabulary(file: Container) -> Vocabulary:
         frozenset(int(i) for i in np.flatnonzero(types == _ADDED)),
         begin,
         end,
-        _flag(metadata, "tokenizer.ggml.add_bos_token", scored or metadata.get("tokenizer.ggml.pre") in _WHOLE),
+        _flag(
+            metadata, "tokenizer.ggml.add_bos_token", scored or metadata.get("tokenizer.ggml.pre") in _WHOLE
+        ),
         _flag(metadata, "tokenizer.ggml.add_eos_token", False),
         frozenset(stops),
         number("unknown"),
     )
+
+
+def _types(file: Container, count: int) -> np.ndarray[Any, Any]:
+    """The kind of each of so many tokens; without any all are normal."""
+    if "tokenizer.ggml.token_type" not in file.metadata:
+        return np.ones(count, np.int32)
+    found = file.numbers("tokenizer.ggml.token_type")
+    if found is None or len(found) != count:
+        raise UserError(f"'{file.path}' has {count} tokens, and not a type for each")
+    return found
 
 
 def _flag(metadata: Mapping[str, Any], key: str, default: bool) -> bool:
@@ -98,14 +106,17 @@ def _flag(metadata: Mapping[str, Any], key: str, default: bool) -> bool:
 
 
 def _ranks(file: Container) -> dict[tuple[str, str], int]:
-    merges = file.metadata.get("tokenizer.ggml.merges")
-    if not isinstance(merges, list):
+    merges = file.strings("tokenizer.ggml.merges")
+    if merges is None:
         raise UserError(f"'{file.path}' has a tokenizer of merges without merges")
     made: dict[tuple[str, str], int] = {}
     for rank, each in enumerate(merges):
         # A merge is two tokens; the first letter may be the space between them where tokens have spaces.
-        left, found, right = each[:1] + each[1:].partition(" ")[0], *each[1:].partition(" ")[1:]
-        if not found or not right:
-            raise UserError(f"'{file.path}' has {each!r} among the merges of its tokenizer, which is not two tokens")
+        left, _, right = each[1:].partition(" ")
+        left = each[:1] + left
+        if not right:
+            raise UserError(
+                f"'{file.path}' has {each!r} among the merges of its tokenizer, which is not two tokens"
+            )
         made.setdefault((left, right), rank)
     return made

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Language models of folders with config.json, tokenizer.json and safetensors files: `load(folder)` reads one."""
+"""Language models of folders with config.json, tokenizer.json and safetensors files: `load(path)` reads one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["load"]
 
 
 def load(
-    folder: str | os.PathLike[str], *, context: int | None = None, threads: int | None = None
+    path: str | os.PathLike[str], *, context: int | None = None, threads: int | None = None
 ) -> LanguageModel:
     """A language model of a folder, as libraries of Hugging Face write them: `model_type` llama, mistral, qwen2, qwen3, phi3, gemma, gemma2 or
     gemma3_text; tensors of F32, F16 and BF16. Arguments as for `frontends.gguf.load`.
@@ -24,7 +24,7 @@ def load(
     from ..decoders.model import LanguageModel
     from .folder import read
 
-    found = read(folder)
+    found = read(path)
     return LanguageModel(
         found.config, found.weights, found.tokenizer, found.template, context=context, threads=threads
     )

@@ -53,7 +53,9 @@ class Tensors:
         files = sorted({str(file) for file in cast("Mapping[str, Any]", named).values()})
         for file in files:
             if Path(file).name != file:
-                raise UserError(f"'{self.folder / _INDEX}' names the file '{file}', which is not in its folder")
+                raise UserError(
+                    f"'{self.folder / _INDEX}' names the file '{file}', which is not in its folder"
+                )
         return files
 
     def _read(self, path: Path) -> None:

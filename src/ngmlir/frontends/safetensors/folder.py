@@ -116,8 +116,10 @@ class _Config:
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
             return cast("T", float(value))
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise UserError(f"'{self.path}' has {key} = {value!r} in its config.json, not of type {kind.__name__}")
-        return value
+            raise UserError(
+                f"'{self.path}' has {key} = {value!r} in its config.json, not of type {kind.__name__}"
+            )
+        return cast("T", value)
 
     def config(self) -> DecoderConfig:
         width, heads = self.get("hidden_size", int), self.get("num_attention_heads", int)
@@ -185,10 +187,11 @@ class _Config:
         if isinstance(found, Mapping) and "full_attention" in found:
             found = cast("Mapping[str, Any]", found)["sliding_attention" if near else "full_attention"]
         own_base = near and self.name == "gemma3_text"
-        scaling: Any = found or (None if own_base else self.found.get("rope_scaling")) or {}
-        if not isinstance(found, Mapping) or not isinstance(scaling, Mapping):
+        if not found and not own_base:
+            found = self.found.get("rope_scaling") or {}
+        if not isinstance(found, Mapping):
             raise UserError(f"'{self.path}' has parameters of positions that are no dictionary")
-        known = cast("Mapping[str, Any]", scaling)
+        known = cast("Mapping[str, Any]", found)
         base = self.get("rope_local_base_freq", 10000.0) if own_base else self.get("rope_theta", 10000.0)
         base = self.get("rope_theta", base, known)
         share = self.get("partial_rotary_factor", self.get("partial_rotary_factor", 1.0), known)
@@ -215,7 +218,9 @@ class _Config:
         low, high = self.get("low_freq_factor", 1.0, known), self.get("high_freq_factor", 4.0, known)
         context = self.get("original_max_position_embeddings", 8192, known)
         if not 0 < low < high or context < 1:
-            raise UserError(f"'{self.path}' scales positions between frequencies {low} and {high} of {context}")
+            raise UserError(
+                f"'{self.path}' scales positions between frequencies {low} and {high} of {context}"
+            )
         made: list[float] = []
         for frequency in base ** (-np.arange(0, size, 2, dtype=np.float64) / max(size, 1)):
             turns = context * frequency / (2 * pi)

@@ -18,9 +18,7 @@ from .files import json_of
 _MOST = 1 << 24
 
 
-def tokenizer_of(
-    folder: Path, config: Mapping[str, Any], size: int
-) -> tuple[Tokenizer | None, str | None]:
+def tokenizer_of(folder: Path, config: Mapping[str, Any], size: int) -> tuple[Tokenizer | None, str | None]:
     """The tokenizer of a folder (None: it has none) and its template for conversations. Limit for a tokenizer that is not supported."""
     about = json_of(folder / "tokenizer_config.json") or {}
     template = about.get("chat_template")
@@ -40,7 +38,12 @@ def tokenizer_of(
 
 class _Reader:
     def __init__(
-        self, folder: Path, found: Mapping[str, Any], about: Mapping[str, Any], config: Mapping[str, Any], size: int
+        self,
+        folder: Path,
+        found: Mapping[str, Any],
+        about: Mapping[str, Any],
+        config: Mapping[str, Any],
+        size: int,
     ):
         self.folder, self.found, self.about, self.given, self.size = folder, found, about, config, size
 
@@ -77,7 +80,9 @@ class _Reader:
                 case "ByteLevel":
                     patterns += [GPT2] if step.get("use_regex", True) else []
                     prefix = prefix or bool(step.get("add_prefix_space"))
-                case "Split" if step["behavior"] == "Isolated" and not step["invert"] and "Regex" in step["pattern"]:
+                case "Split" if (
+                    step["behavior"] == "Isolated" and not step["invert"] and "Regex" in step["pattern"]
+                ):
                     patterns.append(step["pattern"]["Regex"])
                 case "Digits" if step["individual_digits"]:
                     patterns.append(r"\p{N}")
@@ -118,7 +123,9 @@ class _Reader:
                 self._refused(step)
 
     def _refused(self, step: Mapping[str, Any]) -> None:
-        raise Limit(f"'{self.folder}' has a tokenizer with the step {step['type']!r} as {dict(step)}, which is not supported")
+        raise Limit(
+            f"'{self.folder}' has a tokenizer with the step {step['type']!r} as {dict(step)}, which is not supported"
+        )
 
     def vocabulary(self, model: Mapping[str, Any]) -> Vocabulary:
         table: dict[str, int] = dict(model["vocab"])
@@ -141,8 +148,8 @@ class _Reader:
         control = those("special")
         stops = {i for i in control if tokens[i] in STOPS}
         given: Any = self.given.get("eos_token_id")
-        for each in given if isinstance(given, list) else [given]:
-            stops |= {each} if isinstance(each, int) else set()
+        several = cast("list[Any]", given) if isinstance(given, list) else [given]
+        stops |= {each for each in several if isinstance(each, int)}
         first = self.begins(numbers)
         return Vocabulary(
             tokens,
@@ -160,8 +167,8 @@ class _Reader:
 
     def token(self, name: str, numbers: Mapping[str, int]) -> int | None:
         """A token that tokenizer_config.json names, else that config.json has the number of."""
-        found = self.about.get(name)
-        found = found.get("content") if isinstance(found, dict) else found
+        found: Any = self.about.get(name)
+        found = cast("dict[str, Any]", found).get("content") if isinstance(found, dict) else found
         if isinstance(found, str):
             return numbers.get(found)
         number = self.given.get(f"{name}_id")

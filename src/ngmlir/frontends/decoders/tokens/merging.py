@@ -29,7 +29,12 @@ def merged(parts: Sequence[str], rank: Rank) -> list[str]:
     while waiting:
         _, left, right, joined = heappop(waiting)
         # Either may have become longer or have gone meanwhile.
-        if not alive[left] or not alive[right] or pieces[left] + pieces[right] != joined or after[left] != right:
+        if (
+            not alive[left]
+            or not alive[right]
+            or pieces[left] + pieces[right] != joined
+            or after[left] != right
+        ):
             continue
         pieces[left], alive[right] = joined, False
         after[left] = after[right]

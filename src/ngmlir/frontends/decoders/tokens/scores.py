@@ -20,7 +20,12 @@ class ScoreTokenizer(Tokenizer):
     are never what text becomes."""
 
     def __init__(
-        self, vocabulary: Vocabulary, scores: Sequence[float], *, prefix: bool = True, hidden: Iterable[int] = ()
+        self,
+        vocabulary: Vocabulary,
+        scores: Sequence[float],
+        *,
+        prefix: bool = True,
+        hidden: Iterable[int] = (),
     ):
         super().__init__(vocabulary)
         self.prefix = prefix
