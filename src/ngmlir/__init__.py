@@ -4,7 +4,7 @@
     graph --lift--> ng module --passes--> kernels --emit--> LLVM IR --assemble--> artifact --load--> call
 
 axes        make_axis, make_axes, ragged_axis (docs/ragged.md)
-storage     placeholder, ragged, variable, persistent_tensor, constant, adopt
+storage     placeholder, ragged, variable, persistent_tensor, cache, constant, adopt
 elements    + - * / ** comparisons; exp, log, tanh, sigmoid, relu, where, maximum, ... (docs/ops.md lists all ops)
 reductions  sum, mean, max, argmax, prod, variance, ...; their axes are left out or named: out_axes=, reduction_axes=
 products    dot, convolution, deconvolution, pooling
@@ -16,7 +16,7 @@ custom ops    composite_op, host_op, tile_op
 run         transformers.make_transformer("cpu"), transformer.computation, compile; cpu, numpy, cuda, cuda-sim
 inspect     lift, raise_, pictures.svg, computation.report(), transformer.stepped
 save        save, load, computation.state()
-modules     ng.numpy (positional axes), frontends.neon (layers), frontends.onnx (models), testing (checks)
+modules     ng.numpy (positional axes), frontends.neon (layers), frontends.onnx (models), frontends.gguf (language models), testing (checks)
 
 `help(ng.dot)` describes a function. The packages of the compiler, from the graph to the machine: `op_graph`, `ops`, `ir`, `rewrite`,
 `passes`, `codegen`, `llvm`, `runtime`; `compiler` connects them.
@@ -52,6 +52,7 @@ from .op_graph.errors import (
 )
 from .op_graph.foreign import missing as _missing
 from .op_graph.functions import *  # noqa: F403
+from .op_graph.functions.cache import Cache, cache
 from .op_graph.host_ops import host_op
 from .op_graph.lift import lift
 from .op_graph.lookuptable import lookuptable_update
@@ -107,6 +108,7 @@ __all__ = [
     "AxisLengthError",
     "AxisNotFound",
     "Bug",
+    "Cache",
     "CycleError",
     "DuplicateAxisNames",
     "FlattenedAxis",
@@ -131,6 +133,7 @@ __all__ = [
     "UserError",
     "adopt",
     "assign",
+    "cache",
     "compile",
     "composite_op",
     "computation",

@@ -77,3 +77,8 @@ def test_edits_are_levenshteins() -> None:
     for _ in range(20):  # the distance is symmetric, and no greater than the longer string
         a, b = ([*map(int, draw.integers(0, 3, draw.integers(0, 6)))] for _ in range(2))
         assert edits(a, b) == edits(b, a) <= max(len(a), len(b))
+
+
+def test_language_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert program("language_model").main(prompt="vw") == "xyz"
+    assert capsys.readouterr().out == "vwxyz\n"

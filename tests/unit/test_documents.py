@@ -18,6 +18,7 @@ import pytest
         ("docs/from-pytorch.md", 60),
         ("docs/graph.md", 30),
         ("docs/ir.md", 3),
+        ("docs/language-models.md", 15),
         ("docs/layers.md", 40),
         ("docs/networks.md", 5),
         ("docs/operators-of-your-own.md", 12),

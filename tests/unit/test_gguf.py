@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import gguf_files
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -237,3 +238,46 @@ def test_logits_that_are_nan_are_no_text(tmp_path: Path) -> None:
     model = loaded(tmp_path, metadata, tensors)
     with pytest.raises(ng.UserError, match="NaN or infinite"):
         next(model.generate_tokens([1, 2]))
+
+
+def test_files_that_are_written_are_read_back(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    metadata: dict[str, Any] = {
+        "text": "a\u00e9", "whole": 7, "below": -7, "long": 1 << 40, "deep": -(1 << 40), "part": 0.25, "yes": True, "none": [],
+        "words": ["x", ""], "numbers": [1, 2], "halves": [0.5, 1.5], "flags": [True, False], "nested": [[1], [2, 3]],
+    }  # fmt: skip
+    kinds: tuple[Any, ...] = (np.float32, np.float16, ml_dtypes.bfloat16)
+    arrays: dict[str, Any] = {kind.__name__: draw.normal(size=(3, 5)).astype(kind) for kind in kinds}
+    source = Container(file(tmp_path, gguf_files.content(*gguf_files.model("llama", ("Q4_K",)))))
+    copied = source.weight("blk.0.attn_q.weight")
+    assert copied is not None
+    path = tmp_path / "made.gguf"
+    gguf.write(path, metadata, arrays | {"copied": copied})
+    found = Container(path)
+    plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in found.metadata.items()}
+    plain["nested"] = [each.tolist() for each in found.metadata["nested"]]
+    assert plain == metadata
+    for name, array in arrays.items():
+        weight = found.weight(name)
+        assert weight is not None and weight.shape == (3, 5) and bytes(weight.data) == array.tobytes()
+    again = found.weight("copied")
+    assert again is not None and (again.shape, again.format) == (copied.shape, copied.format)
+    assert bytes(again.data) == bytes(copied.data)
+
+
+def test_what_cannot_be_written(tmp_path: Path) -> None:
+    path = tmp_path / "made.gguf"
+    for metadata in (
+        {"a": None},
+        {"a": [1, "x"]},
+        {"a": 1 << 64},
+        {"a": -(1 << 63) - 1},
+        {"a": {}},
+        {"a": [None]},
+    ):
+        with pytest.raises(ng.UserError, match="a is"):
+            gguf.write(path, metadata, {})
+    for array in (np.zeros(3), np.zeros((0, 2), np.float32), np.zeros(2, np.int32)):
+        with pytest.raises(ng.UserError, match="t is an array"):
+            gguf.write(path, {}, {"t": array})
+    assert not path.exists()

@@ -9,12 +9,13 @@ for text in model.generate("Once upon a time", max_tokens=50):
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..decoders.model import LanguageModel
+    from .writer import Tensors
 
-__all__ = ["load"]
+__all__ = ["load", "write"]
 
 
 def load(
@@ -47,3 +48,13 @@ def load(
         context=context,
         threads=threads,
     )
+
+
+def write(path: str | os.PathLike[str], metadata: dict[str, Any], tensors: Tensors) -> None:
+    """Writes a GGUF file of metadata and tensors by name: arrays of float32, float16 or bfloat16, or weights of a model that was read.
+
+    Raises UserError for values of other kinds; then nothing is written, and a file that is there stays.
+    """
+    from .writer import write as written
+
+    written(path, metadata, tensors)
