@@ -255,6 +255,28 @@ class Along(Schedule):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Decode(Schedule):
+    """A product of few rows whose right operand is decoded in registers: partial sums in vector lanes, added at the end."""
+
+    by = "decode"
+    kind = "decoded"
+    tile: int = _knob("columns that are multiplied at once")
+    block: int = _knob("columns in one program")
+
+    def conflicts(self) -> Iterator[str]:
+        yield from super().conflicts()
+        yield from _uneven("block", self.block, "tiles", self.tile)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodePanels(Panels):
+    """A product whose right operand each program decodes and packs part by part, as it is multiplied."""
+
+    by = "decode-panels"
+    kind = "decoded"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Blocks(Schedule):
     """A matrix product on a GPU: each block of threads computes a tile of the result."""
 
@@ -285,7 +307,7 @@ class Strips(Schedule):
 
 
 #: All families by name.
-FAMILIES: dict[str, type[Schedule]] = {f.by: f for f in (Tiles, Rows, Columns, Panels, Along, Blocks, Strips)}
+FAMILIES: dict[str, type[Schedule]] = {f.by: f for f in (Tiles, Rows, Columns, Panels, Along, Decode, DecodePanels, Blocks, Strips)}
 
 
 @cache

@@ -23,8 +23,10 @@ from ..rewrite.remarks import remark
 from ..support.lengths import is_open
 from ..support.target import Target
 from .dead_code import without, without_dead
+from .decoding.fusions import DECODED
 from .inline import copied
 from .invariants import Invariants, reads
+from .kernels.plan import kind
 
 #: What is prepared takes as many times the bytes of its constants, at most, whatever these are: f64 of 4 bits each.
 GROWTH = 16
@@ -218,12 +220,15 @@ def _kept(ops: Sequence[Op], invariants: Invariants, spare: int) -> list[Op]:
         if any(r in invariants.values for r in op.results):
             continue
         waiting = list(reads(op))
+        # What a kernel decodes lies as it reads it.
+        ordered = set(waiting) if op.name == "ng.fusion" and kind(op) == DECODED else set[Value]()
         while waiting:
-            below = invariants.values.get(waiting.pop())
+            value = waiting.pop()
+            below = invariants.values.get(value)
             if below is None or below in seen:
                 continue
             seen.add(below)
-            if not invariants.worthwhile(below):
+            if not (invariants.worthwhile(below) or (value in ordered and below.name != "ng.constant")):
                 waiting += reads(below)
                 continue
             size = sum(map(_bytes, below.results))

@@ -25,6 +25,7 @@ from .join_pads import join_pads
 from .layout import layout
 from .narrow_products import narrow_products
 from .narrow_results import narrow_results
+from .narrow_weights import narrow_weights
 from .order_updates import order_updates
 from .overlap import overlap
 from .place_samples import place_samples
@@ -64,6 +65,7 @@ PASSES: dict[str, Pass] = {
         shape,
         prune,
         narrow_products,
+        narrow_weights,
         prepare,
         fold_constants,
         fold_empty,

@@ -80,7 +80,7 @@ def split_reductions(module: Module, target: Target, *, elements: int = 0) -> Mo
 
 
 def _function(function: Op, target: Target, elements: int) -> Op:
-    made = sweep_op(function, _Splitting(function, target, elements).rule)
+    made = sweep_op(function, _Splitting(function, target, elements).rule, closed=frozenset({"ng.fusion"}))
     return function if made is function else without_dead(made)  # nobody may read what is computed of parts
 
 

@@ -14,7 +14,7 @@ from ..ir.types import TensorType, element_type, shape_of
 from ..ops import ng
 from ..ops.builder import Builder
 from ..ops.fields import get_i64
-from ..ops.schedules import Columns, Rows, Strips, Tiles
+from ..ops.schedules import Columns, Decode, DecodePanels, Rows, Strips, Tiles
 from ..rewrite.advice import pass_for
 from ..rewrite.contracts import contract
 from ..rewrite.stages import KEPT, homeless
@@ -24,6 +24,7 @@ from .access import is_part
 from .dead_code import without_dead
 from .kernels.chain import chain_kernel
 from .kernels.columns import columns_kernel
+from .kernels.decoded import decoded_kernel
 from .kernels.dot import dot_kernel
 from .kernels.map import map_kernel
 from .kernels.packing import Packing, pack_kernel
@@ -195,6 +196,9 @@ class _Writer:
             for number, packing in product.sides:
                 place, shape = planned.side(dot.operands[number])
                 sides.append((place, shape, *self.packed(packing, op)))
+        elif isinstance(schedule, Decode | DecodePanels):
+            made, planned = decoded_kernel(op, self.target, schedule, "k")
+            sides = [(i, shape_of(v.type), "", None) for i, v in enumerate(op.operands)]
         else:
             match schedule:
                 case Rows():

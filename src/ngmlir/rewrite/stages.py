@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ..ir.attributes import ArrayAttr, DenseArrayAttr
+from ..ir.attributes import ArrayAttr, DenseArrayAttr, StringAttr
 from ..ir.core import Module, Op, Value, op_name
 from ..ir.definition import CONTAINERS, ELEMENTS
 from ..ir.elements import ElementsAttr
@@ -86,7 +86,8 @@ def _values(op: Op) -> Iterator[Value]:
 
 def _named(function: Op) -> Iterator[Diagnostic]:
     for op in function.walk():
-        if op.name == "ng.fusion":
+        # What decodes a weight is a fusion before the others are: it is not to be decoded elsewhere.
+        if op.name == "ng.fusion" and op.attributes.get("kind") != StringAttr("decoded"):
             yield Diagnostic("'ng.fusion' is not allowed before the pass fuse", op.location)
         yield from _on_values(op)
 

@@ -71,7 +71,7 @@ class PanelKernel:
         self.b = self.kernel.b
         programs = iter(self.kernel.programs if kernel is None else [self.b.index(0)] * len(grid))
         self.places = [next(programs) if may_be_several(size) else self.b.index(0) for size in sizes]
-        self.lhs, self.rhs = self.kernel.extra
+        self.lhs, self.rhs = self.kernel.extra[:2]
         if product.words and "left" not in schedule.pack and not any(product.implicit):
             whole = (product.rows, product.depth)
             type = MemRefType((product.batch, *whole) if product.batch else whole, product.accumulator)

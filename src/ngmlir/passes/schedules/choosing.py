@@ -22,12 +22,14 @@ from ...ops.schedules import (
 from ...support.diagnostics import Diagnostic, UserError
 from ...support.lengths import is_open
 from ...support.target import Target
+from ..decoding.fusions import DECODED, decoded
 from ..kernels.links import Link, faults, left_handed, links_of, source
 from ..kernels.plan import Plan, kind, plan, tiles_plan
 from ..kernels.product import Product, end_of, oriented, product_of
 from .along import MOST_ROWS_ALONG, along, suits_along
 from .blocks import blocks
 from .candidate import Candidate, fixed, ranked
+from .decoding import decoding
 from .loops import columns, rows, tiles
 from .products import panels, window_conflicts
 from .strips import strip_rows, within
@@ -73,6 +75,8 @@ def _ranked(fusion: Op, target: Target, kept: Collection[int]) -> list[Candidate
         if faulty := _chain_conflicts(fusion, target):
             raise _refused(fusion, faulty)
         found = [_strips(fusion, target, given, kept)]
+    elif sort == DECODED:
+        found = ranked(decoding(decoded(fusion), target, given), 1.0)
     else:
         planned = tiles_plan(fusion, target)
         found = ranked(_LOOPS[sort](planned, target, given), _ALIKE)

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products whose right side is decoded from narrow codes: in registers where rows are few, and else on the way into panels.
+
+Of few rows each element of the result is the sum along a row of the left side and one of the weight, as in along.py: a tile
+holds lanes of these sums for a few columns. Codes come from memory once, in the order in which they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...ir.attributes import StringAttr
+from ...ir.core import Block, Op, Region, Value
+from ...ir.elements import ElementsAttr
+from ...ir.types import MemRefType, VectorType, element_type, f32, i32, shape_of, with_element
+from ...ops import ng
+from ...ops.builder import Builder
+from ...ops.schedules import Decode, DecodePanels
+from ...support.diagnostics import Bug
+from ...support.lengths import may_be_several
+from ...support.target import Target
+from ..decoding.fusions import CODE, CODE_BITS, CODES, Decoded, decoded
+from .extents import Extent
+from .frame import Span, exact_tiles, share
+from .packing import right_side
+from .panels import PanelKernel
+from .plan import Kernel, Plan, plan
+from .product import store_epilogue
+
+#: Lanes of bytes or floats that are decoded in one step of the depth, in registers.
+STEPS = 4
+
+
+def decoded_kernel(fusion: Op, target: Target, schedule: Decode | DecodePanels, name: str) -> tuple[Op, Plan]:
+    """The kernel of a `decoded` fusion, whose inputs are the fusion's operands."""
+    found = decoded(fusion)
+    planned = plan(_multiplied(found), lambda op: op.name == "ng.dot")
+    dot = next(op for op in planned.ops if op.name == "ng.dot")
+    types = [MemRefType(shape_of(v.type), element_type(v.type)) for v in fusion.operands]
+    if isinstance(schedule, Decode):
+        return _Rows(planned, target, schedule, dot, found, types).build(name), planned
+    return _Panels(planned, target, schedule, dot, found, types).build(name), planned
+
+
+def _multiplied(found: Decoded) -> Op:
+    """The product alone, as one of two matrices."""
+    left, weight = found.dot.operands
+    body = Block([left.type, weight.type], ["left", "weight"])
+    b = Builder(body, found.fusion.location)
+    dot = b.add_op(found.dot.rebuilt(list(body.args)))
+    b.end(ng.YieldOp, dot.result)
+    outside = Block([left.type, weight.type])
+    types = [found.dot.result.type]
+    return ng.FusionOp(
+        outside.args, types, {"kind": StringAttr("dot")}, [Region(body)], found.fusion.location
+    )
+
+
+@dataclass(frozen=True)
+class _Weight:
+    """Computes tiles of a weight from the buffers of its codes and parameters."""
+
+    b: Builder
+    found: Decoded
+    codes: Value
+    parameters: Sequence[Value]
+    lanes: int
+
+    @property
+    def step(self) -> int:
+        """Elements along the depth that are read at once."""
+        return self.lanes * (CODES if self.found.words else STEPS)
+
+    def shared(self, row: Value, rows: int, first: Value) -> list[Value]:
+        """The parameters of some rows for codes from `first` on."""
+        b, block = self.b, self.found.block
+        out: list[Value] = []
+        for buffer in self.parameters:
+            element = element_type(buffer.type)
+            place = [row, b.floor_divide(first, b.index(block))] if block else [row]
+            out.append(
+                b.load(buffer, place, type=VectorType((rows,), element), dims=[0])
+            )
+        return out
+
+    def tiles(self, row: Value, rows: int, first: Value, size: int) -> list[Value]:
+        """Tiles of some rows by as many lanes, one beside the other, for `size` elements of the depth from `first` on, which is
+        a multiple of `step`; what the last one has beyond them is anything."""
+        b, found = self.b, self.found
+        lanes, block = self.lanes, found.block
+        codes = VectorType((rows, lanes), element_type(self.codes.type))
+        words = None
+        if found.words:
+            group = b.floor_divide(first, b.index(self.step))
+            words = b.load(self.codes, [row, group, b.index(0)], type=codes, dims=[0, 2])
+        out: list[Value] = []
+        shared: list[Value] = []
+        for i in range(-(-size // lanes)):
+            at = b.add(first, b.index(i * lanes))
+            if i == 0 or (block and i * lanes % block == 0) or (block and self.step % block):
+                shared = self.shared(row, rows, at)
+            if words is not None:
+                code = words if i == 0 else b.shift_right_logical(words, b.number(i * CODE_BITS, codes))
+                code = b.bitwise_and(code, b.number(CODE, codes))
+            else:
+                code = b.load(self.codes, [row, at], type=codes, masked=(i + 1) * lanes > size or None)
+            out.append(self.computed(code, shared))
+        return out
+
+    def computed(self, code: Value, shared: Sequence[Value]) -> Value:
+        """What the ops of the weight make of a tile of codes."""
+        b, found, shape = self.b, self.found, shape_of(code.type)
+        known: dict[Value, Value] = {found.start: code, **dict(zip(found.parameters, shared, strict=True))}
+        for op in found.fusion.block.ops:
+            if op is found.dot:
+                break
+            value, element = op.result, element_type(op.result.type)
+            whole = shape_of(value.type) == found.shape
+            type = VectorType(shape if whole else shape[:1], element)
+            if value is found.start:
+                continue
+            if op.name == "ng.constant":
+                literal = op.attributes["value"]
+                if whole and isinstance(literal, ElementsAttr):
+                    known[value] = b.constant(type=type, value=literal.of_type(type))
+            elif any(v not in known for v in op.operands):
+                continue  # of what unpacks codes
+            elif op.name in ("ng.broadcast", "ng.reshape", "ng.slice"):
+                (tile,) = (known[v] for v in op.operands)
+                if whole and shape_of(tile.type) != shape:
+                    tile = b.broadcast(tile, type=type, dimensions=[0])
+                known[value] = tile
+            else:
+                made = op.rebuilt([known[v] for v in op.operands], types=[type])
+                known[value] = b.add_op(made).result
+        return known[found.dot.operands[1]]
+
+
+class _Rows:
+    """Builds the kernel of a product of few rows."""
+
+    def __init__(
+        self, planned: Plan, target: Target, schedule: Decode, dot: Op, found: Decoded, types: Sequence[MemRefType]
+    ):  # fmt: skip
+        self.dot, self.found, self.product = dot, found, found.product
+        self.columns, self.block = schedule.tile, schedule.block
+        programs = -(-self.product.columns // self.block)
+        self.kernel = Kernel(planned, target, [programs] if may_be_several(programs) else [], types)
+        self.b = self.kernel.b
+        self.place = self.kernel.programs[0] if may_be_several(programs) else self.b.index(0)
+        self.lhs, codes, *parameters = self.kernel.extra
+        self.weight = _Weight(self.b, found, codes, parameters, target.lanes(4))
+
+    def build(self, name: str) -> Op:
+        b, columns = self.b, self.product.columns
+        full = columns // self.columns * self.columns
+        start, stop = share(b, self.place, self.block, columns)
+        last = b.minimum(stop, b.index(full))
+        b.loop(start, last, self.columns, (), lambda j, _: self.tile(j, self.columns) or ())
+        if rest := columns - full:
+            # Only the last program comes here: for the others the range is empty.
+            b.loop(b.maximum(start, b.index(full)), stop, rest, (), lambda j, _: self.tile(j, rest) or ())
+        return self.kernel.finish(name)
+
+    def tile(self, column: Value, columns: int) -> None:
+        """A few columns of all rows."""
+        b, depth, step = self.b, self.product.depth, self.weight.step
+        shape = (self.product.rows, columns, self.weight.lanes)
+
+        def steps(k: Span, sums: Sequence[Value]) -> list[Value]:
+            for i, tile in enumerate(self.weight.tiles(column, columns, k.start, k.size)):
+                sums = self.added(sums[0], tile, k, i), *sums[1:]
+                sums = (*sums[1:], sums[0])
+            return list(sums)
+
+        many = 2 if shape[0] * shape[1] <= 4 else 1
+        sums: Sequence[Value] = [b.number(0, VectorType(shape, f32))] * many
+        sums = exact_tiles(b, depth, step, sums, steps, "k")
+        total = sums[0] if many == 1 else b.add(*sums)
+        total = b.sum(total, axes=[2])
+        place = (b.index(0), self.product.rows, column, columns)
+        store_epilogue(self.kernel, self.dot, self.product, [], *place, total)
+
+    def added(self, total: Value, weight: Value, k: Span, number: int) -> Value:
+        """A sum and the product of a tile of the weight and what it meets. Behind the end of the depth both are 0."""
+        b, lanes, rows = self.b, self.weight.lanes, self.product.rows
+        left = min(lanes, k.size - number * lanes)
+        at = b.add(k.start, b.index(number * lanes))
+        type = VectorType((rows, lanes), f32)
+        x = b.load(self.lhs, [b.index(0), at], type=type, masked=True if left < lanes else None)
+        if left < lanes:
+            # What codes stand for there is not 0: it may be no number.
+            there = b.less(b.iota(type=with_element(weight.type, i32), dimension=1),
+                           b.number(left, with_element(weight.type, i32)))  # fmt: skip
+            weight = b.select(there, weight, b.number(0, weight.type))
+        x = b.broadcast(x, type=total.type, dimensions=[0, 2])
+        weight = b.broadcast(weight, type=total.type, dimensions=[1, 2])
+        return b.fma(x, weight, total)
+
+
+class _Panels(PanelKernel):
+    """Builds the kernel of a product of many rows: each program decodes what it multiplies next into panels."""
+
+    def __init__(
+        self, planned: Plan, target: Target, schedule: DecodePanels, dot: Op, found: Decoded, types: Sequence[MemRefType]
+    ):  # fmt: skip
+        if not schedule.part or schedule.pack:
+            raise Bug("what is decoded is packed part by part", found.fusion.location)
+        product = found.product
+        # The kernel takes its first two extra inputs for the sides.
+        super().__init__(planned, target, schedule, dot, product, types)
+        _, codes, *parameters = self.kernel.extra
+        self.weight = _Weight(self.b, found, codes, parameters, target.lanes(4))
+
+    def pack(self, first: Value, depth: int, column: Value, columns: Extent) -> None:
+        b, width, weight = self.b, self.tile_columns, self.weight
+        block = right_side(self.product, width, self.kernel.target).block
+
+        def some(panel: Value, at: Value, span: Span, k: Span) -> tuple[()]:
+            """The tiles of one step of the depth, turned."""
+            row = b.add(b.add(column, at), span.start)
+            for i, tile in enumerate(weight.tiles(row, span.size, b.add(first, k.start), k.size)):
+                rest = k.size - i * weight.lanes
+                turned = b.transpose(tile, permutation=[1, 0])
+                place = [panel, b.add(k.start, b.index(i * weight.lanes)), span.start]
+                b.store(turned, self.packed, place, masked=True if rest < weight.lanes else None)
+            return ()
+
+        def one(span: Span) -> None:
+            panel = b.floor_divide(span.start, b.index(width))
+            if span.size < width:
+                rest = b.number(0, VectorType((1, width - span.size), f32))
+                b.loop(0, depth, 1, (), lambda k, _: (
+                    b.store(rest, self.packed, [panel, k, b.index(span.size)]) or ()))  # fmt: skip
+            exact_tiles(b, span.size, block, (), lambda piece, _: (
+                exact_tiles(b, depth, weight.step, (), lambda k, _: (
+                    some(panel, span.start, piece, k)), "k") and ()))  # fmt: skip
+
+        columns.tiles(width, one)
