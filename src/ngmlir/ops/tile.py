@@ -475,6 +475,37 @@ class DotOp(Op):
         return fields.find_unit(self, "tf32")
 
 
+class LookupTableOp(Op):
+    """For each index the element of its row of the table: element (..., i) is table[..., indices[..., i] mod n]. A row has n = 16 elements."""
+
+    __slots__ = ()
+    name = "tile.lookup_table"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("table", Constraint("vector(float)", "vector", "float")),
+            Operand("indices", Constraint("vector(integer)", "vector", "integer")),
+        ),
+        results=(
+            Operand("result", Constraint("vector(float)", "vector", "float")),
+        ),
+        traits=frozenset(['pure']),
+        rule=tile_rules.lookup_table,
+        form=('$table', '[', '$indices', ']', 'attr-dict', ':', 'type($table)', ',', 'type($indices)'),
+        doc='For each index the element of its row of the table: element (..., i) is table[..., indices[..., i] mod n]. A row has n = 16 elements.',
+        given='%a: vector<4x16xf32>, %i: vector<4x32xi32>',
+        example='%v = tile.lookup_table %a[%i] : vector<4x16xf32>, vector<4x32xi32>',
+    )
+
+    @property
+    def table(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def indices(self) -> Value:
+        return self.operands[1]
+
+
 class ForOp(Op):
     """Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values; it yields their next values. With `stages` the tiles of that many iterations are in flight, where possible; the pass `overlap` pipelines the loop."""
 
@@ -672,6 +703,7 @@ OPS: dict[str, type[Op]] = {
     "tile.gather": GatherOp,
     "tile.scatter": ScatterOp,
     "tile.dot": DotOp,
+    "tile.lookup_table": LookupTableOp,
     "tile.for": ForOp,
     "tile.prefetch": PrefetchOp,
     "tile.copy": CopyOp,
@@ -723,6 +755,10 @@ class TileVerbs(fields.Verbs[V], Generic[V]):
     def dot(self, lhs: V, rhs: V, accumulator: V, *, words: Literal["i16_i16", "ui8_i8", "i8_ui8", "i8_i8", "ui8_ui8"] | None = None, tf32: bool | None = None) -> V:
         """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `words` each i32 of lhs and rhs holds adjacent elements along k, the first in the lowest bits: two of 16 bits or four of 8, of the types that `words` names for lhs and rhs. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified."""
         return self.build(DotOp, [lhs, rhs, accumulator], {"words": words, "tf32": tf32})[0]
+
+    def lookup_table(self, table: V, indices: V) -> V:
+        """For each index the element of its row of the table: element (..., i) is table[..., indices[..., i] mod n]. A row has n = 16 elements."""
+        return self.build(LookupTableOp, [table, indices], {})[0]
 
     def for_(self, lower: V | int, upper: V | int, step: V | int, inits: Sequence[V], *, types: Sequence[Type], stages: int | None = None, regions: Sequence[Region]) -> Sequence[V]:
         """Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values; it yields their next values. With `stages` the tiles of that many iterations are in flight, where possible; the pass `overlap` pipelines the loop."""

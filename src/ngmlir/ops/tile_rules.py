@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.definition import Typing
-from ..ir.types import FloatType, MemRefType, Type, element_type, i32, index, shape_of
+from ..ir.types import FloatType, MemRefType, Type, element_type, i32, index, shape_of, with_element
 from .fields import find_i64, find_i64s, get_i64, get_i64s
 from .rules import Types, fits, require, same_shape, same_size
 
@@ -88,6 +88,12 @@ def gather_tile(t: Typing) -> Types:
     _positions(t.operands[1:], shape_of(t.results[0]), buffer)
     _same_element(t.results[0], buffer)
     return t.results
+
+
+def lookup_table(t: Typing) -> Types:
+    (*rows, entries), (*outer, _) = (shape_of(type) for type in t.operands)
+    require(rows == outer and entries == 16, f"indices {t.operands[1]} into the rows of {t.operands[0]}")
+    return (with_element(t.operands[1], element_type(t.operands[0])),)
 
 
 def scatter_tile(t: Typing) -> Types:

@@ -31,16 +31,30 @@ def narrow_weights(module: Module, target: Target) -> Module:
     floats of 16 bits. Codes and parameters are put into the order of the rows of the weight, which `prepare` does once.
 
     Before:
-        func.func @main(%x: tensor<1x48xf32>) -> tensor<1x2xf32> {
-          %0 = ng.constant dense_resource<w> : tensor<2x48xi8>
-          %1 = ng.cast %0 : (tensor<2x48xi8>) -> tensor<2x48xf32>
+        func.func @main(%x: tensor<1x3xf32>) -> tensor<1x2xf32> {
+          %0 = ng.constant dense<[[1, -2, 3], [4, 5, -6]]> : tensor<2x3xi8>
+          %1 = ng.cast %0 : (tensor<2x3xi8>) -> tensor<2x3xf32>
           %2 = ng.constant dense<[0.5, 0.25]> : tensor<2xf32>
-          %3 = ng.broadcast %2 dims [0] : (tensor<2xf32>) -> tensor<2x48xf32>
-          %4 = ng.multiply %1, %3 : tensor<2x48xf32>
-          %5 = ng.dot %x, %4 contract [1] x [1] : (tensor<1x48xf32>, tensor<2x48xf32>) -> tensor<1x2xf32>
+          %3 = ng.broadcast %2 dims [0] : (tensor<2xf32>) -> tensor<2x3xf32>
+          %4 = ng.multiply %1, %3 : tensor<2x3xf32>
+          %5 = ng.dot %x, %4 contract [1] x [1] : (tensor<1x3xf32>, tensor<2x3xf32>) -> tensor<1x2xf32>
           return %5 : tensor<1x2xf32>
         }
     After:
+        func.func @main(%x: tensor<1x3xf32>) -> tensor<1x2xf32> {
+          %0 = ng.constant dense<[[1, -2, 3], [4, 5, -6]]> : tensor<2x3xi8>
+          %1 = ng.constant dense<[0.5, 0.25]> : tensor<2xf32>
+          %2 = ng.reshape %1 : (tensor<2xf32>) -> tensor<2x1xf32>
+          %3 = ng.reshape %2 : (tensor<2x1xf32>) -> tensor<2xf32>
+          %4 = ng.fusion decoded(%left = %x, %codes = %0, %parameter0 = %3) -> tensor<1x2xf32> {
+            %0 = ng.cast %codes : (tensor<2x3xi8>) -> tensor<2x3xf32>
+            %1 = ng.broadcast %parameter0 dims [0] : (tensor<2xf32>) -> tensor<2x3xf32>
+            %2 = ng.multiply %0, %1 : tensor<2x3xf32>
+            %3 = ng.dot %left, %2 contract [1] x [1] : (tensor<1x3xf32>, tensor<2x3xf32>) -> tensor<1x2xf32>
+            ng.yield %3 : tensor<1x2xf32>
+          }
+          func.return %4 : tensor<1x2xf32>
+        }
     """
 
     def rewritten(function: Op) -> Op:

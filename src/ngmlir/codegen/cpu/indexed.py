@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from math import prod
 
 from ...ir.core import Value as IRValue
-from ...ir.types import IntegerType, Type, element_type, i1, shape_of
+from ...ir.types import IntegerType, Type, element_type, f32, i1, shape_of
 from ...llvm import types as llvm
+from ...llvm.text import Function
 from ...llvm.types import Value, constant, i64, vector, with_element, zero
 from ...ops import tile
 from ..elementwise import JOINS
@@ -41,6 +42,39 @@ def gather(e: Emitter, op: tile.GatherOp) -> None:
                 found = one if width == 1 else b.insert(found, one, lane)
         registers.append(b.icmp("ne", found, 0) if element is i1 else found)
     e.define(op.result, registers)
+
+
+def lookup_table(e: Emitter, op: tile.LookupTableOp) -> None:
+    """tile.lookup_table"""
+    b, element = e.b, element_type(op.table.type)
+    entries = shape_of(op.table.type)[-1]
+    table, indices = e.registers(op.table), e.registers(op.indices)
+    rows = len(table) * len(e.layout(op.indices.type).chunks) // len(indices)
+    registers: list[Value] = []
+    for i, (at, chunk) in enumerate(zip(indices, e.layout(op.indices.type).each(), strict=True)):
+        row = i // len(e.layout(op.indices.type).chunks) * rows
+        whole, width = table[row : row + rows], chunk[1].width
+        if e.target.can("lookups") and rows == 1 and width == entries and element is f32:
+            registers.append(b.call(whole[0].type, "llvm.x86.avx512.permvar.sf.512", whole[0], at))
+            continue
+        found = zero(vector(width, formats.storage(element)))
+        for lane in range(chunk[1].count):
+            place = b.and_(b.extract(at, lane) if width > 1 else at, entries - 1)
+            one = _entry(b, whole, place)
+            found = one if width == 1 else b.insert(found, one, lane)
+        registers.append(found)
+    e.define(op.result, registers)
+
+
+def _entry(b: Function, table: Sequence[Value], place: Value) -> Value:
+    """One element of a row that several registers hold."""
+    found, first = b.extract(table[0], 0), 0
+    for register in table:
+        for lane in range(llvm.lanes_of(register.type)):
+            one = b.extract(register, lane)
+            found = b.select(b.icmp("eq", place, first + lane), one, found)
+        first += llvm.lanes_of(register.type)
+    return found
 
 
 def scatter(e: Emitter, op: tile.ScatterOp) -> None:

@@ -61,6 +61,7 @@ TABLE: Mapping[str, Lowering] = {
     "tile.store": memory.store,
     "tile.gather": indexed.gather,
     "tile.scatter": indexed.scatter,
+    "tile.lookup_table": indexed.lookup_table,
     "tile.view": memory.view,
     "tile.subview": memory.subview,
     "tile.alloc": memory.alloc,

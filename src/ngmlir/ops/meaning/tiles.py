@@ -224,6 +224,11 @@ def gather(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     return [np.asarray(found).reshape(shape)]
 
 
+def lookup_table(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    table, indices = operands
+    return [np.take_along_axis(table, indices.astype(np.int64) % table.shape[-1], -1)]
+
+
 def scatter(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     value, mask, buffer = operands[:3]
     combine = COMBINE[get_str(op, "combine")]
@@ -310,6 +315,7 @@ TILES: dict[str, Callable[..., Sequence[Any]]] = {
     "tile.store": store,
     "tile.gather": gather,
     "tile.scatter": scatter,
+    "tile.lookup_table": lookup_table,
     "tile.dot": dot,
     "tile.for": for_,
     "tile.prefetch": prefetch,

@@ -11,6 +11,7 @@ from math import gcd
 from ...ir.core import Op, Value
 from ...ir.elements import ElementsAttr
 from ...ir.types import FloatType, IntegerType, TensorType, element_type, shape_of, with_element
+from ...ops import ng
 from ...ops.builder import Builder
 from ...ops.ng_rules import has_all
 from .places import PLACING, Digit, Places, before, flat, of_matrix
@@ -240,6 +241,7 @@ def _bits(value: Value) -> int:
 
 
 def _reshaped(b: Builder, value: Value, shape: tuple[int, ...]) -> Value:
+    while isinstance(value.owner, ng.ReshapeOp):
+        value = value.owner.input
     type = TensorType(shape, element_type(value.type))
     return value if value.type is type else b.reshape(value, type=type)
-

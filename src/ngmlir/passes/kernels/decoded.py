@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ...ir.attributes import StringAttr
 from ...ir.core import Block, Op, Region, Value
 from ...ir.elements import ElementsAttr
+from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, VectorType, element_type, f32, i32, shape_of, with_element
 from ...ops import ng
 from ...ops.builder import Builder
@@ -23,7 +24,7 @@ from ...support.target import Target
 from ..decoding.fusions import CODE, CODE_BITS, CODES, Decoded, decoded
 from .extents import Extent
 from .frame import Span, exact_tiles, share
-from .packing import right_side
+from .packing import LINE_BYTES, right_side
 from .panels import PanelKernel
 from .plan import Kernel, Plan, plan
 from .product import store_epilogue
@@ -65,7 +66,16 @@ class _Weight:
     found: Decoded
     codes: Value
     parameters: Sequence[Value]
-    lanes: int
+    target: Target
+
+    @property
+    def lanes(self) -> int:
+        return self.target.lanes(4)
+
+    @property
+    def tabled(self) -> bool:
+        """Whether what codes stand for is looked up: computed once for all codes of a block."""
+        return self.found.words and self.target.can("lookups") and self.lanes == 1 << CODE_BITS
 
     @property
     def step(self) -> int:
@@ -78,10 +88,11 @@ class _Weight:
         out: list[Value] = []
         for buffer in self.parameters:
             element = element_type(buffer.type)
-            place = [row, b.floor_divide(first, b.index(block))] if block else [row]
-            out.append(
-                b.load(buffer, place, type=VectorType((rows,), element), dims=[0])
-            )
+            # A number in a register of its own is spread over lanes as it is read.
+            shape = (*shape_of(buffer.type), *[1] * (not block))
+            buffer = buffer if block else b.view(buffer, offset=0, type=MemRefType(shape, element))
+            place = b.floor_divide(first, b.index(block)) if block else b.index(0)
+            out.append(b.load(buffer, [row, place], type=VectorType((rows, 1), element)))
         return out
 
     def tiles(self, row: Value, rows: int, first: Value, size: int) -> list[Value]:
@@ -96,17 +107,36 @@ class _Weight:
             words = b.load(self.codes, [row, group, b.index(0)], type=codes, dims=[0, 2])
         out: list[Value] = []
         shared: list[Value] = []
+        table: Value | None = None
         for i in range(-(-size // lanes)):
             at = b.add(first, b.index(i * lanes))
             if i == 0 or (block and i * lanes % block == 0) or (block and self.step % block):
                 shared = self.shared(row, rows, at)
+                if self.tabled:
+                    table = self.computed(b.iota(type=codes, dimension=1), shared)
             if words is not None:
                 code = words if i == 0 else b.shift_right_logical(words, b.number(i * CODE_BITS, codes))
+                if table is not None:
+                    out.append(b.lookup_table(table, code))
+                    continue
                 code = b.bitwise_and(code, b.number(CODE, codes))
             else:
                 code = b.load(self.codes, [row, at], type=codes, masked=(i + 1) * lanes > size or None)
             out.append(self.computed(code, shared))
         return out
+
+    def ask(self, row: Value, rows: int, first: Value) -> None:
+        """Asks for the codes of one step of some rows: each row lies in pages of its own, where nothing else brings it near."""
+        b, item = self.b, item_bytes(element_type(self.codes.type))
+        lines = range(0, self.lanes if self.found.words else self.step, LINE_BYTES // item)
+        if self.found.words:
+            group = b.floor_divide(first, b.index(self.step))
+            places = [[group, b.index(i)] for i in lines]
+        else:
+            places = [[b.add(first, b.index(i))] for i in lines]
+        for i in range(rows):
+            for place in places:
+                b.prefetch(self.codes, [b.add(row, b.index(i)), *place])
 
     def computed(self, code: Value, shared: Sequence[Value]) -> Value:
         """What the ops of the weight make of a tile of codes."""
@@ -117,7 +147,7 @@ class _Weight:
                 break
             value, element = op.result, element_type(op.result.type)
             whole = shape_of(value.type) == found.shape
-            type = VectorType(shape if whole else shape[:1], element)
+            type = VectorType(shape if whole else (shape[0], 1), element)
             if value is found.start:
                 continue
             if op.name == "ng.constant":
@@ -129,7 +159,8 @@ class _Weight:
             elif op.name in ("ng.broadcast", "ng.reshape", "ng.slice"):
                 (tile,) = (known[v] for v in op.operands)
                 if whole and shape_of(tile.type) != shape:
-                    tile = b.broadcast(tile, type=type, dimensions=[0])
+                    wide = b.broadcast(tile, type=VectorType((shape[0], 1, shape[1]), element), dimensions=[0, 1])
+                    tile = b.reshape(wide, type=type)
                 known[value] = tile
             else:
                 made = op.rebuilt([known[v] for v in op.operands], types=[type])
@@ -150,7 +181,7 @@ class _Rows:
         self.b = self.kernel.b
         self.place = self.kernel.programs[0] if may_be_several(programs) else self.b.index(0)
         self.lhs, codes, *parameters = self.kernel.extra
-        self.weight = _Weight(self.b, found, codes, parameters, target.lanes(4))
+        self.weight = _Weight(self.b, found, codes, parameters, target)
 
     def build(self, name: str) -> Op:
         b, columns = self.b, self.product.columns
@@ -169,6 +200,7 @@ class _Rows:
         shape = (self.product.rows, columns, self.weight.lanes)
 
         def steps(k: Span, sums: Sequence[Value]) -> list[Value]:
+            self.weight.ask(b.add(column, b.index(columns)), columns, k.start)
             for i, tile in enumerate(self.weight.tiles(column, columns, k.start, k.size)):
                 sums = self.added(sums[0], tile, k, i), *sums[1:]
                 sums = (*sums[1:], sums[0])
@@ -211,7 +243,7 @@ class _Panels(PanelKernel):
         # The kernel takes its first two extra inputs for the sides.
         super().__init__(planned, target, schedule, dot, product, types)
         _, codes, *parameters = self.kernel.extra
-        self.weight = _Weight(self.b, found, codes, parameters, target.lanes(4))
+        self.weight = _Weight(self.b, found, codes, parameters, target)
 
     def pack(self, first: Value, depth: int, column: Value, columns: Extent) -> None:
         b, width, weight = self.b, self.tile_columns, self.weight

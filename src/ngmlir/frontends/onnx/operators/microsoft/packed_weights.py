@@ -59,12 +59,15 @@ def dequantized_blocks(
         # The zero points of a row begin at a byte.
         wide = unpacked(n, zeros.reshape([*outer, -(-blocks * bits // 8)]), bits)
         point = wide.part(-1, 0, blocks).cast(f32)
-    points = [x if x.rank == 0 else x.with_axes([-1]) for x in (point, scales.computed())]
-    whole = codes.cast(f32)
-    if blocks * block > length:
-        whole = whole.pad([0] * whole.rank, [*[0] * len(outer), blocks * block - length])
-    made = (whole.reshape([*outer, blocks, block]) - points[0]) * points[1]
-    return made.reshape([*outer, blocks * block]).part(-1, 0, length)
+
+    def each(x: Tensor) -> Tensor:
+        """A parameter for each weight."""
+        if x.rank == 0:
+            return x
+        wide = x.with_axes([-1]).broadcast([*outer, blocks, block])
+        return wide.reshape([*outer, blocks * block]).part(-1, 0, length)
+
+    return (codes.cast(f32) - each(point)) * each(scales.computed())
 
 
 _NBITS: dict[str, Any] = {"K": int, "accuracy_level": 0, "bits": 4, "block_size": int}

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights that stay narrow: what is multiplied is what decoding them first gives, whatever their form, and no wide copy is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from itertools import product
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ngmlir.compiler import compile_artifact, lower, resolve
+from ngmlir.ir.core import Block, Module, Value, module
+from ngmlir.ir.elements import elements
+from ngmlir.ir.types import TensorType, element_type, f32, i32, shape_of, ui8, with_element
+from ngmlir.llvm.machine import cpu_target
+from ngmlir.ops import func
+from ngmlir.ops.builder import Builder, function
+from ngmlir.ops.interpreter import run
+from ngmlir.runtime.cpu import load
+from ngmlir.support.artifact import Artifact
+from ngmlir.support.diagnostics import UserError
+from ngmlir.support.target import Target
+
+MACHINES = ("", "x86-64-v3", "x86-64-v2")
+
+
+@cache
+def machine(name: str) -> Target:
+    if not name:
+        return resolve("cpu")
+    try:
+        return cpu_target(name)
+    except UserError as error:
+        pytest.skip(str(error))
+
+
+def known(b: Builder, array: Any) -> Value:
+    literal = elements(np.asarray(array))
+    return b.constant(type=literal.type, value=literal)
+
+
+def spread(b: Builder, value: Value, shape: tuple[int, int], block: int) -> Value:
+    """A parameter [rows] or [rows, blocks] for each element of a weight."""
+    rows, depth = shape
+    element = element_type(value.type)
+    if len(shape_of(value.type)) < 2:
+        dims = list(range(len(shape_of(value.type))))
+        return b.broadcast(value, type=TensorType(shape, element), dimensions=dims)
+    blocks = shape_of(value.type)[1]
+    wide = b.broadcast(value, type=TensorType((rows, blocks, block), element), dimensions=[0, 1])
+    wide = b.reshape(wide, type=TensorType((rows, blocks * block), element))
+    return b.slice(wide, starts=[0, 0], limits=[rows, depth], steps=[1, 1])
+
+
+def cast(b: Builder, value: Value) -> Value:
+    return b.cast(value, type=with_element(value.type, f32))
+
+
+def codes(b: Builder, draw: np.random.Generator, form: str, shape: tuple[int, int]) -> Value:
+    """Codes as files hold them."""
+    rows, depth = shape
+    if form in ("i8", "ui8"):
+        low, high = (-128, 128) if form == "i8" else (0, 256)
+        return known(b, draw.integers(low, high, shape).astype(np.int8 if form == "i8" else np.uint8))
+    if form in ("f16", "bf16"):
+        return known(b, draw.standard_normal(shape).astype(np.float16 if form == "f16" else ml_dtypes.bfloat16))
+    four = b.number(4, TensorType((rows, -(-depth // 32), 16), ui8))
+    packed = known(b, draw.integers(0, 256, four.type.shape).astype(np.uint8))  # type: ignore[attr-defined]
+    low = b.bitwise_and(packed, b.number(15, packed.type))
+    high = b.shift_right_logical(packed, four)
+    if form == "halves":  # the first half of a block is in the low bits
+        both = b.concatenate([low, high], axis=2)
+    else:  # neighbours are
+        apart = TensorType((*shape_of(packed.type), 1), ui8)
+        both = b.concatenate([b.reshape(v, type=apart) for v in (low, high)], axis=3)
+    whole = b.reshape(both, type=TensorType((rows, -(-depth // 32) * 32), ui8))
+    return b.slice(whole, starts=[0, 0], limits=[rows, depth], steps=[1, 1])
+
+
+def program(rows: int, weight: Callable[[Builder], Value], depth: int, turned: bool = False, left: bool = False) -> Module:
+    """The product of x[rows, depth] and a weight [columns, depth]; `turned`: by way of its transpose; `left`: the other way round."""
+    block = Block([TensorType((rows, depth), f32)], ["x"])
+    b = Builder(block)
+    x, w = block.args[0], weight(b)
+    contract = 1
+    if turned:
+        w, contract = b.transpose(w, permutation=[1, 0]), 0
+    if left:
+        y = b.dot(w, x, lhs_contract=[contract], rhs_contract=[1])
+    else:
+        y = b.dot(x, w, lhs_contract=[1], rhs_contract=[contract])
+    b.end(func.ReturnOp, y)
+    return module([function("main", block)])
+
+
+def check(made: Module, rows: int, depth: int, target: Target, narrow: bool = True, x: Any = None) -> None:
+    """The same as decoding first, up to the order of sums; and decoded in the product's kernel, or not."""
+    artifact = compile_artifact(made, target)
+    assert isinstance(artifact, Artifact)
+    if x is None:
+        x = np.random.default_rng(7).standard_normal((rows, depth)).astype(np.float32)
+    (got,) = load(artifact)(x)
+    (want,) = run(made, x)
+    assert got.shape == want.shape
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6 * np.sqrt(depth) * float(np.nanmax(np.abs(np.where(np.isfinite(want), want, 0)), initial=1)))
+    text = str(lower(made, target, "canonical,narrow-weights"))
+    assert ("ng.fusion decoded" in text) == narrow, text
+
+
+def affine(form: str, columns: int, depth: int, block: int, scale: Any = np.float32, point: Any = None, least: bool = False) -> Callable[[Builder], Value]:
+    """(codes - points) * scales + minima."""
+
+    def weight(b: Builder) -> Value:
+        draw = np.random.default_rng(depth + columns)
+        shape = (columns, depth)
+        size = (columns, -(-depth // block)) if block else (columns,)
+        value = cast(b, codes(b, draw, form, shape))
+        if point is not None:
+            points = known(b, draw.integers(0, 15, size).astype(point))
+            value = b.subtract(value, spread(b, cast(b, points), shape, block))
+        scales = known(b, draw.uniform(0.01, 0.02, size).astype(scale))
+        value = b.multiply(value, spread(b, cast(b, scales), shape, block))
+        if least:
+            value = b.add(value, spread(b, known(b, draw.uniform(-1, 1, size).astype(np.float32)), shape, block))
+        return value
+
+    return weight
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("form", ["i8", "ui8", "halves", "neighbours", "f16", "bf16"])
+def test_weights_of_all_widths_are_decoded(form: str, name: str) -> None:
+    target = machine(name)
+    for (rows, columns, depth), block in product([(1, 37, 300), (3, 13, 128), (9, 37, 129)], [0, 32, 128]):
+        check(program(rows, affine(form, columns, depth, block), depth), rows, depth, target)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4, 5, 8, 9, 31, 70])
+@pytest.mark.parametrize("form", ["i8", "halves"])
+def test_any_number_of_rows(form: str, rows: int) -> None:
+    check(program(rows, affine(form, 67, 517, 32, point=np.uint8), 517), rows, 517, machine(""))
+
+
+@pytest.mark.parametrize("form", ["ui8", "neighbours"])
+def test_points_and_minima_of_any_type(form: str) -> None:
+    for block, scale, point, least in product([0, 64, 256], [np.float16, np.float32], [None, np.int8, np.float32], [False, True]):
+        check(program(2, affine(form, 19, 320, block, scale, point, least), 320), 2, 320, machine(""))
+
+
+@pytest.mark.parametrize("form", ["i8", "halves", "bf16"])
+def test_both_storages_and_both_sides(form: str) -> None:
+    for turned, left, rows in product([False, True], [False, True], [1, 5, 40]):
+        check(program(rows, affine(form, 33, 160, 32), 160, turned, left), rows, 160, machine(""))
+
+
+@pytest.mark.parametrize("rows", [1, 20])
+def test_scales_and_rows_that_are_no_numbers(rows: int) -> None:
+    """Nothing of what lies behind the end of a weight is seen, and nothing is lost of what is no number."""
+    depth, columns = 133, 24
+    special = np.array([np.nan, np.inf, -np.inf, 1e-42, 0.0, -0.0, 3e38, 1.0], np.float32)
+    for form in ("i8", "halves", "f16"):
+
+        def weight(b: Builder, form: str = form) -> Value:
+            draw = np.random.default_rng(1)
+            shape = (columns, depth)
+            scales = special[draw.integers(0, 8, (columns, 5))]
+            return b.multiply(cast(b, codes(b, draw, form, shape)), spread(b, known(b, scales), shape, 32))
+
+        x = np.random.default_rng(2).standard_normal((rows, depth)).astype(np.float32)
+        x[0, :4] = [np.inf, 0, 1e-40, -0.0]
+        check(program(rows, weight, depth), rows, depth, machine(""), x=x)
+
+
+def test_super_blocks() -> None:
+    """Scales of blocks are codes too, with a scale for some blocks."""
+
+    def weight(b: Builder) -> Value:
+        draw, shape = np.random.default_rng(3), (20, 512)
+        inner = cast(b, known(b, draw.integers(0, 64, (20, 16)).astype(np.uint8)))
+        outer = cast(b, known(b, draw.uniform(0.001, 0.002, (20, 2)).astype(np.float16)))
+        scales = b.multiply(inner, spread(b, outer, (20, 16), 8))
+        return b.multiply(cast(b, codes(b, draw, "halves", shape)), spread(b, scales, shape, 32))
+
+    for rows in (1, 30):
+        check(program(rows, weight, 512), rows, 512, machine(""))
+
+
+def test_what_cannot_stay_narrow_is_decoded_first() -> None:
+    """Parameters for each element of the depth, blocks that are no whole registers, weights that are arguments."""
+    draw = np.random.default_rng(5)
+
+    def by_depth(b: Builder) -> Value:
+        wide = cast(b, codes(b, draw, "i8", (30, 100)))
+        scales = known(b, draw.uniform(0.1, 0.2, 100).astype(np.float32))
+        return b.multiply(wide, b.broadcast(scales, type=wide.type, dimensions=[1]))
+
+    check(program(2, by_depth, 100), 2, 100, machine(""), narrow=False)
+    check(program(2, affine("i8", 30, 100, 4), 100), 2, 100, machine(""), narrow=False)
+    check(program(2, affine("i8", 2000, 1, 0), 1), 2, 1, machine(""), narrow=False)
+
+    block = Block([TensorType((2, 100), f32), TensorType((30, 100), i32)], ["x", "w"])
+    b = Builder(block)
+    b.end(func.ReturnOp, b.dot(block.args[0], cast(b, block.args[1]), lhs_contract=[1], rhs_contract=[1]))
+    assert "decoded" not in str(lower(module([function("main", block)]), "cpu", "canonical,narrow-weights"))
+
+
+def test_two_products_share_a_weight_that_is_also_read_row_by_row() -> None:
+    """As embeddings that are tied to the last layer of a network."""
+    columns, depth = 50, 96
+    block = Block([TensorType((1, depth), f32), TensorType((3, depth), f32), TensorType((2,), i32)])
+    b = Builder(block)
+    weight = affine("halves", columns, depth, 32)(b)
+    made = [b.dot(x, weight, lhs_contract=[1], rhs_contract=[1]) for x in block.args[:2]]
+    rows = b.gather(weight, block.args[2], axis=0)
+    b.end(func.ReturnOp, *made, rows)
+    whole = module([function("main", block)])
+    artifact = compile_artifact(whole, "cpu")
+    assert isinstance(artifact, Artifact)
+    draw = np.random.default_rng(0)
+    given = (*(draw.standard_normal((m, depth)).astype(np.float32) for m in (1, 3)), np.array([7, 49], np.int32))
+    for got, want in zip(load(artifact)(*given), run(whole, *given), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_the_weight_is_in_memory_once_and_narrow() -> None:
+    made = program(1, affine("halves", 512, 1024, 32, np.float16), 1024)
+    planned = lower(made, "cpu")
+    main = planned.lookup("main")
+    assert main is not None
+    kept = [a for a in str(main.attributes["ng.prepared"]).split("memref<") if "x" in a]
+    words = sum("i32" in a or "f16" in a for a in kept)
+    assert words == len(kept), kept
