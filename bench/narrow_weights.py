@@ -43,7 +43,11 @@ class Case:
     """A model with one product, and the bytes of its weight."""
 
     def __init__(self, nodes: list[Any], weights: dict[str, Any], rows: int, depth: int, columns: int):
-        made = {n: numpy_helper.from_array(np.ascontiguousarray(v), n) for n, v in weights.items() if isinstance(v, np.ndarray)}
+        made = {
+            n: numpy_helper.from_array(np.ascontiguousarray(v), n)
+            for n, v in weights.items()
+            if isinstance(v, np.ndarray)
+        }
         made |= {n: v for n, v in weights.items() if not isinstance(v, np.ndarray)}
         graph = helper.make_graph(
             nodes,
@@ -57,7 +61,9 @@ class Case:
         self.shape = (rows, depth)
 
 
-def blocks(bits: int, block: int, points: bool = False, level: int = 0) -> Callable[[int, int, int], tuple[Case, int]]:
+def blocks(
+    bits: int, block: int, points: bool = False, level: int = 0
+) -> Callable[[int, int, int], tuple[Case, int]]:
     """MatMulNBits."""
 
     def made(rows: int, k: int, n: int) -> tuple[Case, int]:
@@ -96,7 +102,9 @@ def scaled(element: Any, block: int = 0) -> Callable[[int, int, int], tuple[Case
             helper.make_node("DequantizeLinear", ["w", "s"], ["d"], **how),
             helper.make_node("MatMul", ["x", "d"], ["y"]),
         ]
-        return Case(nodes, weights, rows, k, n), n * k * (1 if element is np.int8 else 0.5) + 4 * int(np.prod(shape))
+        return Case(nodes, weights, rows, k, n), n * k * (1 if element is np.int8 else 0.5) + 4 * int(
+            np.prod(shape)
+        )
 
     return made
 
@@ -140,7 +148,9 @@ def reader() -> Callable[[np.ndarray[Any, Any]], None]:
         f" %v{u}=load <{width} x i32>, ptr %q{u}, align 4\n %b{u}=add <{width} x i32> %a{u},%v{u}\n"
         for u in range(unroll)
     )
-    total = "".join(f" %s{u}=add <{width} x i32> {f'%s{u - 1}' if u > 1 else '%b0'},%b{u}\n" for u in range(1, unroll))
+    total = "".join(
+        f" %s{u}=add <{width} x i32> {f'%s{u - 1}' if u > 1 else '%b0'},%b{u}\n" for u in range(1, unroll)
+    )
     name = f"@llvm.vector.reduce.add.v{width}i32"
     text = (
         "define i32 @read(ptr %p, i64 %n) {\nentry:\n br label %l\nl:\n %i=phi i64 [0,%entry],[%i2,%l]\n"
@@ -154,7 +164,9 @@ def reader() -> Callable[[np.ndarray[Any, Any]], None]:
     )
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), machine)
     engine.finalize_object()
-    function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)(engine.get_function_address("read"))
+    function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)(
+        engine.get_function_address("read")
+    )
     kept = engine
 
     def read(array: np.ndarray[Any, Any]) -> None:
@@ -177,48 +189,43 @@ def times(calls: list[Callable[[], Any]], before: Callable[[], Any], seconds: fl
     return best
 
 
+def line(
+    name: str, rows: int, given: argparse.Namespace, path: Path, read: Callable[[Any], None], other: Any
+) -> str:
+    case, size = CASES[name](rows, given.depth, given.columns)
+    onnx.save(case.model, path)
+    x = DRAW.standard_normal(case.shape).astype(np.float32)
+    ours, memory = ng.compile(load(path), target="cpu"), np.ones(int(size) // 4, np.int32)
+    calls: list[Callable[[], Any]] = [lambda: ours(x), lambda: read(memory)]
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    theirs = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    mine, found = ours(x)[0], theirs.run(None, {"x": x})[0]
+    calls.append(lambda: theirs.run(None, {"x": x}))
+    took, roof, their = times(calls, lambda: read(other), given.seconds)
+    return (
+        f"{name:24s} {rows:4d} rows  ours {took:8.3f} ms  read {roof:7.3f} ms ({size / roof / 1e6:5.1f} GB/s)"
+        f"  {roof / took:5.2f} of the roof  ONNX Runtime {their:8.3f} ms  {their / took:5.2f} times as fast"
+        f"  apart {float(np.abs(mine - found).max() / np.abs(found).max()):.0e}"
+    )
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="")
     parser.add_argument("--rows", default="1,512")
     parser.add_argument("--depth", type=int, default=4096)
     parser.add_argument("--columns", type=int, default=11008)
     parser.add_argument("--seconds", type=float, default=3.0)
     given = parser.parse_args()
-    read = reader()
-    other = np.ones(96 << 18, np.int32)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    read, other = reader(), np.ones(96 << 18, np.int32)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.onnx"
-        for name, make in CASES.items():
+        for name in CASES:
             for rows in map(int, given.rows.split(",")):
-                if not re.search(given.only, name):
-                    continue
-                case, size = make(rows, given.depth, given.columns)
-                onnx.save(case.model, path)
-                x = DRAW.standard_normal(case.shape).astype(np.float32)
-                ours = ng.compile(load(path), target="cpu")
-                mine = ours(x)[0]
-                calls: list[Callable[[], Any]] = [lambda: ours(x)]
-                apart = float("nan")
-                try:
-                    theirs = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-                    found = theirs.run(None, {"x": x})[0]
-                    apart = float(np.abs(mine - found).max() / np.abs(found).max())
-                    calls.append(lambda: theirs.run(None, {"x": x}))
-                except Exception as error:  # what it lacks is no reason to stop
-                    print(f"{name}: {str(error)[:100]}")
-                memory = np.ones(int(size) // 4, np.int32)
-                calls.insert(1, lambda: read(memory))
-                found_times = times(calls, lambda: read(other), given.seconds)
-                took, roof, *rest = found_times
-                beside = f"ONNX Runtime {rest[0]:8.3f} ms  {rest[0] / took:5.2f} times as fast" if rest else ""
-                print(
-                    f"{name:24s} {rows:4d} rows  ours {took:8.3f} ms  read {roof:7.3f} ms ({size / roof / 1e6:5.1f} GB/s)"
-                    f"  {roof / took:5.2f} of the roof  {beside}  apart {apart:.0e}",
-                    flush=True,
-                )
+                if re.search(given.only, name):
+                    print(line(name, rows, given, Path(folder) / "model.onnx", read, other), flush=True)
 
 
 if __name__ == "__main__":

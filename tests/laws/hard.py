@@ -15,6 +15,39 @@ HARD = {
         %6 = ng.square %x : tensor<4x5x3xf32, #ng.axes<N, REC, _0>>
         %7 = ng.reshape %6 : (tensor<4x5x3xf32, #ng.axes<N, REC, _0>>) -> tensor<4x15xf32, #ng.axes<N, _0>>
         return %3, %5, %7 : tensor<4x5x6xf32, #ng.axes<N, REC, _0>>, tensor<5x4xf32, #ng.axes<REC, N>>, tensor<4x15xf32, #ng.axes<N, _0>> }""",
+    "weights that are decoded: in blocks of codes of 4 bits, by rows, on the left, by super-blocks and not at all": """(%x: tensor<3x80xf32>, %z: tensor<40x9xf32>) -> (tensor<3x8xf32>, tensor<16x3xf32>, tensor<8x9xf32>) {
+        %a = ng.iota {dimension = 1 : i64} : tensor<8x80xui8>
+        %f = ng.constant dense<[[7], [9]]> : tensor<2x1xui8>
+        %g = ng.constant dense<15> : tensor<8x80xui8>
+        %0 = ng.bitwise_and %a, %g : tensor<8x80xui8>
+        %k = ng.constant dense<4> : tensor<8x80xui8>
+        %h = ng.shift_right_logical %a, %k : tensor<8x80xui8>
+        %o = ng.bitwise_or %0, %h : tensor<8x80xui8>
+        %1 = ng.cast %o : (tensor<8x80xui8>) -> tensor<8x80xi32>
+        %2 = ng.iota {dimension = 1 : i64} : tensor<8x5xi8>
+        %3 = ng.broadcast %2 dims [0, 1] : (tensor<8x5xi8>) -> tensor<8x5x16xi8>
+        %4 = ng.reshape %3 : (tensor<8x5x16xi8>) -> tensor<8x80xi8>
+        %5 = ng.cast %4 : (tensor<8x80xi8>) -> tensor<8x80xi32>
+        %6 = ng.subtract %1, %5 : tensor<8x80xi32>
+        %7 = ng.cast %6 : (tensor<8x80xi32>) -> tensor<8x80xf32>
+        %8 = ng.iota {dimension = 0 : i64} : tensor<3x8xf16>
+        %9 = ng.transpose %8 perm [1, 0] : (tensor<3x8xf16>) -> tensor<8x3xf16>
+        %10 = ng.broadcast %9 dims [0, 1] : (tensor<8x3xf16>) -> tensor<8x3x32xf16>
+        %11 = ng.reshape %10 : (tensor<8x3x32xf16>) -> tensor<8x96xf16>
+        %12 = ng.slice %11 from [0, 0] to [8, 80] step [1, 1] : (tensor<8x96xf16>) -> tensor<8x80xf16>
+        %13 = ng.cast %12 : (tensor<8x80xf16>) -> tensor<8x80xf32>
+        %14 = ng.multiply %7, %13 : tensor<8x80xf32>
+        %15 = ng.dot %x, %14 contract [1] x [1] : (tensor<3x80xf32>, tensor<8x80xf32>) -> tensor<3x8xf32>
+        %16 = ng.iota {dimension = 1 : i64} : tensor<80x16xi8>
+        %17 = ng.cast %16 : (tensor<80x16xi8>) -> tensor<80x16xf32>
+        %18 = ng.iota {dimension = 0 : i64} : tensor<16xf32>
+        %19 = ng.broadcast %18 dims [1] : (tensor<16xf32>) -> tensor<80x16xf32>
+        %20 = ng.multiply %19, %17 : tensor<80x16xf32>
+        %21 = ng.dot %20, %x contract [0] x [1] : (tensor<80x16xf32>, tensor<3x80xf32>) -> tensor<16x3xf32>
+        %22 = ng.iota {dimension = 0 : i64} : tensor<8x40xbf16>
+        %23 = ng.cast %22 : (tensor<8x40xbf16>) -> tensor<8x40xf32>
+        %24 = ng.dot %23, %z contract [1] x [0] : (tensor<8x40xf32>, tensor<40x9xf32>) -> tensor<8x9xf32>
+        return %15, %21, %24 : tensor<3x8xf32>, tensor<16x3xf32>, tensor<8x9xf32> }""",
     "a product's side is added to it": """(%a: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
         %x = ng.square %a : tensor<8x8xf32>
         %y = ng.dot %x, %w contract [1] x [0] : tensor<8x8xf32>

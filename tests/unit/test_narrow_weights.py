@@ -67,7 +67,9 @@ def codes(b: Builder, draw: np.random.Generator, form: str, shape: tuple[int, in
         low, high = (-128, 128) if form == "i8" else (0, 256)
         return known(b, draw.integers(low, high, shape).astype(np.int8 if form == "i8" else np.uint8))
     if form in ("f16", "bf16"):
-        return known(b, draw.standard_normal(shape).astype(np.float16 if form == "f16" else ml_dtypes.bfloat16))
+        return known(
+            b, draw.standard_normal(shape).astype(np.float16 if form == "f16" else ml_dtypes.bfloat16)
+        )
     four = b.number(4, TensorType((rows, -(-depth // 32), 16), ui8))
     packed = known(b, draw.integers(0, 256, four.type.shape).astype(np.uint8))  # type: ignore[attr-defined]
     low = b.bitwise_and(packed, b.number(15, packed.type))
@@ -81,7 +83,9 @@ def codes(b: Builder, draw: np.random.Generator, form: str, shape: tuple[int, in
     return b.slice(whole, starts=[0, 0], limits=[rows, depth], steps=[1, 1])
 
 
-def program(rows: int, weight: Callable[[Builder], Value], depth: int, turned: bool = False, left: bool = False) -> Module:
+def program(
+    rows: int, weight: Callable[[Builder], Value], depth: int, turned: bool = False, left: bool = False
+) -> Module:
     """The product of x[rows, depth] and a weight [columns, depth]; `turned`: by way of its transpose; `left`: the other way round."""
     block = Block([TensorType((rows, depth), f32)], ["x"])
     b = Builder(block)
@@ -106,12 +110,27 @@ def check(made: Module, rows: int, depth: int, target: Target, narrow: bool = Tr
     (got,) = load(artifact)(x)
     (want,) = run(made, x)
     assert got.shape == want.shape
-    np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6 * np.sqrt(depth) * float(np.nanmax(np.abs(np.where(np.isfinite(want), want, 0)), initial=1)))
+    np.testing.assert_allclose(
+        got,
+        want,
+        rtol=1e-5,
+        atol=2e-6
+        * np.sqrt(depth)
+        * float(np.nanmax(np.abs(np.where(np.isfinite(want), want, 0)), initial=1)),
+    )
     text = str(lower(made, target, "canonical,narrow-weights"))
     assert ("ng.fusion decoded" in text) == narrow, text
 
 
-def affine(form: str, columns: int, depth: int, block: int, scale: Any = np.float32, point: Any = None, least: bool = False) -> Callable[[Builder], Value]:
+def affine(
+    form: str,
+    columns: int,
+    depth: int,
+    block: int,
+    scale: Any = np.float32,
+    point: Any = None,
+    least: bool = False,
+) -> Callable[[Builder], Value]:
     """(codes - points) * scales + minima."""
 
     def weight(b: Builder) -> Value:
@@ -125,7 +144,9 @@ def affine(form: str, columns: int, depth: int, block: int, scale: Any = np.floa
         scales = known(b, draw.uniform(0.01, 0.02, size).astype(scale))
         value = b.multiply(value, spread(b, cast(b, scales), shape, block))
         if least:
-            value = b.add(value, spread(b, known(b, draw.uniform(-1, 1, size).astype(np.float32)), shape, block))
+            value = b.add(
+                value, spread(b, known(b, draw.uniform(-1, 1, size).astype(np.float32)), shape, block)
+            )
         return value
 
     return weight
@@ -147,7 +168,9 @@ def test_any_number_of_rows(form: str, rows: int) -> None:
 
 @pytest.mark.parametrize("form", ["ui8", "neighbours"])
 def test_points_and_minima_of_any_type(form: str) -> None:
-    for block, scale, point, least in product([0, 64, 256], [np.float16, np.float32], [None, np.int8, np.float32], [False, True]):
+    for block, scale, point, least in product(
+        [0, 64, 256], [np.float16, np.float32], [None, np.int8, np.float32], [False, True]
+    ):
         check(program(2, affine(form, 19, 320, block, scale, point, least), 320), 2, 320, machine(""))
 
 
@@ -173,6 +196,61 @@ def test_scales_and_rows_that_are_no_numbers(rows: int) -> None:
         x = np.random.default_rng(2).standard_normal((rows, depth)).astype(np.float32)
         x[0, :4] = [np.inf, 0, 1e-40, -0.0]
         check(program(rows, weight, depth), rows, depth, machine(""), x=x)
+
+
+def moved(b: Builder, value: Value, draw: np.random.Generator) -> Value:
+    """A matrix as it is, after moves that end where it was."""
+    shape, element = shape_of(value.type), element_type(value.type)
+    match draw.integers(0, 4):
+        case 0:
+            line = b.reshape(value, type=TensorType((shape[0] * shape[1],), element))
+            return b.reshape(line, type=TensorType(shape, element))
+        case 1:
+            return b.transpose(b.transpose(value, permutation=[1, 0]), permutation=[1, 0])
+        case 2:
+            apart = b.reshape(value, type=TensorType((shape[0], 1, shape[1]), element))
+            return b.reshape(b.transpose(apart, permutation=[1, 0, 2]), type=TensorType(shape, element))
+        case _:
+            return value
+
+
+def randomly(number: int, shape: tuple[int, int]) -> Callable[[Builder], Value]:
+    """Codes of some form, and up to four elementwise ops with parameters of all kinds."""
+
+    def weight(b: Builder) -> Value:
+        draw = np.random.default_rng(number)
+        form = str(draw.choice(["i8", "ui8", "halves", "neighbours", "f16", "bf16"]))
+        block = int(draw.choice([16, 32, 48, 64, 128, 512]))
+        value = cast(b, moved(b, codes(b, draw, form, shape), draw))
+        for _ in range(draw.integers(0, 5)):
+            size = [(), shape[:1], (shape[0], -(-shape[1] // block))][draw.integers(0, 3)]
+            kind = [np.float32, np.float16, np.int8, np.uint8][draw.integers(0, 4)]
+            numbers = draw.integers(-3, 4, size) if kind is np.int8 else draw.integers(0, 4, size)
+            parameter = known(b, np.asarray(numbers, kind) if size else np.asarray(2.5, np.float32))
+            parameter = cast(b, parameter)
+            if draw.integers(0, 2):
+                parameter = b.negative(b.add(parameter, b.number(0.5, parameter.type)))
+            wide = moved(b, spread(b, parameter, shape, block), draw)
+            if draw.integers(0, 2):
+                wide = b.maximum(wide, b.number(-2.0, wide.type))
+            operands = [value, wide] if draw.integers(0, 3) else [wide, value]
+            verb = [b.add, b.subtract, b.multiply, b.maximum][draw.integers(0, 4)]
+            value = moved(b, verb(*operands), draw)
+        return value
+
+    return weight
+
+
+@pytest.mark.parametrize("number", range(24))
+def test_random_decodings(number: int) -> None:
+    draw = np.random.default_rng(1000 + number)
+    rows, columns = int(draw.integers(1, 24)), int(draw.integers(17, 60))
+    depth = int(draw.choice([61, 128, 160, 257]))
+    target = machine(MACHINES[number % 2])
+    made = program(
+        rows, randomly(number, (columns, depth)), depth, *(bool(v) for v in draw.integers(0, 2, 2))
+    )
+    check(made, rows, depth, target)
 
 
 def test_super_blocks() -> None:
@@ -221,7 +299,10 @@ def test_two_products_share_a_weight_that_is_also_read_row_by_row() -> None:
     artifact = compile_artifact(whole, "cpu")
     assert isinstance(artifact, Artifact)
     draw = np.random.default_rng(0)
-    given = (*(draw.standard_normal((m, depth)).astype(np.float32) for m in (1, 3)), np.array([7, 49], np.int32))
+    given = (
+        *(draw.standard_normal((m, depth)).astype(np.float32) for m in (1, 3)),
+        np.array([7, 49], np.int32),
+    )
     for got, want in zip(load(artifact)(*given), run(whole, *given), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 

@@ -274,6 +274,12 @@ class DecodePanels(Panels):
 
     by = "decode-panels"
     kind = "decoded"
+    depth: int = _knob("steps of the contracted dimension before the next tile", unit=128)
+
+    def conflicts(self) -> Iterator[str]:
+        yield from super().conflicts()
+        if self.pack or not self.part:
+            yield "what is decoded is packed part by part (part above 0, and no pack)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,7 +313,9 @@ class Strips(Schedule):
 
 
 #: All families by name.
-FAMILIES: dict[str, type[Schedule]] = {f.by: f for f in (Tiles, Rows, Columns, Panels, Along, Decode, DecodePanels, Blocks, Strips)}
+FAMILIES: dict[str, type[Schedule]] = {
+    f.by: f for f in (Tiles, Rows, Columns, Panels, Along, Decode, DecodePanels, Blocks, Strips)
+}
 
 
 @cache

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import gcd
 
 from ...ir.core import Op, Value
 from ...ir.elements import ElementsAttr
+from ...ir.literals import item_bytes
 from ...ir.types import FloatType, IntegerType, TensorType, element_type, shape_of, with_element
 from ...ops import ng
 from ...ops.builder import Builder
-from ...ops.ng_rules import has_all
 from .places import PLACING, Digit, Places, before, flat, of_matrix
 from .ranges import most
 
@@ -147,6 +147,14 @@ class Chain:
                     found = gcd(found, leaf.block)
         return found
 
+    def unscaled(self) -> tuple[Chain, Parameter | None]:
+        """The matrix before each row is multiplied by one factor, and that; None where none is the last that is done."""
+        last, *steps = self.steps
+        factor = last.others[1 - last.at] if last.op.name == "ng.multiply" else None
+        if factor is None or not steps or any(leaf.block for leaf in factor.leaves()):
+            return self, None
+        return replace(self, steps=tuple(steps)), factor
+
     def placed(self, b: Builder) -> Value:
         """The codes where the weights are, rows x depth."""
         value = self.codes
@@ -218,11 +226,11 @@ def parameter_of(value: Value, places: Places, matrix: Sequence[int], deep: int 
 
 
 def peeled(parameter: Parameter) -> tuple[Parameter, Sequence[Op]]:
-    """A parameter before it is cast to wider elements, and these casts."""
+    """A parameter before it is cast to elements that take more bytes, and these casts."""
     casts: list[Op] = []
     while isinstance(parameter, Computed) and parameter.op.name == "ng.cast":
         wide, narrow = (element_type(v.type) for v in (parameter.op.result, *parameter.op.operands))
-        if not has_all(wide, narrow):
+        if item_bytes(narrow) >= item_bytes(wide):
             break
         casts.insert(0, parameter.op)
         (parameter,) = parameter.inputs

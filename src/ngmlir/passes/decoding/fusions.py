@@ -9,7 +9,7 @@ lanes of a register: neighbours along the depth are in neighbouring lanes, in th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...ir.attributes import StringAttr, numeric_literal
 from ...ir.core import Block, Op, Region, Value
@@ -26,29 +26,57 @@ DECODED = "decoded"
 CODES, CODE_BITS, CODE = 8, 4, 15
 
 
-def decoded_product(left: Value, chain: Chain, result: Type, lanes: int, b: Builder) -> Value:
-    """The product of a matrix [rows, depth] and a weight that its kernel decodes, of which each row gives a column."""
+@dataclass(frozen=True)
+class Held:
+    """What is in memory of a weight: its codes, packed if they have 4 bits, and its parameters."""
+
+    chain: Chain
+    codes: Value
+    parameters: Mapping[Parameter, Value]
+
+    def unscaled(self) -> tuple[Held, Parameter | None]:
+        """The weight before each row is multiplied by one factor, and that; None where none is the last that is done."""
+        chain, factor = self.chain.unscaled()
+        used = {peeled(p)[0] for step in chain.steps for p in step.others if p is not None}
+        return Held(chain, self.codes, {p: v for p, v in self.parameters.items() if p in used}), factor
+
+
+def held(chain: Chain, lanes: int, b: Builder) -> Held:
+    """Puts the codes and the parameters of a weight into the order in which kernels read them."""
     rows, depth = chain.shape
     blocks = (-(-depth // chain.block),) if chain.block else ()
-    outer = [left, _packed(chain, lanes, b) if chain.bits == CODE_BITS else _narrow(chain, b)]
-    given: dict[Parameter, Value] = {}
+    codes = _packed(chain, lanes, b) if chain.bits == CODE_BITS else _narrow(chain, b)
+    found: dict[Parameter, Value] = {}
     for step in chain.steps:
         for parameter in step.others:
             if parameter is not None and not isinstance(parameter, Number):
                 inner, _ = peeled(parameter)
-                if inner not in given:
-                    given[inner] = inner.at(b, (rows, *blocks))
-    outer += dict.fromkeys(given.values())
+                if inner not in found:
+                    found[inner] = inner.at(b, (rows, *blocks))
+    return Held(chain, codes, found)
+
+
+def decoded_product(left: Value, weight: Held, result: Type, b: Builder) -> Value:
+    """The product of a matrix [rows, depth] and a weight that its kernel decodes, of which each row gives a column."""
+    outer = [left, weight.codes, *dict.fromkeys(weight.parameters.values())]
     names = ["left", "codes", *(v.name or f"parameter{i}" for i, v in enumerate(outer[2:]))]
     body = Block([v.type for v in outer], names)
-    inside = dict(zip(outer, body.args, strict=True))
-    arguments = {parameter: inside[value] for parameter, value in given.items()}
+    inside = dict(zip(outer[2:], body.args[2:], strict=True))
+    arguments = {parameter: inside[value] for parameter, value in weight.parameters.items()}
     inner = Builder(body, b.location)
-    weight = _weight(chain, body.args[1], arguments, inner)
-    product = inner.dot(body.args[0], weight, lhs_contract=[1], rhs_contract=[1], type=result)
+    made = _weight(weight.chain, body.args[1], arguments, inner)
+    product = inner.dot(body.args[0], made, lhs_contract=[1], rhs_contract=[1], type=result)
     inner.end(ng.YieldOp, product)
     attributes = {"kind": StringAttr(DECODED)}
     return b.add_op(ng.FusionOp(outer, [result], attributes, [Region(body)], b.location)).result
+
+
+def decoded_rows(weight: Held, indices: Value, b: Builder) -> Value:
+    """Some rows of a weight, decoded."""
+    (count,) = shape_of(indices.type)
+    codes = b.gather(weight.codes, indices, axis=0)
+    arguments = {p: b.gather(value, indices, axis=0) for p, value in weight.parameters.items()}
+    return _weight(replace(weight.chain, shape=(count, weight.chain.shape[1])), codes, arguments, b)
 
 
 def _packed(chain: Chain, lanes: int, b: Builder) -> Value:

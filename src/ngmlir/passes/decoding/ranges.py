@@ -26,7 +26,9 @@ def most(value: Value, known: Mapping[Value, int] | None = None, depth: int = 32
 
     def number(at: int) -> int | None:
         owner = op.operands[at].owner
-        literal = owner.attributes.get("value") if isinstance(owner, Op) and owner.name == "ng.constant" else None
+        literal = (
+            owner.attributes.get("value") if isinstance(owner, Op) and owner.name == "ng.constant" else None
+        )
         if isinstance(literal, ElementsAttr) and literal.splat and literal.type.size:
             return int(literal.array().flat[0])
         return None
@@ -34,7 +36,9 @@ def most(value: Value, known: Mapping[Value, int] | None = None, depth: int = 32
     found: int | None = None
     match op.name:
         case "ng.bitwise_and":
-            limits = [limit for limit in (of(0), of(1), number(0), number(1)) if limit is not None and limit >= 0]
+            limits = [
+                limit for limit in (of(0), of(1), number(0), number(1)) if limit is not None and limit >= 0
+            ]
             found = min(limits, default=None)
         case "ng.shift_right_arithmetic" | "ng.shift_right_logical":
             limit, by = of(0), number(1)

@@ -18,7 +18,6 @@ from ...ir.types import MemRefType, VectorType, element_type, f32, i32, shape_of
 from ...ops import ng
 from ...ops.builder import Builder
 from ...ops.schedules import Decode, DecodePanels
-from ...support.diagnostics import Bug
 from ...support.lengths import may_be_several
 from ...support.target import Target
 from ..decoding.fusions import CODE, CODE_BITS, CODES, Decoded, decoded
@@ -159,7 +158,9 @@ class _Weight:
             elif op.name in ("ng.broadcast", "ng.reshape", "ng.slice"):
                 (tile,) = (known[v] for v in op.operands)
                 if whole and shape_of(tile.type) != shape:
-                    wide = b.broadcast(tile, type=VectorType((shape[0], 1, shape[1]), element), dimensions=[0, 1])
+                    wide = b.broadcast(
+                        tile, type=VectorType((shape[0], 1, shape[1]), element), dimensions=[0, 1]
+                    )
                     tile = b.reshape(wide, type=type)
                 known[value] = tile
             else:
@@ -237,8 +238,6 @@ class _Panels(PanelKernel):
     def __init__(
         self, planned: Plan, target: Target, schedule: DecodePanels, dot: Op, found: Decoded, types: Sequence[MemRefType]
     ):  # fmt: skip
-        if not schedule.part or schedule.pack:
-            raise Bug("what is decoded is packed part by part", found.fusion.location)
         product = found.product
         # The kernel takes its first two extra inputs for the sides.
         super().__init__(planned, target, schedule, dot, product, types)

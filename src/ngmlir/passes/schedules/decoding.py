@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ...ops.schedules import Decode, DecodePanels, Given, families
 from ...support.target import Target
-from ..decoding.fusions import CODES, Decoded
+from ..decoding.fusions import Decoded
 from .candidate import Candidate, fixed, fixed_pair, fixed_words, spilled
 from .products import PART_DEPTH, multiplications, rate, register_tiles, registers_of, tile_cost
 
@@ -15,6 +15,8 @@ from .products import PART_DEPTH, multiplications, rate, register_tiles, registe
 MOST_ROWS = 8
 #: Elements of the weight that one program decodes where lanes are joined.
 PROGRAM_ELEMENTS = 1 << 18
+#: What blocks of the depth are multiples of: words of codes, on any machine.
+DEPTH_UNIT = 128
 #: Instructions that decode an element, beside the one that multiplies it.
 DECODING = 4
 
@@ -31,9 +33,8 @@ def decoding(found: Decoded, target: Target, given: Given) -> Iterator[Candidate
         roof = multiplications(product) / rate(product, target)
         yield Candidate(schedule, roof + DECODING * roof / product.rows, roof)
         return
-    step = CODES * target.lanes(4)
     blocks = -(-product.depth // PART_DEPTH)
-    depth = fixed(given, "depth", -(-product.depth // (blocks * step)) * step)
+    depth = fixed(given, "depth", -(-product.depth // (blocks * DEPTH_UNIT)) * DEPTH_UNIT)
     stated = fixed_pair(given, "tile")
     for tile in register_tiles(product, target, target.vector_registers) if stated is None else [stated]:
         rows, columns = tile
