@@ -25,6 +25,7 @@ import test_dot_kernels
 import test_kernels
 import test_memory_plan
 import test_move_kernels
+import test_narrow_weights
 import test_pass_errors
 import test_reduction_kernels
 import test_rematerialized_programs
@@ -105,6 +106,7 @@ def unit_tests(watch: Watch) -> None:
         test_chains,
         test_code_size,
         test_rematerialized_programs,
+        test_narrow_weights,
     ):
         for function in functions_of(tests):
             for chosen in parameters(function):

@@ -15,7 +15,7 @@ import pytest
 from ngmlir.compiler import compile_artifact, lower, resolve
 from ngmlir.ir.core import Block, Module, Value, module
 from ngmlir.ir.elements import elements
-from ngmlir.ir.types import TensorType, element_type, f32, i32, shape_of, ui8, with_element
+from ngmlir.ir.types import TensorType, element_type, f32, i8, i32, shape_of, ui8, with_element
 from ngmlir.llvm.machine import cpu_target
 from ngmlir.ops import func
 from ngmlir.ops.builder import Builder, function
@@ -251,6 +251,135 @@ def test_random_decodings(number: int) -> None:
         rows, randomly(number, (columns, depth)), depth, *(bool(v) for v in draw.integers(0, 2, 2))
     )
     check(made, rows, depth, target)
+
+
+def odd_parameter(b: Builder, draw: np.random.Generator, shape: tuple[int, int], block: int) -> Value:
+    """A parameter for each element of a weight, of blocks and forms that few files have."""
+    rows, depth = shape
+    count = -(-depth // block)
+    match draw.integers(0, 8):
+        case 0:  # stored blocks x rows
+            turned = known(b, draw.integers(1, 5, (count, rows)).astype(np.float32))
+            wide = b.broadcast(turned, type=TensorType((count, block, rows), f32), dimensions=[0, 2])
+            wide = b.reshape(wide, type=TensorType((count * block, rows), f32))
+            wide = b.slice(wide, starts=[0, 0], limits=[depth, rows], steps=[1, 1])
+            return b.transpose(wide, permutation=[1, 0])
+        case 1:  # blocks of four blocks
+            return spread(
+                b, known(b, draw.integers(1, 5, (rows, -(-count // 4))).astype(np.float32)), shape, 4 * block
+            )
+        case 2:  # more than are needed
+            many = known(b, draw.integers(1, 5, (rows, count + 2)).astype(np.float32))
+            return spread(b, many, shape, block)
+        case 3:  # the same for all rows
+            few = b.reshape(
+                known(b, draw.integers(1, 5, count).astype(np.float32)), type=TensorType((1, count), f32)
+            )
+            wide = b.broadcast(
+                b.reshape(few, type=TensorType((count,), f32)),
+                type=TensorType((rows, count), f32),
+                dimensions=[1],
+            )
+            return spread(b, wide, shape, block)
+        case 4:  # the same for two rows
+            half = known(b, draw.integers(1, 5, rows // 2).astype(np.float32))
+            wide = b.broadcast(half, type=TensorType((rows // 2, 2, depth), f32), dimensions=[0])
+            return b.reshape(wide, type=TensorType(shape, f32))
+        case 5:  # one for some elements of a row, which begin anywhere
+            size = rows * depth // 12
+            ends = b.broadcast(
+                known(b, draw.integers(1, 5, size).astype(np.float32)),
+                type=TensorType((size, 12), f32),
+                dimensions=[0],
+            )
+            return b.reshape(ends, type=TensorType(shape, f32))
+        case 6:  # computed in many steps
+            value = spread(b, known(b, draw.integers(1, 5, rows).astype(np.float32)), shape, block)
+            for _ in range(int(draw.choice([3, 20]))):
+                value = b.negative(value)
+            return b.add(value, b.number(0.0, value.type))
+        case _:  # of elements that are cast later
+            return cast(
+                b, spread(b, known(b, draw.integers(1, 5, (rows, count)).astype(np.int32)), shape, block)
+            )
+
+
+def odd_weight(number: int, shape: tuple[int, int]) -> Callable[[Builder], Value]:
+    """A weight, not simplified by any pass."""
+
+    def weight(b: Builder) -> Value:
+        draw = np.random.default_rng(number)
+        value = codes(b, draw, str(draw.choice(["i8", "ui8", "halves", "neighbours", "f16"])), shape)
+        if element_type(value.type) is ui8 and draw.integers(0, 2):
+            if draw.integers(0, 2):  # which wraps around
+                value = b.subtract(value, b.number(3, value.type))
+            value = b.cast(value, type=with_element(value.type, i32))
+            if draw.integers(0, 2):  # to what has room for them, or not
+                value = b.bitwise_and(value, b.number(int(draw.choice([63, 255, 511])), value.type))
+                value = b.cast(value, type=with_element(value.type, i8))
+            for _ in range(int(draw.choice([0, 70]))):
+                value = b.bitwise_xor(value, b.number(0, value.type))
+        if draw.integers(0, 4) == 0:  # moves that are no digits of rows and columns
+            apart = b.reshape(value, type=TensorType((shape[1], shape[0]), element_type(value.type)))
+            value = b.reshape(b.transpose(apart, permutation=[1, 0]), type=value.type)
+        value = moved(b, cast(b, value), draw)
+        if draw.integers(0, 8) == 0:  # codes that are rounded
+            value = b.cast(value, type=with_element(value.type, ui8))
+            value = cast(b, b.bitwise_and(value, b.number(15, value.type)))
+        for _ in range(draw.integers(0, 4)):
+            parameter = odd_parameter(b, draw, shape, int(draw.choice([16, 32, 64])))
+            if draw.integers(0, 6) == 0:
+                parameter = b.number(1.5, parameter.type)
+            value = b.multiply(*[(value, parameter), (parameter, value)][draw.integers(0, 2)])
+            if draw.integers(0, 2):
+                value = b.add(value, parameter)
+            value = moved(b, value, draw)
+        return value
+
+    return weight
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_pass_keeps_the_meaning_of_odd_weights(seed: int) -> None:
+    for number in range(16 * seed, 16 * seed + 16):
+        draw = np.random.default_rng(number)
+        rows, columns, depth = 2, int(draw.choice([6, 12, 24])), int(draw.choice([64, 96, 192, 240]))
+        made = program(
+            rows, odd_weight(number, (columns, depth)), depth, *(bool(v) for v in draw.integers(0, 2, 2))
+        )
+        x = draw.standard_normal((rows, depth)).astype(np.float32)
+        (want,) = run(made, x)
+        for assume in ("", "{assume=reassoc}"):
+            (got,) = run(lower(made, "cpu", f"narrow-weights{assume}", verify=True), x)
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * float(np.abs(want).max()))
+
+
+def test_products_and_rows_that_decode_nothing() -> None:
+    """Batches, other elements, tables that are arguments, more rows than there are, other axes, and a target with threads."""
+    block = Block(
+        [
+            TensorType((2, 3, 32), f32),
+            TensorType((90,), i32),
+            TensorType((4, 32), f32),
+            TensorType((2, 3), i32),
+        ]
+    )
+    b = Builder(block)
+    x, all_rows, table, some = block.args
+    weight = affine("i8", 64, 32, 0)(b)
+    three = b.broadcast(weight, type=TensorType((2, 64, 32), f32), dimensions=[1, 2])
+    made = [
+        b.dot(x, three, lhs_contract=[2], rhs_contract=[2], lhs_batch=[0], rhs_batch=[0]),
+        b.gather(weight, all_rows, axis=0),
+        b.gather(weight, some, axis=1),
+        b.gather(table, some, axis=0),
+        b.gather(three, some, axis=0),
+    ]
+    b.end(func.ReturnOp, *made)
+    whole = module([function("main", block)])
+    assert "decoded" not in str(lower(whole, "cpu", "narrow-weights"))
+    one = program(1, affine("i8", 64, 32, 0), 32)
+    assert "decoded" not in str(lower(one, "sm_90", "narrow-weights"))
 
 
 def test_super_blocks() -> None:

@@ -30,7 +30,7 @@ class Number:
     def leaves(self) -> Iterator[Leaf]:
         return iter(())
 
-    def at(self, b: Builder, size: tuple[int, ...]) -> Value:
+    def at(self, b: Builder, size: tuple[int, ...], block: int = 0) -> Value:
         literal = self.op.attributes["value"]
         assert isinstance(literal, ElementsAttr)
         type = TensorType(size, element_type(self.op.result.type))
@@ -64,8 +64,8 @@ class Leaf:
         nested = all(b % a == 0 for a, b in pairwise([*strides, total]))
         return nested and all(d.divisor * d.size >= depth for d in mine[1])
 
-    def at(self, b: Builder, size: tuple[int, ...]) -> Value:
-        """One for each row; or for each row and block, of which `size` says how many there are."""
+    def at(self, b: Builder, size: tuple[int, ...], block: int = 0) -> Value:
+        """One for each row; or for each row and `block` of codes, of which `size` says how many there are."""
         value, shape = self.value, shape_of(self.value.type)
         total = 1
         for length in shape:
@@ -82,9 +82,9 @@ class Leaf:
             value, dims = b.transpose(value, permutation=[1, 0]), [0, 1]
         own = list(shape_of(value.type))
         element = element_type(value.type)
-        if 1 in dims and own[-1] < size[1]:
+        if 1 in dims and self.block > block:
             # Several blocks of others share each.
-            times = -(-size[1] // own[-1])
+            times = self.block // block
             shape = (*own, times)
             value = b.broadcast(value, type=TensorType(shape, element), dimensions=list(range(len(own))))
             own[-1] *= times
@@ -108,9 +108,11 @@ class Computed:
         for each in self.inputs:
             yield from each.leaves()
 
-    def at(self, b: Builder, size: tuple[int, ...]) -> Value:
+    def at(self, b: Builder, size: tuple[int, ...], block: int = 0) -> Value:
         type = TensorType(size, element_type(self.op.result.type))
-        return b.add_op(self.op.rebuilt([each.at(b, size) for each in self.inputs], types=[type])).result
+        return b.add_op(
+            self.op.rebuilt([each.at(b, size, block) for each in self.inputs], types=[type])
+        ).result
 
 
 Parameter = Number | Leaf | Computed
@@ -213,7 +215,8 @@ def parameter_of(value: Value, places: Places, matrix: Sequence[int], deep: int 
     digits = flat(places, shape)
     if not any(d.dimension == 1 and d.divisor == 1 for d in digits):
         return Leaf(value, tuple(digits))
-    if not isinstance(op, Op) or deep == 0:
+    assert isinstance(op, Op)  # nothing else is constant
+    if deep == 0:
         return None
     if op.name in PLACING:
         inner = before(op, places, matrix)

@@ -52,7 +52,7 @@ def held(chain: Chain, lanes: int, b: Builder) -> Held:
             if parameter is not None and not isinstance(parameter, Number):
                 inner, _ = peeled(parameter)
                 if inner not in found:
-                    found[inner] = inner.at(b, (rows, *blocks))
+                    found[inner] = inner.at(b, (rows, *blocks), chain.block)
     return Held(chain, codes, found)
 
 

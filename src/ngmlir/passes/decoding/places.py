@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ...ir.core import Op
 from ...ir.types import shape_of
 from ...ops.fields import get_i64s
+from ...support.diagnostics import Bug
 
 #: Ops that these places are followed through.
 PLACING = frozenset({"ng.reshape", "ng.transpose", "ng.broadcast", "ng.slice"})
@@ -80,6 +81,6 @@ def _reshaped(digits: list[Digit], shape: Sequence[int], matrix: Sequence[int]) 
                 size = count
             own.append(Digit(dimension, divisor, size, stride // inner))
         if sum(digit.stride * (digit.size - 1) for digit in own) >= max(1, shape[d]):
-            return None  # a sum of them carries
+            raise Bug("a place whose digits overlap")
         found.insert(0, tuple(own))
     return None if digits else tuple(found)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ...ir.core import Op, Value
 from ...ir.elements import ElementsAttr
 from ...ir.types import IntegerType, element_type
@@ -12,17 +10,25 @@ from ...ir.types import IntegerType, element_type
 _MOVES = frozenset({"ng.reshape", "ng.transpose", "ng.broadcast", "ng.slice", "ng.reverse", "ng.gather"})
 
 
-def most(value: Value, known: Mapping[Value, int] | None = None, depth: int = 32) -> int | None:
-    """A number that no element exceeds, if it is known that none is negative; None where it is not."""
+def most(value: Value, known: dict[Value, int | None] | None = None, deep: int = 64) -> int | None:
+    """A number that no element of a constant exceeds, if it is known that none is negative; None where it is not."""
+    known = {} if known is None else known
+    if value not in known:
+        known[value] = _most(value, known, deep)
+    return known[value]
+
+
+def _most(value: Value, known: dict[Value, int | None], deep: int) -> int | None:
     op, element = value.owner, element_type(value.type)
     if not isinstance(element, IntegerType) or element.width < 2:
         return None
     greatest = (1 << element.width) - 1 if element.unsigned else None
-    if not isinstance(op, Op) or depth == 0:
+    if deep == 0:
         return greatest
+    assert isinstance(op, Op)  # nothing else is constant
 
     def of(at: int) -> int | None:
-        return most(op.operands[at], known, depth - 1)
+        return most(op.operands[at], known, deep - 1)
 
     def number(at: int) -> int | None:
         owner = op.operands[at].owner
@@ -48,7 +54,7 @@ def most(value: Value, known: Mapping[Value, int] | None = None, depth: int = 32
             wide = [limit for limit in limits if limit is not None]
             found = (1 << max(wide).bit_length()) - 1 if len(wide) == 2 else None
         case "ng.concatenate":
-            limits = [most(v, known, depth - 1) for v in op.operands]
+            limits = [most(v, known, deep - 1) for v in op.operands]
             wide = [limit for limit in limits if limit is not None]
             found = max(wide) if len(wide) == len(limits) else None
         case "ng.cast":
