@@ -16,7 +16,6 @@ from decoder_blocks import SIZES
 import ngmlir as ng
 from ngmlir.frontends import gguf
 from ngmlir.frontends.decoders.model import LanguageModel
-from ngmlir.frontends.decoders.session import CHUNK
 
 TOKENS = np.random.default_rng(5).integers(0, 270, 21).tolist()
 ARCHITECTURES = ("llama", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "gemma3")
@@ -100,11 +99,11 @@ def test_programs_serve_all_lengths(small: LanguageModel) -> None:
         assert np.isfinite(first).all() and session.cache.rows >= length
         for _ in range(3):
             session.feed([[1]])
-    assert small.programs().compiled - before <= 2  # one token, and any number
+    assert small.programs().compiled - before <= 3  # for calls of 1, 8 and 64 tokens
 
 
 def test_caches_grow_and_keep_what_they_hold(small: LanguageModel) -> None:
-    tokens = np.random.default_rng(8).integers(0, 270, CHUNK + 90).tolist()
+    tokens = np.random.default_rng(8).integers(0, 270, 346).tolist()
     wanted = small.logits(tokens)
     session = small.session()
     session.feed([tokens[:60]])

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..frontends import gguf, safetensors
 from ..frontends.decoders.model import LanguageModel
+from ..frontends.decoders.programs import SIZES
 from ..frontends.decoders.session import Session
 from ..support.diagnostics import UserError
 from .streams import Streams
@@ -37,6 +38,7 @@ def chat(found: Namespace, own: Streams) -> None:
     """Answers each line of standard input, until it ends."""
     model = _model(found)
     session = model.session()
+    model.prepare(SIZES[1] + SIZES[2])  # any number of tokens
     messages = [{"role": "system", "content": found.system}] if found.system else []
     while True:
         line = _line(own)
@@ -46,7 +48,6 @@ def chat(found: Namespace, own: Streams) -> None:
             continue
         messages.append({"role": "user", "content": line})
         answer = model.chat(messages, session=session, **_how(found))
-        model.prepare()
         text = _shown(answer, found, own, session)
         messages.append({"role": "assistant", "content": text})
 

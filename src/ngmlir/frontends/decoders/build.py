@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -103,8 +104,11 @@ class _Building:
 
     def product(self, x: Value, weight: Weight) -> Value:
         """[..., inputs] by a weight [outputs, inputs]: [..., outputs]."""
-        last = len(shape_of(x.type)) - 1
-        return self.b.dot(x, weight.value(self.b), lhs_contract=[last], rhs_contract=[1])
+        b, (*lead, inputs) = self.b, shape_of(x.type)
+        # As a matrix, of which the compiler knows most.
+        flat = b.reshape(x, type=TensorType((prod(lead), inputs), f32))
+        made = b.dot(flat, weight.value(b), lhs_contract=[1], rhs_contract=[1])
+        return b.reshape(made, type=TensorType((*lead, weight.shape[0]), f32))
 
     def biased(self, x: Value, bias: Weight | None) -> Value:
         return x if bias is None else self.b.add(x, self.along_last(bias.value(self.b), x))

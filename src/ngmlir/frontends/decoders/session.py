@@ -10,12 +10,10 @@ import numpy as np
 
 from ...support.diagnostics import UserError
 from .cache import Cache
+from .programs import Key, call_sizes
 
 if TYPE_CHECKING:
-    from .programs import Kind, Programs
-
-#: Tokens of a prompt that are computed in one call.
-CHUNK = 256
+    from .programs import Programs
 
 
 class Session:
@@ -49,9 +47,9 @@ class Session:
         """
         given, counts = self._checked(tokens)
         found = np.zeros((len(given), self.programs.config.vocabulary), np.float32)
-        for part, real in _chunks(given, counts):
+        for size, part, real in _calls(given, counts):
             last = np.maximum(real - 1, 0)[:, None].astype(np.int32)
-            logits = self._run("one" if part.shape[1] == 1 else "many", part, real, last)[:, 0]
+            logits = self._run(Key(size, False), part, real, last)[:, 0]
             found[real > 0] = logits[real > 0]
         return found
 
@@ -60,28 +58,28 @@ class Session:
         say nothing."""
         given, counts = self._checked(tokens)
         found: list[np.ndarray] = []
-        for part, real in _chunks(given, counts):
-            every = np.broadcast_to(np.arange(part.shape[1], dtype=np.int32), part.shape)
-            found.append(self._run("one" if part.shape[1] == 1 else "all", part, real, every))
+        for size, part, real in _calls(given, counts):
+            every = np.broadcast_to(np.arange(size, dtype=np.int32), (len(part), size))
+            logits = self._run(Key(size, True), part, real, np.ascontiguousarray(every))
+            found.append(logits[:, : part.shape[1]])
         return np.concatenate(found, axis=1)
 
     def check(self, tokens: Sequence[Sequence[int]] | np.ndarray) -> None:
         """Raises what `feed` would raise for these."""
         self._checked(tokens)
 
-    def _run(self, kind: Kind, tokens: np.ndarray, real: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    def _run(self, key: Key, tokens: np.ndarray, real: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """One call: logits of the wanted tokens."""
         cache, count = self.cache, tokens.shape[1]
         cache.room(count)
-        size = self.programs.size(kind, count, cache.rows)
-        rows, positions = cache.take(real, count, size)
-        counted = wanted.shape[1]
-        wanted = _filled(wanted, size) if kind == "all" else wanted
-        logits = self.programs.run(kind, _filled(tokens, size), positions, rows, wanted, cache)
+        rows, positions = cache.take(real, count, key.tokens)
+        filled = np.zeros((len(tokens), key.tokens), np.int32)
+        filled[:, :count] = tokens
+        logits = self.programs.run(key, filled, positions, rows, wanted, cache)
         cache.keep(real, count)
         for own, row, more in zip(self.tokens, tokens, real.tolist(), strict=True):
             own += row[:more].tolist()
-        return logits[:, :counted]
+        return logits
 
     def _checked(self, tokens: Sequence[Sequence[int]] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """[sequences, tokens] of the longest, filled up with token 0, and how many are real."""
@@ -112,15 +110,10 @@ class Session:
         return given, counts
 
 
-def _chunks(given: np.ndarray, counts: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The tokens of each call, and how many of each sequence are real."""
-    for start in range(0, given.shape[1], CHUNK):
-        part = given[:, start : start + CHUNK]
-        yield part, np.clip(counts - start, 0, part.shape[1])
-
-
-def _filled(array: np.ndarray, size: int) -> np.ndarray:
-    """With zeros along the last dimension, up to a size."""
-    made = np.zeros((*array.shape[:-1], size), np.int32)
-    made[..., : array.shape[-1]] = array
-    return made
+def _calls(given: np.ndarray, counts: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """The size of each call, its tokens, and how many of each sequence are real."""
+    start = 0
+    for size in call_sizes(given.shape[1]):
+        part = given[:, start : start + size]
+        yield size, part, np.clip(counts - start, 0, part.shape[1])
+        start += size
