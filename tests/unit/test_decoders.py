@@ -66,7 +66,7 @@ def test_all_formats_and_scaled_positions(tmp_path: Path) -> None:
 
 def test_prompts_in_parts_give_what_whole_prompts_give(small: LanguageModel) -> None:
     wanted = small.logits(TOKENS)
-    for parts in ((21,), (20, 1), (1, 20), (3, 17, 1), (2, 2, 17), (7, 7, 7)):
+    for parts in ((21,), (20, 1), (1, 20), (3, 17, 1), (2, 2, 17), (7, 7, 7), (16, 5), (6, 15)):
         session, at = small.session(), 0
         for count in parts:
             made = session.feed([TOKENS[at : at + count]])
@@ -99,7 +99,7 @@ def test_programs_serve_all_lengths(small: LanguageModel) -> None:
         assert np.isfinite(first).all() and session.cache.rows >= length
         for _ in range(3):
             session.feed([[1]])
-    assert small.programs().compiled - before <= 3  # for calls of 1, 8 and 64 tokens
+    assert small.programs().compiled - before <= 2  # for calls of 1 and of 16 tokens
 
 
 def test_caches_grow_and_keep_what_they_hold(small: LanguageModel) -> None:

@@ -38,7 +38,7 @@ def chat(found: Namespace, own: Streams) -> None:
     """Answers each line of standard input, until it ends."""
     model = _model(found)
     session = model.session()
-    model.prepare(SIZES[1] + SIZES[2])  # any number of tokens
+    model.prepare(max(SIZES))
     messages = [{"role": "system", "content": found.system}] if found.system else []
     while True:
         line = _line(own)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from ...runtime.cpu import CpuExecutable
     from ...runtime.open_cpu import OpenCpu
 
-#: Tokens of each sequence that a call computes: it is filled up to one of these, so that there are few programs.
-SIZES = (1, 8, 64)
-#: Tokens from which on the largest calls are worth while.
-_MANY = 33
+#: Tokens of each sequence that a call computes: one, or as many as make good use of what is read of weights.
+SIZES = (1, 16)
+#: Calls of one token that take as long as the other.
+_SINGLE = 7
 #: About how many rows a cache has: what schedules are chosen for.
 _USUAL = 512
 
@@ -37,7 +37,7 @@ class Key(NamedTuple):
 def call_sizes(tokens: int) -> Iterator[int]:
     """The sizes of calls that together take so many tokens; the last one may be filled up."""
     while tokens > 0:
-        size = SIZES[2] if tokens >= _MANY else SIZES[1] if tokens > 1 else SIZES[0]
+        size = SIZES[tokens >= _SINGLE]
         yield size
         tokens -= size
 

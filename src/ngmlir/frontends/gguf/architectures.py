@@ -97,6 +97,7 @@ def decoder_of(file: Container) -> tuple[DecoderConfig, DecoderWeights]:
     weights.check(config)
     for weight in weights.all():
         weight.check_scales()
+    file.let_go()
     return config, weights
 
 

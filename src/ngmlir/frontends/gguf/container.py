@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...support.diagnostics import Limit, UserError
-from ...support.mapping import mapped
+from ...support.mapping import mapped, mapping_of
 from ..decoders.formats import FORMATS
 from ..decoders.weights import Weight
 
@@ -64,6 +64,11 @@ class Container:
             ) from None
         reader = _Reader(self.data, str(self.path))
         self.metadata, self.tensors = reader.read()
+
+    def let_go(self) -> None:
+        """What has been looked at of the file is in memory no longer."""
+        if (mapping := mapping_of(self.data)) is not None:
+            mapping.let_go()
 
     def strings(self, key: str) -> list[str] | None:
         """The texts of an entry of metadata; None where it is not a list of texts."""
