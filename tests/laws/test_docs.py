@@ -2,7 +2,7 @@
 """What the documents say is true: IR in them reads, links lead somewhere, tables agree with the code.
 
 On a page of WALKS a block "```mlir ngopt FLAGS" shows what ngopt makes of the block above it, and one without flags the `module` of
-the Python above it. The picture of the README is drawn from its program. Run as a program, this file writes those blocks and the picture
+the Python above it; on a page without Python it begins anew. The picture of the README is drawn from its program. Run as a program, this file writes those blocks and the picture
 anew.
 """
 
@@ -32,7 +32,7 @@ DOCUMENTS = sorted(
 )
 BLOCK = re.compile(r"^```mlir(?: ngopt (?P<flags>[^\n]*))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-WALKS = (ROOT / "docs" / "architecture.md", ROOT / "docs" / "programs-passes.md")
+WALKS = tuple(ROOT / "docs" / f"{page}.md" for page in ("architecture", "nests", "programs-passes"))
 PICTURE = ROOT / "docs" / "pictures" / "kernels.svg"
 #: Draws the tensor `loss` of a program, and the kernels that it is compiled to.
 DRAW = """
@@ -80,7 +80,9 @@ def walked(page: Path) -> str:
     def made(found: re.Match[str]) -> str:
         nonlocal landing
         flags = found["flags"]
-        if flags is None:
+        if flags is None and not PYTHON.search(text):
+            landing = found["text"]
+        elif flags is None:
             programs = "\n".join(part[1] for part in PYTHON.finditer(text, 0, found.start()))
             landing = printed(
                 f"{programs}\nfrom ngmlir.ops.words import to_text\nprint(to_text(module), end='')"

@@ -26,7 +26,7 @@ from .definition import STORED_FLOATS
 from .elements import ElementsAttr, elements_from_bytes, within_width
 from .lexer import Token, unquote
 from .literals import float_bits, float_value, integer_bits, integer_fits, item_bytes, wrap_integer
-from .location_parser import LocationParser
+from .nest_parser import NestParser
 from .resources import resource_of
 from .types import FloatType, IndexType, IntegerType, OpaqueType, ShapedType, Type, element_type, f64, i1, i64
 
@@ -36,7 +36,7 @@ _DIGITS, _MOST_DIGITS = 40, 4000
 _OPAQUE = ("affine_map", "affine_set", "strided", "sparse", "opaque", "distinct")
 
 
-class AttributeParser(LocationParser):
+class AttributeParser(NestParser):
     """A cursor that also reads attributes."""
 
     def alias_definition(self) -> None:
@@ -153,6 +153,8 @@ class AttributeParser(LocationParser):
         if token.text in self.location_texts:
             self.expand(token)
             return self.kept(f"loc({self.location_texts[token.text]})", token.start)
+        if token.text == "#ng.nest":
+            return self.nest()
         if token.text == "#ng.axes":
             self.expect("<")
             names: list[str] = []

@@ -11,6 +11,7 @@ from .attributes import Attribute, IntegerAttr
 from .core import Value
 from .definition import OpDefinition, Operand
 from .forms import Part
+from .nest import NEST, NestAttr
 from .recovery import RecoveringParser
 from .types import FunctionType, Type, i64, index
 
@@ -58,7 +59,11 @@ class FormReader:
             return None
         names = [name for operand in self.definition.operands for name, _ in self.operands[operand.name]]
         types = {name: value.type for name, value in zip(names, operands, strict=True)}
-        return [(a.name, a.type if a.type is not None else types[a.start], a.at) for a in self.arguments]
+        taken = [a.type if a.type is not None else types[a.start] for a in self.arguments]
+        nest = self.attributes.get(NEST)
+        if isinstance(nest, NestAttr) and len(nest.reads) == len(taken):
+            taken = nest.inside(taken)
+        return [(a.name, type, a.at) for a, type in zip(self.arguments, taken, strict=True)]
 
     # -- parts -------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from .attributes import IntegerAttr, StringAttr, TypeAttr, are_dictionaries, sym
 from .core import Op, Value
 from .definition import OpDefinition, Operand
 from .forms import Part
+from .nest import NEST, NestAttr, complaint
 from .types import FunctionType, Type, i64, index
 from .wording import Wording, is_default
 
@@ -150,6 +151,12 @@ def fits_form(op: Op, definition: OpDefinition, groups: Sequence[tuple[Operand, 
     for part in definition.arguments:
         types: list[Type | None] = [*starts[part.start]] if part.start else [index]
         wanted += [None] * len(types) if part.typed else types
+    nest = op.attributes.get(NEST)
+    if isinstance(nest, NestAttr):
+        types = [v.type for v in op.operands]
+        if complaint(nest, types, [r.type for r in op.results]):
+            return False
+        wanted = [*nest.inside(types)]
     for region in op.regions:
         if not region.blocks:
             return False

@@ -10,6 +10,7 @@ from ..support.lengths import Length
 from .attributes import ArrayAttr, Attribute, DenseArrayAttr, DictAttr, IntegerAttr, TypeAttr
 from .core import Op
 from .elements import ElementsAttr
+from .nest import NestAttr
 from .types import FunctionType, MemRefType, ShapedType, Type
 
 
@@ -48,6 +49,8 @@ def _numbers(attribute: Attribute) -> Iterator[Length]:
             yield from _in_type(attribute.type)
         case ElementsAttr():
             yield from _in_type(attribute.type)
+        case NestAttr():
+            yield from attribute.lengths()
         case _:
             pass
 

@@ -189,7 +189,8 @@ class _Printer(Wording):
         text = head + op.name + form.text()
         regions = op.regions[:-1] if "optional" in definition.traits and self.idle(op) else op.regions
         for i, region in enumerate(regions):
-            self.lines.append(f"{text} {{")
+            lines = text.replace("\n", f"\n{indent}")  # of a nest
+            self.lines.append(f"{lines} {{")
             self.region(region, indent, op, header=bool(arguments) or isolated)
             # A region that is not the last is followed by the name of the next one.
             text = f"{indent}}} {definition.regions[i + 1]}" if i + 1 < len(regions) else f"{indent}}}"

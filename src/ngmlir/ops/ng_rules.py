@@ -11,6 +11,7 @@ from ..ir.attributes import FloatAttr, IntegerAttr
 from ..ir.definition import ATTRIBUTE_RULES, Typing
 from ..ir.elements import ElementsAttr
 from ..ir.literals import bit_width
+from ..ir.nest import NEST
 from ..ir.types import (
     DYNAMIC,
     FloatType,
@@ -28,11 +29,13 @@ from ..ir.types import (
 )
 from ..support.diagnostics import UserError
 from .fields import get_enum, get_i64, get_i64s
+from .nests import inside, nest_complaints
 from .rules import Types, fits, names_of, require, reshaped, same_kind, same_shape, same_size
 from .schedules import SCHEDULE, schedule_complaints
 from .sliding import count_of, described, span_of
 
 ATTRIBUTE_RULES[SCHEDULE] = schedule_complaints
+ATTRIBUTE_RULES[NEST] = nest_complaints
 
 
 def _axis(t: Typing, rank: int, name: str = "axis") -> int:
@@ -614,6 +617,7 @@ def _step(type: Type) -> Type:
 
 def fusion(t: Typing) -> Types:
     ((arguments, yields),) = t.regions
-    fits("the body takes", arguments, t.operands)
-    fits("the body yields", yields, t.results)
+    taken, given = inside(t)
+    fits("the body takes", arguments, taken)
+    fits("the body yields", yields, given)
     return t.results

@@ -7,16 +7,16 @@ begins with. So a kernel can read the one through the other, and nothing has to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..ir.attributes import Attribute, numeric_literal
 from ..ir.core import Op, Value
 from ..ir.literals import item_bytes
+from ..ir.nest import AffineExpr, Map
 from ..ir.types import element_type, shape_of
 from ..ops.fields import get_i64s
 from ..ops.parts import first_of_part
-from ..support.lengths import at_least, below, quotient
 from ..support.machines import PIECE_BYTES
 from ..support.target import Target
 
@@ -48,52 +48,15 @@ def is_long(row: int, item: int, target: Target) -> bool:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where one dimension of a buffer is read: at `offset` + the sum of position * stride over `terms`."""
-
-    offset: int
-    terms: Mapping[int, int]  # what runs -> stride
-
-    def shifted(self, by: int) -> Place:
-        return Place(self.offset + by, self.terms)
-
-    def times(self, factor: int) -> Place:
-        return Place(self.offset * factor, {t: s * factor for t, s in self.terms.items()})
-
-    def plus(self, other: Place) -> Place:
-        """The sum with a place that runs over other things."""
-        return Place(self.offset + other.offset, {**self.terms, **other.terms})
-
-    def ends(self, sizes: Sequence[int]) -> tuple[int, int]:
-        """The least and the greatest position, where `sizes` tells how long each thing runs."""
-        return self.between([(0, size) for size in sizes])
-
-    def between(self, sections: Sequence[tuple[int, int]]) -> tuple[int, int]:
-        """The same where each thing runs from one step to before another."""
-        ends = [sorted((s * sections[t][0], s * (sections[t][1] - 1))) for t, s in self.terms.items()]
-        return self.offset + sum(low for low, _ in ends), self.offset + sum(high for _, high in ends)
-
-    def divided(self, size: int, sizes: Sequence[int]) -> tuple[Place, Place] | None:
-        """The position as (row, place in it) for rows of `size`; None where these are not affine."""
-        row, offset = divmod(self.offset, size)
-        parts = {t: quotient(s, size) for t, s in self.terms.items()}
-        whole = {t: s for t, s in parts.items() if s is not None}
-        rest = Place(offset, {t: s for t, s in self.terms.items() if parts[t] is None})
-        low, high = rest.ends(sizes)
-        return (Place(row, whole), rest) if at_least(low, 0) and below(high, size) else None
-
-
-@dataclass(frozen=True)
 class Access:
-    """A result as it is read from `source`, a buffer seen in `shape`, with a place for each dimension.
+    """An indexing map: how a result is read from a buffer that is seen in `shape`, with a place for each dimension.
 
     What runs is a `run`: neighbouring dimensions of the result, together `sizes` long. Positions outside the shape give
     `fill`; it is None where there are none.
     """
 
-    source: Value
     shape: tuple[int, ...]
-    places: tuple[Place, ...]
+    places: tuple[AffineExpr, ...]
     runs: tuple[tuple[int, ...], ...]
     sizes: tuple[int, ...]
     fill: Attribute | None
@@ -108,7 +71,7 @@ class Access:
     def permutes(self) -> bool:
         """Whether the result is the whole source, its dimensions in another order, but for the innermost."""
         whole = all(
-            any(size == self.sizes[t] and place == Place(0, {t: 1}) for t in place.terms)
+            any(size == self.sizes[t] and place == AffineExpr(0, {t: 1}) for t in place.terms)
             for size, place in zip(self.shape, self.places, strict=True)
         )
         return whole and self.fill is None and self.in_order
@@ -117,7 +80,7 @@ class Access:
         """Where each element of the source lies in the result, of an access that permutes: its runs are the dimensions of
         the source."""
         at = {t: d for d, place in enumerate(self.places) for t in place.terms}
-        places = tuple(Place(0, {at[t]: 1}) for t in range(len(self.sizes)))
+        places = tuple(AffineExpr(0, {at[t]: 1}) for t in range(len(self.sizes)))
         runs = tuple((d,) for d in range(len(self.shape)))
         return replace(self, shape=self.sizes, places=places, runs=runs, sizes=self.shape)
 
@@ -128,13 +91,10 @@ class Access:
         along = [(p, n) for p, n in zip(self.places, self.shape, strict=True) if last in p.terms]
         return self.fill is not None and leaves([p for p, _ in along], [n for _, n in along], self.sizes)
 
-    def in_parts(self, target: Target) -> bool:
-        """Whether rows must be read in parts, as the machine has no masks to read such elements across the border."""
-        return self.crosses and not masks(item_bytes(element_type(self.source.type)), target)
-
-    def pays_in_parts(self, target: Target) -> bool:
-        """Whether rows are long enough to be read in parts."""
-        return is_long(max(self.sizes[-1:], default=1), item_bytes(element_type(self.source.type)), target)
+    def in_parts(self, item: int, target: Target) -> bool:
+        """Whether rows of elements of `item` bytes must be read in parts, as the machine has no masks to read them across the
+        border."""
+        return self.crosses and not masks(item, target)
 
     def borders(self, loop: int) -> set[int]:
         """The steps of a loop from which on a position along it alone is inside the shape, or no longer."""
@@ -158,21 +118,30 @@ class Access:
         return replace(
             self,
             places=tuple(
-                Place(p.offset, {l: n * s for t, s in p.terms.items() for l, n in strides[t].items()})
+                AffineExpr(p.offset, {l: n * s for t, s in p.terms.items() for l, n in strides[t].items()})
                 for p in self.places
             ),
             sizes=tuple(sizes),
         )
 
 
-def access_of(op: Op, through: Callable[[Value], Op | None], whole: bool = False) -> Access | None:
-    """How the result of a move is read from what a chain of moves and reshapes begins with; None where that is not affine.
+def access_in(map: Map, sizes: tuple[int, ...]) -> Access:
+    """The map of a nest with loops of these sizes."""
+    assert map.places is not None
+    return Access(map.shape, map.places, (), sizes, map.fill)
+
+
+def access_of(
+    op: Op, through: Callable[[Value], Op | None], whole: bool = False
+) -> tuple[Value, Access] | None:
+    """What a chain of moves and reshapes begins with, and how the result of the last is read from it; None where that is not
+    affine.
 
     `through` gives the op that makes a value if the chain goes on through it. `whole`: each dimension of the result is
     a run of its own, and of the buffer a place, for kernels whose tiles have several dimensions.
     """
     sizes = shape_of(op.results[0].type)
-    places = [Place(0, {d: 1} if size != 1 else {}) for d, size in enumerate(sizes)]
+    places = [AffineExpr(0, {d: 1} if size != 1 else {}) for d, size in enumerate(sizes)]
     current: Op | None = op
     source, fill = op.results[0], None
     shape, seen = sizes, False
@@ -191,10 +160,10 @@ def access_of(op: Op, through: Callable[[Value], Op | None], whole: bool = False
                 fill = numeric_literal(0, element_type(source.type)) if given is None else given
                 seen = True  # behind a border reshapes change nothing: the buffer is seen as the pad took it
         current = through(source)
-    return _merged(source, shape, places, sizes, fill, whole)
+    return source, _merged(shape, places, sizes, fill, whole)
 
 
-def _before(op: Op, places: Sequence[Place], sizes: Sequence[int]) -> list[Place] | None:
+def _before(op: Op, places: Sequence[AffineExpr], sizes: Sequence[int]) -> list[AffineExpr] | None:
     """Places in the operand of a move or reshape, from those in its result."""
     match op.name:
         case "ng.slice":
@@ -217,11 +186,11 @@ def _before(op: Op, places: Sequence[Place], sizes: Sequence[int]) -> list[Place
             return _reshaped(op, places, sizes)
 
 
-def _reshaped(op: Op, places: Sequence[Place], sizes: Sequence[int]) -> list[Place] | None:
-    whole = Place(0, {})
+def _reshaped(op: Op, places: Sequence[AffineExpr], sizes: Sequence[int]) -> list[AffineExpr] | None:
+    whole = AffineExpr(0, {})
     for place, size in zip(places, shape_of(op.results[0].type), strict=True):
         whole = whole.times(size).plus(place)
-    found: list[Place] = []
+    found: list[AffineExpr] = []
     for size in reversed(shape_of(op.operands[0].type)):
         parts = whole.divided(size, sizes)
         if parts is None:
@@ -231,16 +200,15 @@ def _reshaped(op: Op, places: Sequence[Place], sizes: Sequence[int]) -> list[Pla
     return found
 
 
-def leaves(places: Sequence[Place], shape: Sequence[int], sizes: Sequence[int]) -> bool:
+def leaves(places: Sequence[AffineExpr], shape: Sequence[int], sizes: Sequence[int]) -> bool:
     """Whether some position lies outside a shape."""
     ends = [place.ends(sizes) for place in places]
     return any(low < 0 or high >= size for (low, high), size in zip(ends, shape, strict=True))
 
 
 def _merged(
-    source: Value,
     shape: Sequence[int],
-    places: Sequence[Place],
+    places: Sequence[AffineExpr],
     sizes: Sequence[int],
     fill: Attribute | None,
     whole: bool,
@@ -249,9 +217,9 @@ def _merged(
     them, so that kernels have long loops."""
     runs = {d: [d] for d, size in enumerate(sizes) if size != 1}
     lengths = list(sizes)
-    kept: list[tuple[int, Place]] = []
+    kept: list[tuple[int, AffineExpr]] = []
     for size, place in reversed(list(zip(shape, places, strict=True))):
-        if size == 1 and place == Place(0, {}):
+        if size == 1 and place == AffineExpr(0, {}):
             continue
         joined = _joined(size, place, *kept[-1], runs, lengths) if kept and not whole else None
         if joined is None:
@@ -260,9 +228,8 @@ def _merged(
             kept[-1] = joined
     number = {first: i for i, first in enumerate(runs)}
     return Access(
-        source,
         tuple(size for size, _ in reversed(kept)),
-        tuple(Place(p.offset, {number[t]: s for t, s in p.terms.items()}) for _, p in reversed(kept)),
+        tuple(AffineExpr(p.offset, {number[t]: s for t, s in p.terms.items()}) for _, p in reversed(kept)),
         tuple(tuple(run) for run in runs.values()),
         tuple(lengths[first] for first in runs),
         fill,
@@ -270,18 +237,18 @@ def _merged(
 
 
 def _joined(
-    size: int, place: Place, inner: int, row: Place, runs: dict[int, list[int]], lengths: list[int]
-) -> tuple[int, Place] | None:
+    size: int, place: AffineExpr, inner: int, row: AffineExpr, runs: dict[int, list[int]], lengths: list[int]
+) -> tuple[int, AffineExpr] | None:
     """Two neighbouring dimensions of a buffer as one, if rows are read whole; joins their runs too."""
     ((run, step),) = row.terms.items() if len(row.terms) == 1 else ((-1, 0),)
     if step != 1 or row.offset or lengths[run] != inner:
         return None
     if not place.terms:
-        return size * inner, Place(place.offset * inner, row.terms)
+        return size * inner, AffineExpr(place.offset * inner, row.terms)
     order = list(runs)
     outer = order[order.index(run) - 1] if run != order[0] else -1
     if dict(place.terms) != {outer: 1}:
         return None
     runs[outer] += runs.pop(run)
     lengths[outer] *= lengths[run]
-    return size * inner, Place(place.offset * inner, {outer: 1})
+    return size * inner, AffineExpr(place.offset * inner, {outer: 1})

@@ -14,10 +14,11 @@ from ..ops import ng
 from ..ops.schedules import SCHEDULE
 from ..rewrite.contracts import contract
 from ..support.target import Target
+from .fusion.group import kind
 from .fusion.regions import in_functions, nested
 from .inline import copied
 from .kernels.links import Link, apart, link_of, source
-from .kernels.plan import kind
+from .nest import nest
 from .schedules.strips import fits
 
 
@@ -45,19 +46,26 @@ def chain(module: Module, target: Target) -> Module:
     After:
         func.func @main(%x: tensor<8192x64xf32>, %w: tensor<64x256xf32>) -> tensor<8192xf32> {
           %0 = ng.fusion chain(%x, %w) -> tensor<8192xf32> {
-            %0 = ng.fusion dot(%x, %w) -> tensor<8192x256xf32> {
-              %1 = ng.dot %x, %w contract [1] x [0] : (tensor<8192x64xf32>, tensor<64x256xf32>) -> tensor<8192x256xf32>
-              ng.yield %1 : tensor<8192x256xf32>
+            %0 = ng.fusion dot(%x, %w) {ng.nest = #ng.nest<d0 = 8192, d1 = 256
+                read matrix
+                read matrix
+                write [d0, d1]>} -> tensor<8192x256xf32> {
+              %0 = ng.dot %x, %w contract [1] x [0] : (tensor<8192x64xf32>, tensor<64x256xf32>) -> tensor<8192x256xf32>
+              %1 = ng.reshape %0 : (tensor<8192x256xf32>) -> tensor<8192x256xf32, #ng.axes<d0, d1>>
+              ng.yield %1 : tensor<8192x256xf32, #ng.axes<d0, d1>>
             }
-            %1 = ng.fusion rows(%0) -> tensor<8192xf32> {
-              %2 = ng.max %0 axes [1] : (tensor<8192x256xf32>) -> tensor<8192xf32>
-              ng.yield %2 : tensor<8192xf32>
+            %1 = ng.fusion rows(%0) {ng.nest = #ng.nest<d0 = 8192, d1 = 256 reduction
+                read [d0, d1]
+                write [d0]>} -> tensor<8192xf32> {
+              %1 = ng.max %0 axes [1] : (tensor<8192x256xf32, #ng.axes<d0, d1>>) -> tensor<8192xf32, #ng.axes<d0>>
+              ng.yield %1 : tensor<8192xf32, #ng.axes<d0>>
             }
             ng.yield %1 : tensor<8192xf32>
           }
           func.return %0 : tensor<8192xf32>
         }
     """
+    module = nest(module, target)
     if target.shares_tiles:
         return module  # what a block of threads shares is too little for strips of rows
     return in_functions(module, lambda block: _Writer(block, target).written())
@@ -103,7 +111,8 @@ class _Writer:
             following = None if reader is None else self.link(reader)
             if following is None or following.fusion in self.taken:
                 return None
-            if apart(link, result, following, following.fusion.operands.index(value)):
+            numbers = [n for n, v in enumerate(following.fusion.operands) if v is value]
+            if any(apart(link, result, following, number) for number in numbers):
                 return None
             readers.add(following.fusion)
         size = sum(prod(shape_of(v.type)) * item_bytes(element_type(v.type)) for v in link.fusion.results)
@@ -112,8 +121,9 @@ class _Writer:
         return self.link(readers.pop())
 
     def reader(self, value: Value) -> Op | None:
-        """The op that reads a value, once, if there is no other and it is in no region."""
-        return self.readers.get(value) if self.uses[value] == 1 else None
+        """The op that reads a value, if there is no other and it is in no region."""
+        reader = self.readers.get(value)
+        return reader if reader is not None and self.uses[value] == reader.operands.count(value) else None
 
     def fits(self, links: Sequence[Link]) -> bool:
         """Whether some fusions can share strips of enough rows."""

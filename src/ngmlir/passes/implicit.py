@@ -10,10 +10,11 @@ from functools import cached_property
 from math import prod
 
 from ..ir.core import Op, Value
+from ..ir.nest import AffineExpr, Map
 from ..ir.types import shape_of
 from ..ops.fields import get_i64s
 from ..support.lengths import greatest_divisor
-from .access import MOVES, Access, Place, access_of
+from .access import MOVES, Access, access_of
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,6 @@ class Implicit:
     groups: tuple[tuple[int, ...], ...]
     depth: int
     lined: bool = False  # packed along the depth, wherever elements lie closest
-
-    @property
-    def source(self) -> Value:
-        return self.access.source
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -73,9 +70,10 @@ class Implicit:
         run that all of them have in common."""
         return greatest_divisor(self.run(dimension), length, step)
 
-    def of(self, source: Value) -> Implicit:
-        """The same of another value."""
-        return replace(self, access=replace(self.access, source=source))
+    def map(self) -> Map:
+        """As a nest holds it."""
+        groups = tuple([self.sizes(d) for d in range(len(self.groups))])
+        return Map((), self.access.places, self.access.shape, self.access.fill, "windows", groups)
 
 
 def depths(dot: Op) -> tuple[int, int]:
@@ -87,8 +85,20 @@ def depths(dot: Op) -> tuple[int, int]:
     return (left[0], right[0]) if plain and ranks == {2 + len(batch)} else (-1, -1)
 
 
-def implicit_side(value: Value, depth: int, through: Callable[[Value], Op | None]) -> Implicit | None:
-    """How the windows that a side of a product is are found; None where it is none, or they are at no affine places.
+def implicit_in(map: Map, depth: int) -> Implicit:
+    """The side that a map of a nest is, summed over dimension `depth`."""
+    assert map.places is not None
+    sizes = tuple(size for group in map.groups for size in group)
+    numbers = iter(range(len(sizes)))
+    groups = tuple(tuple(next(numbers) for _ in group) for group in map.groups)
+    return Implicit(Access(map.shape, map.places, (), sizes, map.fill), groups, depth)
+
+
+def implicit_side(
+    value: Value, depth: int, through: Callable[[Value], Op | None]
+) -> tuple[Value, Implicit] | None:
+    """What the windows that a side of a product is are windows of, and how they are found; None where it is none, or they are at
+    no affine places.
 
     `depth` is the dimension of the side that is summed over; `through` gives the op that makes a value if it may be
     looked through.
@@ -98,12 +108,12 @@ def implicit_side(value: Value, depth: int, through: Callable[[Value], Op | None
         op = through(op.operands[0])
     if depth < 0 or op is None or op.name not in MOVES or not _has_windows(op, through):
         return None
-    access = access_of(op, through, whole=True)
-    cut = None if access is None else _cut(access, shape_of(value.type))
-    if cut is None:
+    found = access_of(op, through, whole=True)
+    cut = None if found is None else _cut(found[1], shape_of(value.type))
+    if found is None or cut is None:
         return None
     access, groups = cut
-    return Implicit(*_merged(_joined(access), groups), depth)
+    return found[0], Implicit(*_merged(_joined(access), groups), depth)
 
 
 def _has_windows(op: Op | None, through: Callable[[Value], Op | None]) -> bool:
@@ -138,7 +148,7 @@ def _cut(access: Access, shape: Sequence[int]) -> tuple[Access, list[list[int]]]
         groups.append(own)
     strides = {l: prod(sizes[m] for m in loops[i + 1 :]) for loops in parts for i, l in enumerate(loops)}
     places = tuple(
-        Place(p.offset, {l: s * strides[l] for t, s in p.terms.items() for l in parts[t]})
+        AffineExpr(p.offset, {l: s * strides[l] for t, s in p.terms.items() for l in parts[t]})
         for p in access.places
     )
     return replace(access, places=places, sizes=tuple(sizes), runs=()), groups
@@ -146,7 +156,7 @@ def _cut(access: Access, shape: Sequence[int]) -> tuple[Access, list[list[int]]]
 
 def _joined(access: Access) -> Access:
     """Rows of the buffer that are read whole are one dimension with what runs over them; without a border all are."""
-    dims: list[tuple[int, Place]] = []
+    dims: list[tuple[int, AffineExpr]] = []
     for size, place in reversed(list(zip(access.shape, access.places, strict=True))):
         if dims:
             inner, row = dims[-1]
@@ -155,7 +165,7 @@ def _joined(access: Access) -> Access:
                 and list(row.terms.values()) == [1]
                 and all(access.sizes[l] == inner for l in row.terms)
             )
-            if access.fill is None or whole or (inner == 1 and row == Place(0, {})):
+            if access.fill is None or whole or (inner == 1 and row == AffineExpr(0, {})):
                 dims[-1] = (size * inner, place.times(inner).plus(row))
                 continue
         dims.append((size, place))
@@ -182,7 +192,7 @@ def _merged(access: Access, groups: list[list[int]]) -> tuple[Access, tuple[tupl
     made = replace(
         access,
         places=tuple(
-            Place(p.offset, {number[l]: s for l, s in terms.items()})
+            AffineExpr(p.offset, {number[l]: s for l, s in terms.items()})
             for p, terms in zip(access.places, places, strict=True)
         ),
         sizes=tuple(sizes[l] for own in kept for l in own),

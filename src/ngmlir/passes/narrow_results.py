@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.core import Block, Module, Op, Value
+from ..ir.nest import NEST
 from ..ir.types import element_type
 from ..ops.ng_rules import has_all
 from ..rewrite.contracts import contract
 from ..support.target import Target
-from .fusion.group import FREE
+from .fusion.group import FREE, kind
 from .fusion.recipes import Recipe, giving, inlined, yielding
 from .fusion.regions import in_functions, nested
 from .fusion.writer import FusionWriter
-from .kernels.plan import kind
 
 
 @contract(needs=("plain", "fused"), gives="fused", anchor="function")
@@ -58,7 +58,7 @@ class _Writer(FusionWriter):
         for op in self.block.ops:
             new = self.renamed(self.current[op])
             self.replace(op.results, new.results)
-            if op.name == "ng.fusion":
+            if op.name == "ng.fusion" and NEST not in op.attributes:
                 new = self.narrowed(op, new)
             out.ops.append(nested(new, lambda block: _Writer(block, self.target).written()))
             self.replace(new.results, out.ops[-1].results)
@@ -124,7 +124,7 @@ def _before(value: Value) -> tuple[Value, Sequence[Op]]:
 
 def _by_elements(op: Op, value: Value) -> bool:
     """Whether a fusion reads a value element by element: as no side of a product."""
-    if op.name != "ng.fusion" or kind(op) not in ("map", "rows", "columns", "dot"):
+    if op.name != "ng.fusion" or NEST in op.attributes or kind(op) not in ("map", "rows", "columns", "dot"):
         return False
     found = {op.block.args[op.operands.index(value)]}
     for inner in op.block.ops:

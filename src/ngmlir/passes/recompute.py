@@ -8,15 +8,15 @@ from math import prod
 
 from ..ir.core import Block, Module, Op, Value
 from ..ir.literals import item_bytes
+from ..ir.nest import NEST
 from ..ir.types import element_type, shape_of
 from ..ops.library import in_library
 from ..rewrite.contracts import contract
 from ..support.target import Target
-from .fusion.group import FREE, has_elements
+from .fusion.group import FREE, has_elements, kind
 from .fusion.recipes import Recipe, giving, inlined, needed
 from .fusion.regions import in_functions, nested
 from .fusion.writer import FusionWriter
-from .kernels.plan import kind
 from .schedules.loops import MATH_WORK
 
 #: Kinds of fusions that compute elements one by one, of values of any of their loops.
@@ -76,7 +76,7 @@ class _Writer(FusionWriter):
         for op in self.block.ops:
             new = self.renamed(self.current[op])
             kept = [True] * len(op.results)
-            if op.name == "ng.fusion":
+            if op.name == "ng.fusion" and NEST not in op.attributes:
                 kept = [not self.repeated(new, number, value, out) for number, value in enumerate(op.results)]
             if not any(kept) and op.results:
                 continue
@@ -91,7 +91,11 @@ class _Writer(FusionWriter):
     def repeated(self, fusion: Op, number: int, value: Value, out: Block) -> bool:
         """Repeats a result of a fusion where it is read, if that is quicker; whether nobody needs it any more."""
         readers = self.readers.get(value, [])
-        there = [op for op in readers if op.name == "ng.fusion" and kind(op) in _KINDS]
+        there = [
+            op
+            for op in readers
+            if op.name == "ng.fusion" and NEST not in op.attributes and kind(op) in _KINDS
+        ]
         all_read = len(there) == len(readers)
         for recipe in _recipes(fusion, number) if there else ():
             if not self.pays(recipe, there, all_read):

@@ -26,6 +26,7 @@ from .layout import layout
 from .narrow_products import narrow_products
 from .narrow_results import narrow_results
 from .narrow_weights import narrow_weights
+from .nest import nest
 from .order_updates import order_updates
 from .overlap import overlap
 from .place_samples import place_samples
@@ -81,6 +82,7 @@ PASSES: dict[str, Pass] = {
         fuse,
         narrow_results,
         recompute,
+        nest,
         chain,
         schedule,
         to_kernels,

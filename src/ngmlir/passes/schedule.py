@@ -15,6 +15,7 @@ from ..rewrite.sweep import sweep
 from ..support.diagnostics import Diagnostic, UserError
 from ..support.target import Target
 from .invariants import kept_operands
+from .nest import nest
 from .schedules.candidate import Candidate
 from .schedules.choosing import candidates, chosen, chosen_links
 
@@ -38,15 +39,18 @@ def schedule(module: Module, target: Target) -> Module:
         }
     After:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-          %0 = ng.fusion map(%x) {ng.schedule = {by = "tiles", part = 1024 : i64, tile = 32 : i64}} -> tensor<4xf32> {
-            %1 = ng.negative %x : tensor<4xf32>
-            ng.yield %1 : tensor<4xf32>
+          %0 = ng.fusion map(%x) {ng.nest = #ng.nest<d0 = 4
+              read [d0]
+              write [d0]>, ng.schedule = {by = "tiles", part = 1024 : i64, tile = 32 : i64}} -> tensor<4xf32> {
+            %0 = ng.negative %x : tensor<4xf32, #ng.axes<d0>>
+            ng.yield %0 : tensor<4xf32, #ng.axes<d0>>
           }
           func.return %0 : tensor<4xf32>
         }
     """
     if astray := [_astray(op) for op in _alone(module.ops) if SCHEDULE in op.attributes]:
         raise UserError(astray)
+    module = nest(module, target)
     known: dict[Hashable, Schedule] = {}
     lasting = iter(
         [kept for function in module.ops if function.name == "func.func" for kept in kept_operands(function)]

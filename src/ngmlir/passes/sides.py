@@ -5,12 +5,13 @@ element of a batch all the same."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..ir.core import Op, Value
+from ..ir.nest import AffineExpr, Map
 from ..ir.types import shape_of
 from ..support.machines import COPIED_BYTES
-from .access import MOVES, Access, Place, access_of
+from .access import MOVES, Access, access_of
 
 
 @dataclass(frozen=True)
@@ -20,9 +21,8 @@ class Side:
     over runs of `batch` sizes, over which `places` are summed. Dimension `row` and the last have none if the matrix is all
     that lies along them; else it is a window of `size` into these."""
 
-    source: Value
     shape: tuple[int, ...]
-    places: tuple[Place, ...]
+    places: tuple[AffineExpr, ...]
     batch: tuple[int, ...]
     row: int
     turned: bool
@@ -41,9 +41,16 @@ class Side:
             distance *= size
         return distance
 
-    def of(self, source: Value) -> Side:
-        """The same of another value."""
-        return replace(self, source=source)
+    def map(self, rank: int) -> Map:
+        """As a nest holds it, of an operand with so many dimensions."""
+        first, second = len(self.batch), len(self.batch) + 1
+        near, far = (first, second) if self.turned else (second, first)
+        places = list(self.places)
+        places[self.row] = places[self.row].plus(AffineExpr(0, {far: 1}))
+        places[-1] = places[-1].plus(AffineExpr(0, {near: 1}))
+        rows, columns = self.size[::-1] if self.turned else self.size
+        batch = [self.batch] if rank == 3 else []
+        return Map((), tuple(places), self.shape, None, "matrix", (*batch, (rows,), (columns,)))
 
 
 def copied_piece(length: int, item: int, along: bool) -> int:
@@ -55,17 +62,34 @@ def copied_piece(length: int, item: int, along: bool) -> int:
     return max((bytes for bytes in COPIED_BYTES if length * item % bytes == 0), default=0)
 
 
-def side_of(value: Value, through: Callable[[Value], Op | None]) -> Side | None:
-    """How a product can read a side that only moves data; None where it is no such, or no matrix without moving it.
+def side_in(map: Map) -> Side:
+    """The side that a map of a nest is."""
+    assert map.places is not None
+    *batch, rows, columns = map.groups
+    runs = tuple(size for group in batch for size in group)
+    matrix = (len(runs), len(runs) + 1)
+    homes = [next(d for d, place in enumerate(map.places) if run in place.terms) for run in matrix]
+    places = tuple(
+        AffineExpr(p.offset, {t: s for t, s in p.terms.items() if t not in matrix}) for p in map.places
+    )
+    size = (*rows, *columns)
+    turned = homes[0] > homes[1]
+    return Side(map.shape, places, runs, min(homes), turned, (size[turned], size[not turned]))
+
+
+def side_of(value: Value, through: Callable[[Value], Op | None]) -> tuple[Value, Side] | None:
+    """What a side that only moves data moves, and how a product can read that; None where it is no such, or no matrix without
+    moving it.
 
     `through` gives the op that makes a value if it may be looked through.
     """
     op = through(value)
     while op is not None and op.name == "ng.reshape":
         op = through(op.operands[0])
-    access = access_of(op, through) if op is not None and op.name in MOVES else None
-    if access is None or access.fill is not None:
+    found = access_of(op, through) if op is not None and op.name in MOVES else None
+    if found is None or found[1].fill is not None:
         return None
+    source, access = found
     groups = _grouped(access, shape_of(value.type))
     if groups is None:
         return None
@@ -82,11 +106,10 @@ def side_of(value: Value, through: Callable[[Value], Op | None]) -> Side | None:
     runs = [run for group in batch for run in group]
     number = {run: i for i, run in enumerate(runs)}
     places = tuple(
-        Place(p.offset, {number[t]: s for t, s in p.terms.items() if t not in matrix}) for _, p in dims
+        AffineExpr(p.offset, {number[t]: s for t, s in p.terms.items() if t not in matrix}) for _, p in dims
     )
     lengths = sorted(zip(homes, (access.sizes[run] for run in matrix), strict=True))
-    return Side(
-        access.source,
+    return source, Side(
         tuple(size for size, _ in dims),
         places,
         tuple(access.sizes[run] for run in runs),
@@ -111,10 +134,10 @@ def _grouped(access: Access, shape: tuple[int, ...]) -> list[list[int]] | None:
     return groups
 
 
-def _alone(access: Access, runs: tuple[int, ...]) -> list[tuple[int, Place]] | None:
+def _alone(access: Access, runs: tuple[int, ...]) -> list[tuple[int, AffineExpr]] | None:
     """The buffer's dimensions, cut so that each of the runs is a whole one, or part of one of which it leaves others to the
     rest of the runs; None if it cannot be."""
-    dims: list[tuple[int, Place]] = []
+    dims: list[tuple[int, AffineExpr]] = []
     for size, place in zip(access.shape, access.places, strict=True):
         inner = [run for run in runs if run in place.terms]
         if not inner:
@@ -127,7 +150,7 @@ def _alone(access: Access, runs: tuple[int, ...]) -> list[tuple[int, Place]] | N
             dims.append((size, place))
             continue
         parts = place.divided(length, access.sizes) if size % length == 0 else None
-        if parts is None or parts[1] != Place(0, {inner[-1]: 1}):
+        if parts is None or parts[1] != AffineExpr(0, {inner[-1]: 1}):
             return None
         if size != length:
             dims.append((size // length, parts[0]))

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from ..ir.attributes import StringAttr
 from ..ir.core import Block, Module, Op, Value, op_name
+from ..ir.nest import NEST, NestAttr
 from ..ir.structure import structure
 from ..ir.types import TensorType, element_type, shape_of
 from ..ops import ng
@@ -22,16 +23,17 @@ from ..support.diagnostics import Bug, Limit
 from ..support.target import Target
 from .access import is_part
 from .dead_code import without_dead
+from .fusion.group import kind
 from .kernels.chain import chain_kernel
 from .kernels.columns import columns_kernel
 from .kernels.decoded import decoded_kernel
 from .kernels.dot import dot_kernel
 from .kernels.map import map_kernel
 from .kernels.packing import Packing, pack_kernel
-from .kernels.plan import kind
 from .kernels.rows import rows_kernel
 from .kernels.single import Shape
 from .kernels.singles import SINGLES
+from .nest import nest
 from .schedules.choosing import chosen, chosen_links
 
 
@@ -60,6 +62,7 @@ def to_kernels(module: Module, target: Target) -> Module:
           tile.return
         }
     """
+    module = nest(module, target)
     functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
     if refused := [d for f in functions for op in _outside_fusions(f) for d in homeless(op)]:
         raise Limit(refused)
@@ -162,7 +165,8 @@ class _Writer:
 
     def recipe(self, op: Op) -> _Recipe:
         """Made with its kernels when an op of this structure is first met."""
-        key = structure(op)
+        # What is read in several ways is bound to one buffer.
+        key = structure(op), tuple(map(op.operands.index, op.operands))
         if key not in self.recipes:
             self.recipes[key] = self.fusion(op) if op.name == "ng.fusion" else self.single(op)
         return self.recipes[key]
@@ -263,7 +267,13 @@ def _named(kernel: Op, name: str) -> Op:
 
 def name_of(fusion: Op, sort: str) -> str:
     """A name that says what the kernel does: its kind and its first few telling ops."""
-    words = [op.name.partition(".")[2] for op in fusion.walk() if op.name not in _SILENT]
+    words: list[str] = []
+    for op in fusion.walk():
+        nest = op.attributes.get(NEST)
+        if isinstance(nest, NestAttr):
+            words += [read.matrix for read in nest.reads if read.matrix == "windows"]
+        if op.name not in _SILENT:
+            words.append(op.name.partition(".")[2])
     return "_".join(list(dict.fromkeys([sort, *words]))[:4])
 
 

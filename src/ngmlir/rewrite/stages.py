@@ -10,6 +10,7 @@ from ..ir.attributes import ArrayAttr, DenseArrayAttr, StringAttr
 from ..ir.core import Module, Op, Value, op_name
 from ..ir.definition import CONTAINERS, ELEMENTS
 from ..ir.elements import ElementsAttr
+from ..ir.nest import NEST
 from ..ir.types import MemRefType, TensorType, i8
 from ..ops.fields import find_symbols
 from ..ops.parts import first_of_part
@@ -137,9 +138,19 @@ def _on_values(op: Op) -> Iterator[Diagnostic]:
         yield Diagnostic(f"'{op_name(op)}' works on memory before the pass plan-memory", op.location)
 
 
+def _outside_nests(op: Op) -> Iterator[Op]:
+    """An op and those in its regions, but for what is in a fusion with a nest: there axes are loops."""
+    yield op
+    for region in op.regions if NEST not in op.attributes else ():
+        for block in region.blocks:
+            for inner in block.ops:
+                yield from _outside_nests(inner)
+
+
 def _nameless(function: Op) -> Iterator[Diagnostic]:
-    for op in function.walk():
-        named = next((v.type for v in _values(op) if isinstance(v.type, TensorType) and v.type.axes), None)
+    for op in _outside_nests(function):
+        values = op.results if NEST in op.attributes else _values(op)
+        named = next((v.type for v in values if isinstance(v.type, TensorType) and v.type.axes), None)
         if named is not None:
             yield Diagnostic(f"'{op_name(op)}' has axis names: {named}", op.location)
 

@@ -10,10 +10,12 @@ import numpy as np
 
 from ...ir.core import Block, Op, callee
 from ...ir.literals import dtype_of
+from ...ir.nest import NEST, NestAttr
 from ...ir.types import DYNAMIC, shape_of
 from ...support.diagnostics import UserError
 from ..fields import get_bool, get_i64
 from ..hosts import host_function, host_name
+from . import nests
 
 
 class Runner(Protocol):
@@ -65,7 +67,11 @@ def scan(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def fusion(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
-    return runner.isolated(op.regions[0].block, operands)
+    nest = op.attributes.get(NEST)
+    if not isinstance(nest, NestAttr):
+        return runner.isolated(op.regions[0].block, operands)
+    found = runner.isolated(op.regions[0].block, nests.read(nest, operands, op.operands))
+    return nests.written(nest, found, [r.type for r in op.results])
 
 
 def call(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:

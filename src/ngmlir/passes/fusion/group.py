@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ...ir.attributes import StringAttr
 from ...ir.core import Op, Value
 from ...ir.elements import ElementsAttr
 from ...ir.types import TensorType
@@ -73,3 +74,10 @@ def reads(op: Op) -> list[Value]:
     if not op.regions:
         return list(op.operands)
     return [*op.operands, *(v for inner in op.walk() for v in inner.operands)]
+
+
+def kind(fusion: Op) -> str:
+    """`map`, `rows`, `columns` or `dot`."""
+    attribute = fusion.attributes["kind"]
+    assert isinstance(attribute, StringAttr)
+    return attribute.value

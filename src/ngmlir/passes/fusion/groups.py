@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...ir.core import Block, Op, Value, count_uses
-from ...ir.types import shape_of
+from ...ir.literals import item_bytes
+from ...ir.types import element_type, shape_of
 from ...support.diagnostics import Bug
 from ...support.target import Target
-from ..access import MOVES, Access, access_of, is_part
+from ..access import MOVES, Access, access_of, is_long, is_part
 from ..align_sides import is_aligned
 from ..implicit import depths, implicit_side
 from ..sides import side_of
@@ -56,16 +57,18 @@ class Groups:
             return
         if self.lies_in_memory(op):
             return
-        access = access_of(op, self.through)
-        if access is None or (self.unplaced(access.source) and access.source.owner not in self.across):
+        found = access_of(op, self.through)
+        if found is None or (self.unplaced(found[0]) and found[0].owner not in self.across):
             return
+        source, access = found
+        item = item_bytes(element_type(source.type))
         if not access.in_order:
             self.across.add(op)
-        elif access.in_parts(self.target):
-            if not access.pays_in_parts(self.target):
+        elif access.in_parts(item, self.target):
+            if not is_long(max(access.sizes[-1:], default=1), item, self.target):
                 return
             self.parts.add(op)
-        self.moves[op] = access_of(op, self.through, whole=True) or access
+        self.moves[op] = (access_of(op, self.through, whole=True) or found)[1]
 
     def lies_in_memory(self, op: Op) -> bool:
         """Whether a slice is read where it lies in an operand that is in memory: then it is moved by nobody."""
@@ -90,8 +93,8 @@ class Groups:
         group = self.home_of(source)
         if group is None or group.kind != "dot" or self.uses[source] != 1 or source not in group.atoms:
             return False  # what has no atoms is written moved already
-        access = access_of(op, lambda _: None, whole=True)
-        if access is None or not access.permutes or not self.split_batch(group, source, access):
+        found = access_of(op, lambda _: None, whole=True)
+        if found is None or not found[1].permutes or not self.split_batch(group, source, found[1]):
             return False
         group.ops.update(dict.fromkeys(chain))
         group.behind.update(chain)
@@ -191,8 +194,8 @@ class Groups:
         group.ops[op] = None
         for side, depth in zip(op.operands, depths(op), strict=True):
             found = side_of(side, self.through) or implicit_side(side, depth, self.through)
-            made = self.target.shares_tiles and found is not None and is_aligned(side, depth, found)
-            if found is not None and not made and not self.unplaced(found.source):
+            made = self.target.shares_tiles and found is not None and is_aligned(side, depth, found[1])
+            if found is not None and not made and not self.unplaced(found[0]):
                 self.sides.add(side)
                 self.bring(side, group, [])
         if self.refusals.asked:

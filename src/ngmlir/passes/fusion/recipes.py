@@ -11,7 +11,7 @@ from ...ops import ng
 from ...support.diagnostics import Limit
 from ...support.target import Target
 from ..inline import copied
-from ..kernels.plan import kind, plan, tiles_plan
+from .loops import loops_of
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,10 @@ def inlined(
     body.ops += [copied(op, names) for op in fusion.block.ops]
     new = fusion.rebuilt([*inputs, *more], [Region(body)])
     try:
-        same = _sizes(new, target) == _sizes(fusion, target)
+        same = loops_of(new, target).sizes == loops_of(fusion, target).sizes
     except Limit:
         return None
     return new if same else None
-
-
-def _sizes(fusion: Op, target: Target) -> tuple[int, ...]:
-    """How long the loops of a fusion are."""
-    if kind(fusion) == "dot":
-        return plan(fusion, skip=lambda op: op.name == "ng.dot").sizes
-    return tiles_plan(fusion, target).sizes
 
 
 def giving(fusion: Op, kept: Sequence[bool]) -> Op:

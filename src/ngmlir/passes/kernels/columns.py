@@ -13,7 +13,7 @@ from ...ops.schedules import Columns
 from ...support.lengths import is_open, may_be_several
 from ...support.target import Target
 from .frame import Span, power_of_two, sections, share
-from .plan import Kernel, Plan, Tile, pieces_wide, tiles_plan
+from .plan import Kernel, Plan, Tile, pieces_wide, plan
 from .reading import all_inside
 from .reduction import Reduction, reductions
 
@@ -23,7 +23,7 @@ TAPS = 16
 
 def columns_kernel(fusion: Op, target: Target, schedule: Columns, name: str) -> tuple[Op, Plan]:
     """The kernel of a `columns` fusion: the innermost loop is kept, one of the others is reduced."""
-    planned = tiles_plan(fusion, target)
+    planned = plan(fusion)
     found = reductions(planned.ops, target)
     kept = set(planned.loops[found[0].result])
     last = len(planned.sizes) - 1

@@ -35,7 +35,7 @@ class DotKernel:
 
 def dot_kernel(fusion: Op, target: Target, schedule: Schedule, name: str) -> DotKernel:
     """The kernel of a `dot` fusion."""
-    planned = plan(fusion, lambda op: op.name == "ng.dot")
+    planned = plan(fusion)
     dot = next(op for op in planned.ops if op.name == "ng.dot")
     product, order = oriented(product_of(dot, planned.sides), target)
     elements = (product.lhs_element, product.rhs_element)

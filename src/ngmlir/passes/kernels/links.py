@@ -22,7 +22,8 @@ from ...ir.literals import item_bytes
 from ...ir.types import element_type, shape_of
 from ...support.lengths import is_open
 from ...support.target import Target
-from .plan import Plan, kind, plan
+from ..fusion.group import kind
+from .plan import Plan, plan
 from .product import Product, oriented, product_of
 from .reduction import reductions
 
@@ -78,7 +79,7 @@ def link_of(fusion: Op, target: Target) -> Link | None:
         return Link(fusion, planned, 1, prod(planned.sizes[:kept]), tuple(range(kept)))
     if kind(fusion) != "dot":
         return None
-    planned = plan(fusion, lambda op: op.name == "ng.dot")
+    planned = plan(fusion)
     dot = next(op for op in planned.ops if op.name == "ng.dot")
     product, _ = oriented(product_of(dot, planned.sides), target)
     loops = planned.loops[dot.results[0]]
@@ -95,9 +96,7 @@ def apart(first: Link, value: Value, second: Link, number: int) -> str:
         first.product is not None and second.product is not None and first.rows != second.rows
     ):
         return f"the one has {first.count} rows, the other {second.count}"
-    through = [access.source for access in second.plan.accesses.values()]
-    through += [side.source for side in second.plan.sides.values()]
-    if read in through:
+    if read in second.plan.accesses or read in second.plan.sides:
         return "what is handed on is moved, for which it must be whole"
     wanted = [second.rest(read)] if read in second.plan.loops else []
     if second.dot is not None and second.product is not None and read in second.dot.operands:

@@ -7,12 +7,12 @@ from ...ir.core import Op
 from ...ops.schedules import Tiles
 from ...support.target import Target
 from .frame import grid_for
-from .plan import Kernel, Plan, Tile, tiles_plan
+from .plan import Kernel, Plan, Tile, plan
 
 
 def map_kernel(fusion: Op, target: Target, schedule: Tiles, name: str) -> tuple[Op, Plan]:
     """The kernel of a `map` fusion."""
-    planned = tiles_plan(fusion, target)
+    planned = plan(fusion)
     width, part = schedule.tile, schedule.part
     rows = min(schedule.rows, planned.most_rows) if schedule.rows > 1 else 1
     kernel = Kernel(planned, target, grid_for(target, planned.sizes, width, part, rows), part=part)

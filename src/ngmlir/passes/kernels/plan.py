@@ -3,28 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
-from ...ir.attributes import Attribute, FloatAttr, IntegerAttr, StringAttr, numeric_literal
-from ...ir.core import Block, Op, Value
+from ...ir.attributes import Attribute, FloatAttr, IntegerAttr, numeric_literal
+from ...ir.core import Op, Value
 from ...ir.elements import ElementsAttr
 from ...ir.literals import item_bytes
+from ...ir.nest import NEST, NestAttr
 from ...ir.types import FloatType, MemRefType, Type, VectorType, element_type, i64, shape_of, with_element
 from ...ops.fields import get_i64
-from ...support.diagnostics import Diagnostic, Limit, Location
+from ...support.diagnostics import Location
 from ...support.lengths import is_open
 from ...support.machines import PIECE_BYTES
 from ...support.target import Target
-from ..access import Access, is_long
-from ..implicit import Implicit
-from ..sides import Side
-from ..space import Atoms, Space, label
+from ..access import Access, access_in, is_long
+from ..fusion.group import kind
+from ..implicit import Implicit, depths, implicit_in
+from ..sides import Side, side_in
 from .frame import Frame, Span, positions, power_of_two, within
 from .reading import read, write
 from .reduction import Reduction
-from .unmoved import unmoved
 
 #: Choices by position for which kernels have code of their own on either side.
 MOST_CHOICES = 4
@@ -32,10 +31,10 @@ MOST_CHOICES = 4
 
 @dataclass
 class Plan:
-    """A fusion as loops: `sizes` of the domain's loops, and for each value the loops that its dimensions are.
+    """A fusion with its loop nest, as builders of kernels ask for it: `sizes` of the loops, and for each value the loops that its
+    dimensions in memory are; of one that is in no memory, the loops along which it changes.
 
-    Its body holds no op that only moves an operand: an input may be one that is read through one of `accesses`, whose
-    terms are loops.
+    An input may be one that is read through one of `accesses`, whose terms are loops.
     """
 
     fusion: Op
@@ -76,9 +75,11 @@ class Plan:
     def source(self, value: Value) -> tuple[int, tuple[int, ...]]:
         """What an input is read from: the number of an operand of the fusion, and the shape in which that is seen."""
         access = self.accesses.get(value)
-        if access is None:
-            return self.inputs.index(value), self.shape(value)
-        return self.inputs.index(access.source), access.shape
+        return self.operand(value), self.shape(value) if access is None else access.shape
+
+    def operand(self, value: Value) -> int:
+        """The number of the operand that an input is; of one that is read in several ways, the first."""
+        return self.fusion.operands.index(self.fusion.operands[self.inputs.index(value)])
 
     def has_tiles(self, *loops: int) -> bool:
         """Whether threads can have tiles of several steps of some loops and of the innermost one: in all that is read or written
@@ -105,8 +106,8 @@ class Plan:
         found: list[set[int]] = [set() for _ in self.sizes]
         if not self.sizes or target.shares_tiles:
             return [[] for _ in self.sizes]
-        for access in self.accesses.values():
-            if access.in_parts(target):
+        for value, access in self.accesses.items():
+            if access.in_parts(item_bytes(element_type(value.type)), target):
                 found[-1].update(access.borders(len(self.sizes) - 1))
         choices = {choice for op in self.ops if (choice := self.choice(op)) is not None}
         for loop, at in choices if len(choices) <= MOST_CHOICES else ():
@@ -136,9 +137,7 @@ class Plan:
     def side(self, value: Value) -> tuple[int, tuple[int, ...]]:
         """The same of an operand of a product."""
         side = self.sides.get(value)
-        if side is None:
-            return self.inputs.index(value), shape_of(value.type)
-        return self.inputs.index(side.source), side.shape
+        return self.operand(value), shape_of(value.type) if side is None else side.shape
 
     @property
     def sources(self) -> list[tuple[int, tuple[int, ...]]]:
@@ -146,103 +145,41 @@ class Plan:
         return list(dict.fromkeys(self.source(v) for v in self.inputs if v in self.loops))
 
 
-def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False, whole: bool = False) -> Plan:
-    """Labels all values of a fusion with loops. Ops that `skip` names relate nothing (a product's operands). `whole` as for
-    `access_of`."""
-    space = Space()
-    known: dict[Value, Atoms] = {}
-    without = unmoved(fusion, whole=whole or kind(fusion) == "dot")
-    fusion, accesses = without.fusion, without.accesses
-    body = fusion.block
-    for value in accesses:
-        known[value] = space.atoms(shape_of(value.type))
-    for op in body.ops:
-        if skip(op):
-            known[op.results[0]] = space.atoms(shape_of(op.results[0].type))
-    if not label(space, [op for op in body.ops[:-1] if not skip(op)], known) or not _side_by_side(
-        space, body, known
-    ):
-        raise Limit(Diagnostic("the loops of the ops of this fusion do not match", fusion.location))
-    for value in body.ops[-1].operands:  # an argument may be handed through without any op
-        known.setdefault(value, space.atoms(shape_of(value.type)))
-    moved = {v: (access.inverse(), space.atoms(access.shape)) for v, access in without.results.items()}
-    if not all(space.unify(known[v], atoms) for v, (_, atoms) in moved.items()):
-        raise Limit(Diagnostic("the loops of the layout ops of this fusion do not match", fusion.location))
-    resolved = {v: space.resolve(a) for v, a in known.items()}
-    counted: dict[Op, Atoms] = {}
-    for op in body.ops:
-        if op.name == "ng.iota" and shape_of(op.results[0].type):
-            dimension = get_i64(op, "dimension")
-            counted[op] = space.resolve([known[op.results[0]][dimension]])
-    domain = max(resolved.values(), key=len, default=())
-    if not all(set(atoms) <= set(domain) for atoms in resolved.values()):
-        raise Limit(Diagnostic("the values of this fusion have no common loops", fusion.location))
-    if len(set(domain)) < len(domain):  # what runs along both of two loops says that they are one
-        raise Limit(Diagnostic("a value of this fusion uses one dimension for two loops", fusion.location))
-    # The dimensions of a skipped op stay apart: its kernel tiles each in its own way.
-    apart = [(a,) for op in body.ops if skip(op) for a in resolved[op.results[0]]]
-    # So do those of what is read through an access, but for runs.
-    strides = {
-        v: [space.resolve([known[v][d] for d in run]) for run in access.runs]
-        for v, access in accesses.items()
+def plan(fusion: Op) -> Plan:
+    """What the nest of a fusion says."""
+    nest = fusion.attributes[NEST]
+    assert isinstance(nest, NestAttr)
+    body, sizes = fusion.block, nest.sizes
+    loops: dict[Value, tuple[int, ...]] = {}
+    accesses: dict[Value, Access] = {}
+    sides: dict[Value, Side | Implicit] = {}
+    summed = {
+        v: d for op in body.ops if op.name == "ng.dot" for v, d in zip(op.operands, depths(op), strict=True)
     }
-    for v, (_, atoms) in moved.items():
-        strides[v] = [space.resolve([atom]) for atom in atoms]
-    apart += [atoms for own in strides.values() for atoms in own]
-    runs = _runs(domain, [*resolved.values(), *counted.values(), *apart])
-    if kind(fusion) == "rows":
-        first = next(op for op in body.ops if "reduction" in op.traits)
-        kept = set(resolved[first.results[0]])
-        runs.sort(key=lambda run: run[0] not in kept)  # a row is all that is reduced, wherever it lies
-    place = {run[0]: i for i, run in enumerate(runs)}
-    sizes = tuple(space.size(run) for run in runs)
-
-    def over(value: Value, access: Access) -> Access:
-        return access.over([[place[a] for a in atoms if a in place] for atoms in strides[value]], sizes)
-
-    return Plan(
-        fusion,
-        sizes,
-        {v: tuple(place[a] for a in atoms if a in place) for v, atoms in resolved.items()},
-        {op: tuple(place[a] for a in atoms if a in place) for op, atoms in counted.items()},
-        {v: over(v, access) for v, access in accesses.items()},
-        without.sides,
-        {v: over(v, access) for v, (access, _) in moved.items()},
-    )
-
-
-def tiles_plan(fusion: Op, target: Target) -> Plan:
-    """The plan of a fusion of which threads may have tiles of several rows. These run along two dimensions of what is read
-    through an access: it keeps all that it has, if no loop is shorter for that."""
-    planned = plan(fusion)
-    if target.shares_tiles and planned.accesses:
-        apart = plan(fusion, whole=True)
-        return apart if apart.sizes == planned.sizes else planned
-    return planned
-
-
-def _side_by_side(space: Space, body: Block, known: dict[Value, Atoms]) -> bool:
-    """Reductions side by side run over the same loops, even where no op relates what they reduce."""
-    sources = [known[op.operands[0]] for op in body.ops if "reduction" in op.traits]
-    return all(space.unify(sources[0], other) for other in sources[1:])
-
-
-def _runs(domain: Atoms, sequences: Sequence[Atoms]) -> list[Atoms]:
-    """Splits the domain where some value has one of two neighbouring atoms without the other beside it."""
-    if not domain:
-        return []
-    together = set(pairwise(domain))
-    for atoms in sequences:
-        following = dict(pairwise(atoms))
-        has = set(atoms)
-        together = {(a, b) for a, b in together if (a not in has and b not in has) or following.get(a) == b}
-    runs: list[Atoms] = [(domain[0],)]
-    for a, b in pairwise(domain):
-        if (a, b) in together:
-            runs[-1] = (*runs[-1], b)
-        else:
-            runs.append((b,))
-    return runs
+    for value, own in zip(body.args, nest.reads, strict=True):
+        if own.matrix:
+            if own.places is not None:
+                windows = own.matrix == "windows"
+                sides[value] = implicit_in(own, summed[value]) if windows else side_in(own)
+            continue
+        loops[value] = own.loops if own.places is None else own.used
+        if own.places is not None:
+            accesses[value] = access_in(own, sizes)
+    counted: dict[Op, tuple[int, ...]] = {}
+    for op in body.ops[:-1]:
+        (result,) = op.results
+        loops[result] = nest.loops_of(result.type)
+        if op.name == "ng.iota":
+            counted[op] = (loops[result][get_i64(op, "dimension")],)
+        elif op.name == "ng.reshape":  # a product is a matrix until here
+            loops[op.operands[0]] = loops[result]
+    written: dict[Value, Access] = {}
+    for value, own in zip(body.ops[-1].operands, nest.writes, strict=True):
+        if own.places is not None:
+            written[value] = access_in(own, sizes)
+        elif value not in body.args:
+            loops[value] = own.loops
+    return Plan(fusion, sizes, loops, counted, accesses, sides, written)
 
 
 class Kernel(Frame):
@@ -292,7 +229,7 @@ class Kernel(Frame):
         """Whether an input and an output may be one buffer."""
         plan = self.plan
         loops = plan.loops[output]
-        moved = value in plan.accesses or any(access.source is value for access in plan.accesses.values())
+        moved = any(plan.operand(other) == plan.operand(value) for other in plan.accesses)
         whole = kind(plan.fusion) != "rows" or loops == tuple(range(len(plan.sizes)))
         same = plan.loops[value] == loops and element_type(value.type) is element_type(output.type)
         return same and whole and not moved and value in self.buffers and output not in plan.written
@@ -478,10 +415,3 @@ def narrowest_item(planned: Plan) -> int:
 def pieces_wide(planned: Plan, threads: int) -> int:
     """Elements along the last loop of which each thread of a block reads one piece."""
     return threads * PIECE_BYTES // narrowest_item(planned)
-
-
-def kind(fusion: Op) -> str:
-    """`map`, `rows`, `columns` or `dot`."""
-    attribute = fusion.attributes["kind"]
-    assert isinstance(attribute, StringAttr)
-    return attribute.value

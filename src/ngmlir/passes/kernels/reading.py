@@ -8,9 +8,10 @@ from functools import reduce
 from math import prod
 
 from ...ir.core import Value
+from ...ir.nest import AffineExpr
 from ...ir.types import DYNAMIC, MemRefType, Type, VectorType, i32
 from ...ops.builder import Builder
-from ..access import Access, Place
+from ..access import Access
 from ..implicit import Implicit
 from ..sides import Side
 from .frame import Frame, Span, apart, positions
@@ -90,7 +91,7 @@ def all_inside(
         first, last = place.ends(sizes)
         if first >= 0 and last < size:
             continue
-        here = Place(place.offset, {l: s for l, s in place.terms.items() if l in spans})
+        here = AffineExpr(place.offset, {l: s for l, s in place.terms.items() if l in spans})
         steps = {l: (spans[l].size or 1) if l in spans else sizes[l] for l in place.terms}
         reach = [stride * (steps[l] - 1) for l, stride in place.terms.items()]
         low, high = -sum(min(r, 0) for r in reach), size - 1 - sum(max(r, 0) for r in reach)
@@ -180,7 +181,7 @@ class Matrix:
         return self.b.subview(self.buffer, self.place(row, column)[0], type=type, masked=masked or None)
 
 
-def _index(b: Builder, place: Place, spans: Sequence[Span]) -> Value:
+def _index(b: Builder, place: AffineExpr, spans: Sequence[Span]) -> Value:
     """The position of a tile's first element."""
     parts = [
         spans[l].start if stride == 1 else b.multiply(spans[l].start, b.index(stride))

@@ -20,7 +20,7 @@ from ...ops.schedules import Rows
 from ...support.lengths import is_open, may_be_several, usual
 from ...support.target import Target
 from .frame import Span, power_of_two, share
-from .plan import Kernel, Plan, Tile, pieces_wide, tiles_plan
+from .plan import Kernel, Plan, Tile, pieces_wide, plan
 from .reduction import Reduction, reductions
 
 #: Scratch for the costly values of one row, in bytes.
@@ -40,7 +40,7 @@ Join = Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]]
 
 def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[Op, Plan]:
     """The kernel of a `rows` fusion."""
-    planned = tiles_plan(fusion, target)
+    planned = plan(fusion)
     first = reductions(planned.ops, target)[0]
     kept = len(planned.loops[first.result])
     outer, inner = planned.sizes[:kept], planned.sizes[kept:]

@@ -12,10 +12,11 @@ from math import gcd, prod
 from ...ir.attributes import numeric_literal
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
+from ...ir.nest import AffineExpr
 from ...ir.types import MemRefType, VectorType, element_type, shape_of
 from ...ops.fields import get_i64s
 from ...support.target import Target
-from ..access import Access, Place, access_of, leaves
+from ..access import Access, access_of, leaves
 from .frame import Span, grid_for
 from .reading import read
 from .single import Single, SingleFrame, copied_in_line, rows_together, spends_on_finding, tile_width, vector
@@ -23,8 +24,9 @@ from .single import Single, SingleFrame, copied_in_line, rows_together, spends_o
 
 def windows_kernel(op: Op, target: Target) -> Single:
     """Every element is copied from where its window begins."""
-    access = access_of(op, lambda _: None)
-    assert access is not None
+    found = access_of(op, lambda _: None)
+    assert found is not None
+    _, access = found
     element = element_type(op.results[0].type)
     if spends_on_finding(target, access.sizes, item_bytes(element)):
         rows = MemRefType(access.shape, element).row_strides
@@ -126,12 +128,12 @@ def overlap_add_kernel(op: Op, target: Target) -> Single:
         """One tile of the elements whose places begin with phase `rest` of each of `phases`."""
         whole_loops = [*sizes, *(p.count for p in phases), *(p.taps for p in phases)]
         outer, first = len(sizes), len(sizes) + len(phases)
-        taken = [Place(p.tap, {outer + i: 1, first + i: p.skip}) for i, p in enumerate(phases)]
-        at = [Place(0, {g: 1}) for g in range(outer)]
+        taken = [AffineExpr(p.tap, {outer + i: 1, first + i: p.skip}) for i, p in enumerate(phases)]
+        at = [AffineExpr(0, {g: 1}) for g in range(outer)]
         for i, (g, p) in enumerate(zip(places, phases, strict=True)):
-            at[g] = Place(p.offset, {g: 1, first + i: -p.back})
+            at[g] = AffineExpr(p.offset, {g: 1, first + i: -p.back})
         fill = zero if leaves(at, counts, whole_loops) else None
-        access = Access(op.operands[0], shape, (*taken, *at), (), tuple(whole_loops), fill)
+        access = Access(shape, (*taken, *at), (), tuple(whole_loops), fill)
         tiled = [g for g, span in enumerate(spans) if span.size]
         type = VectorType(tuple(spans[g].size for g in tiled), element)
         here = [*spans, *map(Span, rest)]

@@ -23,8 +23,9 @@ from ...support.diagnostics import Diagnostic, UserError
 from ...support.lengths import is_open
 from ...support.target import Target
 from ..decoding.fusions import DECODED, decoded
+from ..fusion.group import kind
 from ..kernels.links import Link, faults, left_handed, links_of, source
-from ..kernels.plan import Plan, kind, plan, tiles_plan
+from ..kernels.plan import Plan, plan
 from ..kernels.product import Product, end_of, oriented, product_of
 from .along import MOST_ROWS_ALONG, along, suits_along
 from .blocks import blocks
@@ -78,7 +79,7 @@ def _ranked(fusion: Op, target: Target, kept: Collection[int]) -> list[Candidate
     elif sort == DECODED:
         found = ranked(decoding(decoded(fusion), target, given), 1.0)
     else:
-        planned = tiles_plan(fusion, target)
+        planned = plan(fusion)
         found = ranked(_LOOPS[sort](planned, target, given), _ALIKE)
     if own := stated(given):
         # Whatever was made of what is given, it stands as it is given.
@@ -158,7 +159,7 @@ def _products(fusion: Op, product: Product, target: Target, given: Given) -> Ite
 
 def _product(fusion: Op, target: Target, kept: Collection[int] = ()) -> Product:
     """The product of a fusion as it is computed."""
-    planned = plan(fusion, lambda op: op.name == "ng.dot")
+    planned = plan(fusion)
     dot = next(op for op in planned.ops if op.name == "ng.dot")
     product, order = oriented(product_of(dot, planned.sides), target)
     return replace(product, kept=planned.side(dot.operands[order[1]])[0] in kept, end=end_of(planned, dot))
@@ -171,8 +172,10 @@ def buildable(schedule: Schedule, target: Target, fusion: Op) -> bool:
 
 def _windows(fusion: Op, target: Target) -> Product | None:
     """The product of a fusion that multiplies windows."""
-    has = kind(fusion) == "dot" and any(op.name == "ng.windows" for op in fusion.block.ops)
-    return _product(fusion, target) if has else None
+    if kind(fusion) != "dot":
+        return None
+    product = _product(fusion, target)
+    return product if any(product.implicit) else None
 
 
 def _conflicts(schedule: Schedule, target: Target, fusion: Op, windows: Product | None) -> list[str]:

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop nest of a fusion: the attribute `ng.nest`.
+
+    %0 = ng.fusion rows(%1 = %x, %2 = %x) {ng.nest = #ng.nest<d0 = 8, d1 = 4 reduction
+        read [d0, d1]
+        read [d0, d1 * 2 + 1] of [8, 9] fill 0.0 : f32
+        write [d0]>} -> tensor<8xf32> {
+
+First the loops, outermost first: name, length, and kind where that is not `parallel`. Then an indexing map for each operand, as
+`linalg.generic` has them, and for each result. A list of loops says that an operand, seen in the shape of these loops, is read where it
+lies. A map `of` a shape reads an operand that is seen in that shape at affine expressions of the loops; positions beyond the shape have
+the value of `fill`. Inside the fusion a value has a dimension for each loop along which it changes, in the order of the loops, and the
+names of these loops as its axes.
+
+An operand of a product is a matrix, or a batch of such, inside the fusion. `matrix` alone says that it is that in memory too.
+`matrix [[4], [128], [8, 8]] at [c0, c1, c3, c2] of [4, 128, 8, 8]` gives each of its dimensions as loops of its own, numbered from c0, and
+the place of an element in memory; `windows` stands for `matrix` where windows overlap in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..support.lengths import Length, at_least, below, quotient
+from .attributes import Attribute, AxesAttr, Spelling, UniquedAttribute, spelled
+from .types import TensorType, Type, element_type
+
+#: The attribute of a fusion that holds it.
+NEST = "ng.nest"
+KINDS = ("parallel", "reduction")
+
+
+@dataclass(frozen=True)
+class AffineExpr:
+    """`offset` + the sum of loop * stride over `terms`, which are keyed by the number of the loop."""
+
+    offset: int
+    terms: Mapping[int, int]
+
+    def __hash__(self) -> int:
+        return hash((self.offset, tuple(sorted(self.terms.items()))))
+
+    def shifted(self, by: int) -> AffineExpr:
+        return AffineExpr(self.offset + by, self.terms)
+
+    def times(self, factor: int) -> AffineExpr:
+        return AffineExpr(self.offset * factor, {t: s * factor for t, s in self.terms.items()})
+
+    def plus(self, other: AffineExpr) -> AffineExpr:
+        """The sum with an expression of other loops."""
+        return AffineExpr(self.offset + other.offset, {**self.terms, **other.terms})
+
+    def ends(self, sizes: Sequence[int]) -> tuple[int, int]:
+        """The least and the greatest value over loops of these sizes."""
+        return self.between([(0, size) for size in sizes])
+
+    def between(self, sections: Sequence[tuple[int, int]]) -> tuple[int, int]:
+        """The same where each loop runs from one step to before another."""
+        ends = [sorted((s * sections[t][0], s * (sections[t][1] - 1))) for t, s in self.terms.items()]
+        return self.offset + sum(low for low, _ in ends), self.offset + sum(high for _, high in ends)
+
+    def divided(self, size: int, sizes: Sequence[int]) -> tuple[AffineExpr, AffineExpr] | None:
+        """The quotient and the remainder by `size`; None where these are not affine."""
+        row, offset = divmod(self.offset, size)
+        parts = {t: quotient(s, size) for t, s in self.terms.items()}
+        whole = {t: s for t, s in parts.items() if s is not None}
+        rest = AffineExpr(offset, {t: s for t, s in self.terms.items() if parts[t] is None})
+        low, high = rest.ends(sizes)
+        return (AffineExpr(row, whole), rest) if at_least(low, 0) and below(high, size) else None
+
+    def text(self, letter: str) -> str:
+        """`d0 * 2 + d1 - 1`, with a letter before the numbers of loops."""
+        terms = [f"{letter}{t}" + (f" * {s}" if s != 1 else "") for t, s in self.terms.items()]
+        if self.offset or not terms:
+            terms.append(str(self.offset))
+        return " + ".join(terms).replace("+ -", "- ")
+
+
+class Loop(NamedTuple):
+    """A loop of a nest. Its name is `d` and its number."""
+
+    size: int
+    kind: str = "parallel"
+
+
+class Map(NamedTuple):
+    """An indexing map: how an operand is read, or a result is written.
+
+    `loops`: those of the operand's dimensions in memory, if it has one for each and nothing else. Else `places` has an expression for
+    each dimension of `shape`; beyond it are elements of `fill`, None where nothing is beyond. `groups`: of an operand of a product,
+    the lengths of the loops of each of its dimensions, over which `places` go; empty where it is a matrix in memory.
+    """
+
+    loops: tuple[int, ...] = ()
+    places: tuple[AffineExpr, ...] | None = None
+    shape: tuple[int, ...] = ()
+    fill: Attribute | None = None
+    matrix: str = ""
+    groups: tuple[tuple[int, ...], ...] = ()
+
+    def spell(self, constant: Spelling | None) -> str:
+        if self.places is None:
+            return self.matrix or f"[{', '.join(f'd{l}' for l in self.loops)}]"
+        letter = "c" if self.matrix else "d"
+        text = f"[{', '.join(place.text(letter) for place in self.places)}] of {_sizes(self.shape)}"
+        if self.fill is not None:
+            text += f" fill {spelled(self.fill, constant)}"
+        return f"{self.matrix} [{', '.join(map(_sizes, self.groups))}] at {text}" if self.matrix else text
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        """The loops along which what is read changes, in order."""
+        if self.places is None:
+            return tuple(sorted(self.loops))
+        return tuple(sorted({loop for place in self.places for loop in place.terms}))
+
+
+class NestAttr(UniquedAttribute):
+    """`#ng.nest<...>`: the loops of a fusion, and the indexing maps of its operands and results."""
+
+    __slots__ = ("loops", "reads", "writes")
+
+    def __init__(self, loops: tuple[Loop, ...], reads: tuple[Map, ...], writes: tuple[Map, ...]):
+        self.loops, self.reads, self.writes = loops, reads, writes
+
+    def spell(self, constant: Spelling | None = None) -> str:
+        loops = [
+            f"d{i} = {l.size}" + (f" {l.kind}" if l.kind != KINDS[0] else "")
+            for i, l in enumerate(self.loops)
+        ]
+        lines = [", ".join(loops), *(f"read {m.spell(constant)}" for m in self.reads)]
+        lines += [f"write {m.spell(constant)}" for m in self.writes]
+        text = "\n    ".join(lines)
+        return f"#ng.nest<{text}>"
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple([loop.size for loop in self.loops])
+
+    def lengths(self) -> list[Length]:
+        """All numbers in it that follow from lengths."""
+        found: list[int] = [*self.sizes]
+        for each in (*self.reads, *self.writes):
+            found += [*each.shape, *(size for group in each.groups for size in group)]
+            for place in each.places or ():
+                found += [place.offset, *place.terms.values()]
+        return [number for number in found if isinstance(number, Length)]
+
+    def inside(self, operands: Sequence[Type]) -> list[Type]:
+        """The types that operands of some types have inside the fusion."""
+        return [
+            self.matrix(m, given) if m.matrix else self.type_over(m.used, element_type(given))
+            for m, given in zip(self.reads, operands, strict=True)
+        ]
+
+    def matrix(self, read: Map, given: Type) -> Type:
+        """The type of an operand of a product inside the fusion."""
+        if read.places is None:
+            return given
+        shape = [_product(group) for group in read.groups]
+        return TensorType(tuple(shape), element_type(given))
+
+    def type_over(self, loops: Sequence[int], element: Type) -> TensorType:
+        """The type of a value that changes along some loops, given in order."""
+        axes = AxesAttr(*[f"d{l}" for l in loops])
+        return TensorType(tuple([self.loops[l].size for l in loops]), element, axes)
+
+    def loops_of(self, type: Type) -> tuple[int, ...]:
+        """The loops along which a value of a type inside the fusion changes."""
+        axes = type.axes if isinstance(type, TensorType) else None
+        return tuple([int(name[1:]) for name in axes or ()])
+
+
+def _sizes(sizes: Sequence[int]) -> str:
+    return f"[{', '.join(map(str, sizes))}]"
+
+
+def _product(sizes: Sequence[int]) -> int:
+    total = 1
+    for size in sizes:
+        total *= size
+    return total
+
+
+def complaint(nest: NestAttr, operands: Sequence[Type], results: Sequence[Type]) -> str:
+    """What is wrong with a nest beside the types of its operands and results outside of the fusion; "" if nothing is."""
+    if (len(nest.reads), len(nest.writes)) != (len(operands), len(results)):
+        return (
+            f"the nest has {len(nest.reads)} maps of operands and {len(nest.writes)} of results, "
+            f"but there are {len(operands)} and {len(results)}"
+        )
+    both = zip((*nest.reads, *nest.writes), (*operands, *results), strict=True)
+    for number, (map, type) in enumerate(both):
+        what = f"operand {number}" if number < len(operands) else f"result {number - len(operands)}"
+        if why := _map_complaint(map, nest.sizes, type, number >= len(operands)):
+            return f"the map of {what} {why}"
+    return ""
+
+
+def _map_complaint(map: Map, sizes: Sequence[int], type: Type, written: bool) -> str:
+    if not isinstance(type, TensorType):
+        return "is of no tensor"
+    if map.places is None:
+        if map.matrix:
+            return "reads a matrix, but it is that of a result" if written else ""
+        if len(set(map.loops)) < len(map.loops) or any(l >= len(sizes) for l in map.loops):
+            return "names a loop twice, or one that there is not"
+        seen = _product([sizes[l] for l in map.loops])
+    else:
+        over = [size for group in map.groups for size in group] if map.matrix else sizes
+        if any(loop >= len(over) for place in map.places for loop in place.terms):
+            return "names a loop that there is not"
+        if len(map.places) != len(map.shape):
+            return f"has {len(map.places)} expressions for {len(map.shape)} dimensions"
+        ends = [place.ends(over) for place in map.places]
+        outside = any(low < 0 or high >= size for (low, high), size in zip(ends, map.shape, strict=True))
+        if outside and (map.fill is None or written):
+            return "leaves its shape, and has no fill" if not written else "leaves its shape"
+        if written and any(place.offset or [*place.terms.values()] not in ([], [1]) for place in map.places):
+            return "writes other than one element for each step"
+        seen = _product(map.shape)
+    if type.static and seen != _product(type.shape):
+        return f"is of {seen} elements, but {type} has {_product(type.shape)}"
+    return ""
