@@ -385,11 +385,11 @@ def test_what_is_handed_on_is_not_packed_before() -> None:
     text = to_text(fused(attention(3, 70, 90, 20, 24), ", chain"))
     first, second, third = text.split("ng.fusion dot(")
     sides = 'ng.schedule = {pack = ["left", "right"]}'
-    marked = second.replace(") -> ", f") {{{sides}}} -> ", 1), third.replace(") -> ", f") {{{sides}}} -> ", 1)
+    marked = [each.replace(">} -> ", f">, {sides}}} -> ", 1) for each in (second, third)]
     PASSES["schedule"](from_text("ng.fusion dot(".join([first, marked[0], third])), resolve("x86-64-v3"))
     with pytest.raises(UserError, match="computed in the chain is not packed before"):
         PASSES["schedule"](from_text("ng.fusion dot(".join([first, second, marked[1]])), resolve("x86-64-v3"))
-    along = second.replace(") -> ", ') {ng.schedule = {by = "along"}} -> ', 1)
+    along = second.replace(">} -> ", '>, ng.schedule = {by = "along"}} -> ', 1)
     with pytest.raises(UserError, match="in a chain products must use 'panels'"):
         PASSES["schedule"](from_text("ng.fusion dot(".join([first, along, third])), resolve("x86-64-v3"))
 

@@ -153,10 +153,10 @@ def fits_form(op: Op, definition: OpDefinition, groups: Sequence[tuple[Operand, 
         wanted += [None] * len(types) if part.typed else types
     nest = op.attributes.get(NEST)
     if isinstance(nest, NestAttr):
-        types = [v.type for v in op.operands]
-        if complaint(nest, types, [r.type for r in op.results]):
+        given = [v.type for v in op.operands]
+        if complaint(nest, given, [r.type for r in op.results]):
             return False
-        wanted = [*nest.inside(types)]
+        wanted = [*nest.inside(given)]
     for region in op.regions:
         if not region.blocks:
             return False

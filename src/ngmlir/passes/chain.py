@@ -65,10 +65,9 @@ def chain(module: Module, target: Target) -> Module:
           func.return %0 : tensor<8192xf32>
         }
     """
-    module = nest(module, target)
     if target.shares_tiles:
         return module  # what a block of threads shares is too little for strips of rows
-    return in_functions(module, lambda block: _Writer(block, target).written())
+    return in_functions(nest(module, target), lambda block: _Writer(block, target).written())
 
 
 class _Writer:

@@ -60,7 +60,7 @@ def nest(module: Module, target: Target) -> Module:
 
 def _written(block: Block, target: Target) -> Block:
     """The block with the nests of its fusions; itself where all have one."""
-    made = {op: _with_nest(op, target) for op in block.ops}
+    made = {op: with_nest(op, target) for op in block.ops}
     if all(op is new for op, new in made.items()):
         return block
     out, mapping = block.emptied(), dict[Value, Value]()
@@ -70,7 +70,8 @@ def _written(block: Block, target: Target) -> Block:
     return out
 
 
-def _with_nest(op: Op, target: Target) -> Op:
+def with_nest(op: Op, target: Target) -> Op:
+    """An op whose fusions have nests: those in its regions, or itself."""
     if op.name != "ng.fusion":
         return nested(op, lambda block: _written(block, target))
     if kind(op) == "chain":

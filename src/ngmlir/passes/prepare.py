@@ -26,7 +26,7 @@ from .dead_code import without, without_dead
 from .decoding.fusions import DECODED
 from .inline import copied
 from .invariants import Invariants, reads
-from .kernels.plan import kind
+from .fusion.group import kind
 
 #: What is prepared takes as many times the bytes of its constants, at most, whatever these are: f64 of 4 bits each.
 GROWTH = 16

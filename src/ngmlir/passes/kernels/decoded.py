@@ -21,6 +21,7 @@ from ...ops.schedules import Decode, DecodePanels
 from ...support.lengths import may_be_several
 from ...support.target import Target
 from ..decoding.fusions import CODE, CODE_BITS, CODES, Decoded, decoded
+from ..nest import with_nest
 from .extents import Extent
 from .frame import Span, exact_tiles, share
 from .packing import LINE_BYTES, right_side
@@ -35,7 +36,7 @@ STEPS = 4
 def decoded_kernel(fusion: Op, target: Target, schedule: Decode | DecodePanels, name: str) -> tuple[Op, Plan]:
     """The kernel of a `decoded` fusion, whose inputs are the fusion's operands."""
     found = decoded(fusion)
-    planned = plan(_multiplied(found), lambda op: op.name == "ng.dot")
+    planned = plan(with_nest(_multiplied(found), target))
     dot = next(op for op in planned.ops if op.name == "ng.dot")
     types = [MemRefType(shape_of(v.type), element_type(v.type)) for v in fusion.operands]
     if isinstance(schedule, Decode):
