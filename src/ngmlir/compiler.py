@@ -22,7 +22,7 @@ from .llvm.machine import assembly, listing, prepare, version
 from .ops.sampled import of_its_lengths, open_entry
 from .runtime import timing
 from .runtime.cache import default_cache, key_of
-from .runtime.stored import artifact_of, bytes_of, header_of
+from .runtime.stored import artifact_of, bytes_of, guards_of, guards_told, header_of
 from .runtime.targets import compiling_device, load, load_rows
 from .runtime.targets import resolve as resolve
 from .support.artifact import Artifact
@@ -237,23 +237,62 @@ def compile_open(
     What was decided by comparing lengths with numbers becomes its `signature.guards`: it `serves` lengths for which these hold. Raises
     NeedsLength where code cannot be made without a length, and what `lower` raises.
     """
+    from .codegen.objects import objects
+    from .runtime.open_cpu import load_open
     from .support.arena import spacing
 
     target = resolve("cpu")
     near = unlike_sizes(usual)
-    first = _openly(make, {n: Length.named(n, v) for n, v in near.items()}, target)
+    lengths = {n: Length.named(n, v) for n, v in near.items()}
+    with guarding() as assumed:
+        module = make(lengths)
+    kept = _KeptOpen(module, near, target)
+    if (found := kept.find()) is not None:
+        return load_open(*found, spacing(target), entry)
+    first = _openly(lambda _: module, lengths, target)
+    guards = tuple({**assumed, **dict.fromkeys(first.guards)})
     # What was computed without the compiler's notice from the value of a length, and not from the length, is another number then.
-    far = other_lengths(near, first.guards)
+    far = other_lengths(near, guards)
     second = _openly(make, {n: Length.named(n, far[n], v) for n, v in near.items()}, target)
     if first.texts != second.texts:
         differ = [a.partition("\n")[0] for a, b in zip(first.texts, second.texts, strict=False) if a != b]
         raise NeedsLength(f"the code of {differ[0] if differ else 'the program'}")
-    from .codegen.objects import objects
-    from .runtime.open_cpu import load_open
-
     *kernels, code = objects(first.parts.pieces, target)
     artifact = first.parts.artifact("object", code, target, kernels)
-    return load_open(artifact, first.guards, spacing(target), entry)
+    kept.keep(artifact, guards)
+    return load_open(kept.named(artifact), guards, spacing(target), entry)
+
+
+class _KeptOpen:
+    """A program for all lengths in the cache, found by the structure of its module, as in `compile_artifact`."""
+
+    def __init__(self, module: Module, near: Mapping[str, int], target: Target):
+        self.module = module
+        self.cache = None if target.debug or target.timed else default_cache()
+        structure, constants = fingerprint(module) if self.cache is not None else ("", ())
+        self.given = [constant.data for constant in constants]
+        steps = _steps_for(target, False)
+        self.key = key_of("open", structure, repr(near), target.key, str(target), steps, version())
+
+    def find(self) -> tuple[Artifact, tuple[Guard, ...]] | None:
+        found = self.cache.read(self.key) if self.cache is not None else None
+        artifact = artifact_of(found, self.given) if found is not None else None
+        guards = guards_of(found.header) if found is not None else None
+        if artifact is None or guards is None:
+            return None
+        return self.named(artifact), guards
+
+    def named(self, artifact: Artifact) -> Artifact:
+        """With the names and places of the module, which entries leave out."""
+        from .codegen.signatures import named_as
+
+        return named_as(self.module, artifact)
+
+    def keep(self, artifact: Artifact, guards: Sequence[Guard]) -> None:
+        header = header_of(artifact, self.given) if self.cache is not None else None
+        if self.cache is not None and header is not None:
+            header = {**header, "guards": guards_told(guards)}
+            self.cache.write(self.key, bytes_of(artifact, header), header)
 
 
 def _any_lengths(module: Module, symbol: str) -> OpenCpu:

@@ -15,6 +15,8 @@ import numpy as np
 
 from ..support.artifact import Artifact, Branch, Constant, Entry, Launch, Place, Repeat, Step
 from ..support.diagnostics import Location
+from ..support.length_text import UsualLengths, parse
+from ..support.lengths import Guard, Length, NeedsLength, expression_of
 from ..support.signature import Parameter, Signature
 from .cache import Entry as CacheEntry
 
@@ -86,14 +88,38 @@ def _entry_described(entry: Entry) -> dict[str, Any]:
     signature = entry.signature
     return {
         "name": signature.name,
-        "arguments": [[p.dtype, list(p.shape)] for p in signature.arguments],
-        "results": [[p.dtype, list(p.shape)] for p in signature.results],
+        "arguments": [[p.dtype, _told(p.shape)] for p in signature.arguments],
+        "results": [[p.dtype, _told(p.shape)] for p in signature.results],
         "tied": [list(pair) for pair in signature.tied],
-        "arena": signature.arena_bytes,
+        "arena": _told([signature.arena_bytes])[0],
+        "lengths": list(signature.lengths),
+        "parts": [_told(part) for part in signature.arena],
         "steps": [_described(step) for step in entry.steps],
         "reads": list(entry.reads),
         "digest": entry.digest,
     }
+
+
+def _told(numbers: Sequence[int]) -> list[int | str]:
+    """Numbers, as text where they follow from lengths."""
+    return [str(n.expression) if isinstance(n, Length) else n for n in numbers]
+
+
+def guards_told(guards: Sequence[Guard]) -> list[list[str]]:
+    """The conditions on lengths for which a program is right, for its header."""
+    return [[str(guard.expression), guard.relation] for guard in guards]
+
+
+def guards_of(header: Mapping[str, Any]) -> tuple[Guard, ...] | None:
+    """The conditions in a header; None if it is damaged."""
+    try:
+        known = UsualLengths()
+        told = [
+            (expression_of(parse(str(text), known)), str(relation)) for text, relation in header["guards"]
+        ]
+    except (KeyError, TypeError, ValueError, NeedsLength):
+        return None
+    return tuple([Guard(expression, relation) for expression, relation in told])
 
 
 def bytes_of(artifact: Artifact, header: Mapping[str, Any]) -> bytes:
@@ -106,6 +132,7 @@ def bytes_of(artifact: Artifact, header: Mapping[str, Any]) -> bytes:
 def artifact_of(found: CacheEntry, given: Sequence[bytes | memoryview]) -> Artifact | None:
     """The artifact in a cache entry, with `given` for its large constants; None if the entry is damaged."""
     header, data = found
+    known = UsualLengths()
     try:
         at = cut = int(header["code"])
         kernels: list[bytes] = []
@@ -122,24 +149,33 @@ def artifact_of(found: CacheEntry, given: Sequence[bytes | memoryview]) -> Artif
         return Artifact(
             header["kind"],
             data[:cut],
-            tuple(_entry(each) for each in header["entries"]),
+            tuple(_entry(each, known) for each in header["entries"]),
             header["target"],
             tuple(constants),
             kernels=tuple(kernels),
-            prepared=tuple(_entry(each) for each in header["prepared"]),
+            prepared=tuple(_entry(each, known) for each in header["prepared"]),
             spent=tuple(int(number) for number in header["spent"]),
         )
-    except (KeyError, TypeError, ValueError, IndexError):
+    except (KeyError, TypeError, ValueError, IndexError, NeedsLength):
         return None
 
 
-def _entry(header: Mapping[str, Any]) -> Entry:
+def _entry(header: Mapping[str, Any], known: UsualLengths) -> Entry:
+    def numbers(told: Sequence[int | str]) -> tuple[int, ...]:
+        return tuple([parse(n, known) if isinstance(n, str) else int(n) for n in told])
+
+    def parameter(told: Any) -> Parameter:
+        dtype, shape = told
+        return Parameter("", str(dtype), numbers(shape))
+
     signature = Signature(
         name=str(header["name"]),
-        arguments=tuple(_parameter(p) for p in header["arguments"]),
-        results=tuple(_parameter(p) for p in header["results"]),
+        arguments=tuple(parameter(p) for p in header["arguments"]),
+        results=tuple(parameter(p) for p in header["results"]),
         tied=tuple((int(r), int(a)) for r, a in header["tied"]),
-        arena_bytes=int(header["arena"]),
+        arena_bytes=numbers([header["arena"]])[0],
+        lengths=tuple(str(name) for name in header["lengths"]),
+        arena=tuple((size, first, last) for size, first, last in map(numbers, header["parts"])),
     )
     reads = tuple(int(n) for n in header["reads"])
     return Entry(signature, _steps(header["steps"]), reads=reads, digest=str(header.get("digest", "")))
@@ -170,11 +206,6 @@ def _step(kind: str, *parts: Any) -> Step:
     if kind == "branch":
         return Branch(Place(*flag), _steps(one), _steps(other))
     return Repeat(_steps(one), Place(*flag), _steps(other))
-
-
-def _parameter(given: Any) -> Parameter:
-    dtype, shape = given
-    return Parameter("", str(dtype), tuple(int(d) for d in shape))
 
 
 def _place(data: bytes | memoryview) -> tuple[int, int]:
