@@ -225,14 +225,18 @@ def compile_module(
 
 
 def compile_open(
-    make: Callable[[Mapping[str, int]], Module], usual: Mapping[str, int], *, entry: str | None = None
+    make: Callable[[Mapping[str, int]], Module],
+    usual: Mapping[str, int],
+    *,
+    entry: str | None = None,
+    checked: bool | None = None,
 ) -> OpenCpu:
     """A function of arrays of any lengths, ready to call on this CPU: one code for all.
 
     Args:
         make: gives the module, with sizes that follow from these lengths (support/lengths.py).
         usual: by name, about what the lengths are: what schedules are chosen for.
-        entry: the function, as for `compile_module`.
+        entry: the function, as for `compile_module`; `checked` too.
 
     What was decided by comparing lengths with numbers becomes its `signature.guards`: it `serves` lengths for which these hold. Raises
     NeedsLength where code cannot be made without a length, and what `lower` raises.
@@ -241,19 +245,19 @@ def compile_open(
     from .runtime.open_cpu import load_open
     from .support.arena import spacing
 
-    target = resolve("cpu")
+    target, checked = resolve("cpu"), checks_wanted(checked)
     near = unlike_sizes(usual)
     lengths = {n: Length.named(n, v) for n, v in near.items()}
     with guarding() as assumed:
         module = make(lengths)
-    kept = _KeptOpen(module, near, target)
+    kept = _KeptOpen(module, near, target, checked)
     if (found := kept.find()) is not None:
         return load_open(*found, spacing(target), entry)
-    first = _openly(lambda _: module, lengths, target)
+    first = _openly(lambda _: module, lengths, target, checked)
     guards = tuple({**assumed, **dict.fromkeys(first.guards)})
     # What was computed without the compiler's notice from the value of a length, and not from the length, is another number then.
     far = other_lengths(near, guards)
-    second = _openly(make, {n: Length.named(n, far[n], v) for n, v in near.items()}, target)
+    second = _openly(make, {n: Length.named(n, far[n], v) for n, v in near.items()}, target, checked)
     if first.texts != second.texts:
         differ = [a.partition("\n")[0] for a, b in zip(first.texts, second.texts, strict=False) if a != b]
         raise NeedsLength(f"the code of {differ[0] if differ else 'the program'}")
@@ -266,9 +270,9 @@ def compile_open(
 class _KeptOpen:
     """A program for all lengths in the cache, found by the structure of its module, as in `compile_artifact`."""
 
-    def __init__(self, module: Module, near: Mapping[str, int], target: Target):
+    def __init__(self, module: Module, near: Mapping[str, int], target: Target, checked: bool):
         self.module = module
-        self.cache = None if target.debug or target.timed else default_cache()
+        self.cache = None if target.debug or target.timed or checked else default_cache()
         structure, constants = fingerprint(module) if self.cache is not None else ("", ())
         self.given = [constant.data for constant in constants]
         steps = _steps_for(target, False)
@@ -326,12 +330,12 @@ class _Openly(NamedTuple):
 
 @collecting_rarely()
 def _openly(
-    make: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int], target: Target
+    make: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int], target: Target, checked: bool
 ) -> _Openly:
     from .codegen import cpu
 
     with guarding() as guards:
-        found = cpu.parts(lower(make(lengths), target), target)
+        found = cpu.parts(lower(make(lengths), target, checked=checked), target)
         texts = [piece.text() for piece in found.pieces]
     return _Openly(found, texts, tuple(guards))
 

@@ -433,4 +433,82 @@ OPEN: dict[str, str] = {
       return %r : tensor<[N + M]xf32>
     }
     """,
+    "pad_columns": """
+    func.func @main(%x: tensor<7x[N]xf32>) -> tensor<7x[4*N]xf32> {
+      %r = ng.pad %x low [0, 0] high [0, [3*N]] : (tensor<7x[N]xf32>) -> tensor<7x[4*N]xf32>
+      return %r : tensor<7x[4*N]xf32>
+    }
+    """,
+    "pad_twice": """
+    func.func @main(%x: tensor<[N]xi64>, %m: tensor<[2*M + 1]xi64>) -> tensor<7x[N + M]x1xi64> {
+      %y = ng.reshape %x : (tensor<[N]xi64>) -> tensor<1x[N]xi64>
+      %z = ng.pad %y low [0, 0] high [6, [M]] : (tensor<1x[N]xi64>) -> tensor<7x[N + M]xi64>
+      %r = ng.reshape %z : (tensor<7x[N + M]xi64>) -> tensor<7x[N + M]x1xi64>
+      return %r : tensor<7x[N + M]x1xi64>
+    }
+    """,
+    "argsort": """
+    func.func @main(%x: tensor<[16*N]xi32>) -> tensor<[16*N]xi32> {
+      %r = ng.argsort %x axis 0 : (tensor<[16*N]xi32>) -> tensor<[16*N]xi32>
+      return %r : tensor<[16*N]xi32>
+    }
+    """,
+    "argsort_first": """
+    func.func @main(%x: tensor<[N]x5xi64>) -> tensor<2x5xi32> {
+      %r = ng.argsort %x axis 0 : (tensor<[N]x5xi64>) -> tensor<2x5xi32>
+      return %r : tensor<2x5xi32>
+    }
+    """,
+    "segment_sum": """
+    func.func @main(%x: tensor<[M]x40xf32>, %z: tensor<[N]xf32>) -> tensor<[N]x40xf32> {
+      %i = ng.iota {dimension = 0 : i64} : tensor<[N + 1]xi32>
+      %m = ng.extent {value = [M] : i64} : tensor<[N + 1]xi32>
+      %n = ng.extent {value = [N] : i64} : tensor<[N + 1]xi32>
+      %p = ng.multiply %i, %m : tensor<[N + 1]xi32>
+      %o = ng.floor_divide %p, %n : tensor<[N + 1]xi32>
+      %r = ng.segment_reduce %x by %o axis 0 : (tensor<[M]x40xf32>, tensor<[N + 1]xi32>) -> tensor<[N]x40xf32>
+      return %r : tensor<[N]x40xf32>
+    }
+    """,
+    "segment_columns": """
+    func.func @main(%x: tensor<[M]x[K]xf32>, %z: tensor<[N]xf32>) -> tensor<[M]x[K]xf32> {
+      %i = ng.iota {dimension = 0 : i64} : tensor<[N + 1]xi32>
+      %m = ng.extent {value = [M] : i64} : tensor<[N + 1]xi32>
+      %n = ng.extent {value = [N] : i64} : tensor<[N + 1]xi32>
+      %p = ng.multiply %i, %m : tensor<[N + 1]xi32>
+      %o = ng.floor_divide %p, %n : tensor<[N + 1]xi32>
+      %s = ng.segment_reduce %x by %o axis 0 : (tensor<[M]x[K]xf32>, tensor<[N + 1]xi32>) -> tensor<[N]x[K]xf32>
+      %r = ng.segment_expand %s by %o axis 0 : (tensor<[N]x[K]xf32>, tensor<[N + 1]xi32>) -> tensor<[M]x[K]xf32>
+      return %r : tensor<[M]x[K]xf32>
+    }
+    """,
+    "segments_of_numbers": """
+    func.func @main(%x: tensor<[M]xf32>, %z: tensor<[N]xf32>) -> tensor<[M]xf32> {
+      %i = ng.iota {dimension = 0 : i64} : tensor<[N + 1]xi32>
+      %m = ng.extent {value = [M] : i64} : tensor<[N + 1]xi32>
+      %n = ng.extent {value = [N] : i64} : tensor<[N + 1]xi32>
+      %p = ng.multiply %i, %m : tensor<[N + 1]xi32>
+      %o = ng.floor_divide %p, %n : tensor<[N + 1]xi32>
+      %s = ng.segment_cumulative %x by %o axis 0 : (tensor<[M]xf32>, tensor<[N + 1]xi32>) -> tensor<[M]xf32>
+      %t = ng.segment_reduce %s by %o axis 0 {combine = "max"} : (tensor<[M]xf32>, tensor<[N + 1]xi32>) -> tensor<[N]xf32>
+      %u = ng.segment_expand %t by %o axis 0 : (tensor<[N]xf32>, tensor<[N + 1]xi32>) -> tensor<[M]xf32>
+      %r = ng.subtract %s, %u : tensor<[M]xf32>
+      return %r : tensor<[M]xf32>
+    }
+    """,
+    "rows_put_in_order": """
+    func.func @main(%x: tensor<[N]x3xf32>, %y: tensor<[N]xi32>) -> tensor<[N]x3xf32> {
+      %a = ng.argsort %y axis 0 : (tensor<[N]xi32>) -> tensor<[N]xi32>
+      %r = ng.scatter %x[%a], %x axis 0 {combine = "set"} : (tensor<[N]x3xf32>, tensor<[N]xi32>, tensor<[N]x3xf32>) -> tensor<[N]x3xf32>
+      return %r : tensor<[N]x3xf32>
+    }
+    """,
+    "columns_side_by_side": """
+    func.func @main(%x: tensor<4x[N]xi64>, %y: tensor<[N]xi64>) -> tensor<[N]x4xi64> {
+      %t = ng.transpose %x perm [1, 0] : (tensor<4x[N]xi64>) -> tensor<[N]x4xi64>
+      %b = ng.broadcast %y dims [0] : (tensor<[N]xi64>) -> tensor<[N]x4xi64>
+      %r = ng.add %t, %b : tensor<[N]x4xi64>
+      return %r : tensor<[N]x4xi64>
+    }
+    """,
 }

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -30,14 +31,14 @@ def of_lengths(text: str, lengths: dict[str, int]) -> str:
     return _SIZE.sub(lambda found: str(int(parse(found[1], lengths))), text)
 
 
-def opened(text: str) -> OpenCpu:
+def opened(text: str, checked: bool | None = None) -> OpenCpu:
     """The code of @main for any lengths."""
     names = sorted(set(re.findall(r"[A-Z]", " ".join(_SIZE.findall(text)))))
 
     def make(lengths: Any) -> Module:
         return from_text(text, lengths=lengths)
 
-    return compile_open(make, dict.fromkeys(names, 60))
+    return compile_open(make, dict.fromkeys(names, 60), checked=checked)
 
 
 def arrays(of: Module, seed: int) -> list[np.ndarray[Any, Any]]:
@@ -54,18 +55,23 @@ def arrays(of: Module, seed: int) -> list[np.ndarray[Any, Any]]:
     return made
 
 
-@pytest.mark.parametrize("name", OPEN)
-def test_one_code_is_right_for_every_length(name: str) -> None:
-    run = opened(OPEN[name])
-    served = 0
+def served_lengths(run: OpenCpu) -> Iterator[tuple[int, dict[str, int]]]:
+    """Lengths that the code is for, with a number each."""
     for seed, length in enumerate(LENGTHS):
         # One of them is long at a time.
         lengths = {
             each: length if i == seed % len(run.names) else 2 + (7 * length + 3 * i) % 37
             for i, each in enumerate(run.names)
         }
-        if not run.serves(lengths):
-            continue
+        if run.serves(lengths):
+            yield seed, lengths
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_one_code_is_right_for_every_length(name: str) -> None:
+    run = opened(OPEN[name])
+    served = 0
+    for seed, lengths in served_lengths(run):
         served += 1
         of = from_text(of_lengths(OPEN[name], lengths))
         given = arrays(of, seed)
@@ -77,6 +83,13 @@ def test_one_code_is_right_for_every_length(name: str) -> None:
                 found.astype(np.float64), wanted.astype(np.float64), rtol=near, atol=near * 10
             )
     assert served >= len(LENGTHS) - 1, run.signature.guards
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_nothing_outside_of_buffers_is_touched(name: str) -> None:
+    run = opened(OPEN[name], checked=True)
+    for seed, lengths in served_lengths(run):
+        run.at(lengths)(*arrays(from_text(of_lengths(OPEN[name], lengths)), seed))
 
 
 @pytest.mark.parametrize("name", OPEN)
@@ -99,11 +112,14 @@ def test_arrays_of_other_lengths_use_the_same_memory() -> None:
 
 
 def test_lengths_that_it_is_not_for_are_told() -> None:
-    run = opened(OPEN["slice"])
-    (name,) = run.names
-    assert not run.serves({name: 2}) and not run.serves({name: 1}) and run.serves({name: 3})
-    with pytest.raises(Exception, match=r"is compiled for .* not for N = 1"):
-        run(np.ones((1, 40), "f"))
+    def make(lengths: Any) -> Module:
+        assert lengths["N"] > 5
+        return from_text(OPEN["slice"], lengths=lengths)
+
+    run = compile_open(make, {"N": 60})
+    assert not run.serves({"N": 5}) and not run.serves({"N": 1}) and run.serves({"N": 6})
+    with pytest.raises(Exception, match=r"is compiled for N > 5, not for N = 5"):
+        run(np.ones((5, 40), "f"))
 
 
 def test_a_number_made_of_a_length_unnoticed_is_found() -> None:

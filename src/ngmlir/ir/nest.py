@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..support.lengths import Length, at_least, below, quotient
+from ..support.lengths import Length, NeedsLength, at_least, below, quotient
 from .attributes import Attribute, AxesAttr, Spelling, UniquedAttribute, spelled
 from .types import TensorType, Type, element_type
 
@@ -63,7 +63,10 @@ class AffineExpr:
 
     def divided(self, size: int, sizes: Sequence[int]) -> tuple[AffineExpr, AffineExpr] | None:
         """The quotient and the remainder by `size`; None where these are not affine."""
-        row, offset = divmod(self.offset, size)
+        try:
+            row, offset = divmod(self.offset, size)
+        except NeedsLength:
+            return None
         parts = {t: quotient(s, size) for t, s in self.terms.items()}
         whole = {t: s for t, s in parts.items() if s is not None}
         rest = AffineExpr(offset, {t: s for t, s in self.terms.items() if parts[t] is None})

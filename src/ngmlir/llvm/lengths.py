@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from ..support.expressions import Atom, Expression
 from ..support.length_text import parse
-from ..support.lengths import Length
+from ..support.lengths import expression_of
 from .instructions import Instructions
-from .types import Value, bits_of, constant, element_of, i64, is_float, lanes_of
+from .types import Value, bits_of, constant, element_of, i64, is_float, lanes_of, poison
 
 _MARK = re.compile(r"%\{([^{}|]+)\|([^{}|]+)\}")
 
@@ -38,9 +38,13 @@ class _Writer:
         self.sums: dict[Expression, Value] = {}
 
     def operand(self, type: str, text: str) -> Value:
+        if "," in text:
+            made = poison(type)
+            for lane, part in enumerate(text.split(", ")):
+                made = self.b.insert(made, self.operand(element_of(type), part), lane)
+            return made
         value = parse(text, dict.fromkeys(self.lengths, 1 << 20))
-        assert isinstance(value, Length), text
-        scalar = self.sum(value.expression)
+        scalar = self.sum(expression_of(value))
         element = element_of(type)
         if is_float(element):
             scalar = self.b.sitofp(scalar, element)
@@ -60,8 +64,7 @@ class _Writer:
                 elif factor != 1:
                     part = self.b.mul(part, factor)
                 total = part if total is None else self.b.add(total, part)
-            assert total is not None
-            self.sums[expression] = total
+            self.sums[expression] = constant(i64, 0) if total is None else total
         return self.sums[expression]
 
     def atom(self, atom: Atom) -> Value:

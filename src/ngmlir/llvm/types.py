@@ -174,9 +174,13 @@ def _bits(type: Type, value: int | float) -> int:
 
 
 def lanes(element: Type, values: list[int] | list[float] | tuple[int, ...] | tuple[float, ...]) -> Value:
-    """A vector constant, lane by lane."""
+    """A vector constant, lane by lane; with lengths among them a register, as for `constant`."""
+    type = vector(len(values), element)
+    if any(isinstance(value, Length) for value in values):
+        parts = [str(value.expression if isinstance(value, Length) else value) for value in values]
+        return Value(type, f"%{{{type}|{', '.join(parts)}}}")
     texts = ", ".join(str(constant(element, value)) for value in values)
-    return Value(vector(len(values), element), f"<{texts}>")
+    return Value(type, f"<{texts}>")
 
 
 def zero(type: Type) -> Value:

@@ -20,10 +20,12 @@ from ..op_graph.foreign import defers
 from ..op_graph.functions.coerce import of_kind
 from ..op_graph.positions import Positions
 from ..op_graph.tensor import Tensor
-from ..op_graph.values import ConstantOp, as_elements, element_of, numbers
+from ..op_graph.values import ConstantOp, FollowingOp, as_elements, element_of, numbers
 from ..op_graph.verbs import VERBS
 from ..op_graph.verbs import cast as cast_elements
 from ..ops import ng
+from ..ops.lengths import same
+from ..support.lengths import Length, are_same, as_index, broadcast_shapes, is_same
 
 #: What names an axis by position, several, or all (None).
 Axis = int | Sequence[int] | None
@@ -43,7 +45,9 @@ def element(dtype: Any) -> Type:
 
 
 def known(values: Any, dtype: Any = None) -> Tensor:
-    """Numbers that are known now, as a constant."""
+    """Numbers that are known now, as a constant; one that follows from lengths, as what follows from them."""
+    if isinstance(values, Length):
+        return FollowingOp(same, [values], _POSITIONS, element("int64" if dtype is None else dtype))
     array = numbers(values)
     kind = type_of_dtype(array.dtype) if dtype is None else element(dtype)
     # One number, repeated, is kept as one.
@@ -73,8 +77,10 @@ def as_array(x: Any, dtype: Any = None) -> Tensor:
 
 
 def _holds_tensors(items: Sequence[Any]) -> bool:
+    """Whether some of them, or of those in them, are computed when the program runs."""
     return any(
-        isinstance(i, Tensor) or (isinstance(i, (list, tuple)) and _holds_tensors(cast("Sequence[Any]", i)))
+        isinstance(i, (Tensor, Length))
+        or (isinstance(i, (list, tuple)) and _holds_tensors(cast("Sequence[Any]", i)))
         for i in items
     )
 
@@ -106,7 +112,7 @@ def weak(x: Any) -> Any:
     if isinstance(x, Tensor):
         return x.dtype
     if isinstance(x, (int, float)) and not isinstance(x, (bool, np.generic)):
-        return type(x)
+        return float if isinstance(x, float) else int
     if isinstance(x, (list, tuple)):
         return as_array(x).dtype
     return numbers(x).dtype
@@ -126,10 +132,10 @@ def shape(x: Tensor) -> tuple[int, ...]:
 def lengths(given: Shape) -> tuple[int, ...]:
     """A shape as a tuple."""
     try:
-        made = (operator.index(cast(Any, given)),)
+        made = (as_index(given),)
     except TypeError:
         try:
-            made = tuple(operator.index(n) for n in cast("Iterable[int]", given))
+            made = tuple(as_index(n) for n in cast("Iterable[int]", given))
         except TypeError:
             fail(UserError, f"a shape must be an integer or a sequence of integers, not {given!r}")
     if any(n < 0 for n in made):
@@ -167,7 +173,7 @@ def places(axis: Axis, rank: int) -> tuple[int, ...]:
 
 def reshape(x: Tensor, wanted: Sequence[int]) -> Tensor:
     """The same elements, row by row, in another shape of as many elements."""
-    if shape(x) == tuple(wanted):
+    if are_same(shape(x), tuple(wanted)):
         return x
     if isinstance(x, ConstantOp) and x.value.ndim == 0:
         return ConstantOp(x.value, Positions.of(wanted), x.element)
@@ -182,14 +188,16 @@ def permute(x: Tensor, order: Sequence[int]) -> Tensor:
 def expand(x: Tensor, wanted: Sequence[int]) -> Tensor:
     """x repeated to a shape as NumPy broadcasts. Raises IncompatibleAxesError where it cannot."""
     have, wanted = shape(x), tuple(wanted)
-    if have == wanted:
+    if are_same(have, wanted):
         return x
     new = len(wanted) - len(have)
-    if new < 0 or any(n not in (1, w) for n, w in zip(have, wanted[max(new, 0) :], strict=False)):
+    if new < 0 or any(
+        not is_same(n, 1) and not is_same(n, w) for n, w in zip(have, wanted[max(new, 0) :], strict=False)
+    ):
         fail(IncompatibleAxesError, f"an array of shape {have} cannot be broadcast to shape {wanted}")
     if isinstance(x, ConstantOp) and x.value.ndim == 0:
         return ConstantOp(x.value, Positions.of(wanted), x.element)
-    kept = [i for i, n in enumerate(have) if n == wanted[new + i]]
+    kept = [i for i, n in enumerate(have) if is_same(n, wanted[new + i])]
     x = reshape(x, [have[i] for i in kept])
     dimensions = tuple(new + i for i in kept)
     return VERBS.stated(ng.BroadcastOp, [x], {"dimensions": dimensions}, Positions.of(wanted), x.element)
@@ -198,7 +206,7 @@ def expand(x: Tensor, wanted: Sequence[int]) -> Tensor:
 def common_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
     """The shape that NumPy broadcasts shapes to."""
     try:
-        return np.broadcast_shapes(*map(tuple, shapes))
+        return broadcast_shapes(*shapes)
     except ValueError:
         fail(
             IncompatibleAxesError,

@@ -13,9 +13,10 @@ from ..op_graph.errors import UserError, fail
 from ..op_graph.positions import Positions
 from ..op_graph.state import Role, make_storage
 from ..op_graph.tensor import Tensor
-from ..op_graph.values import ConstantOp
+from ..op_graph.values import ConstantOp, ProgressionOp
 from ..op_graph.verbs import VERBS
 from ..ops import ng
+from ..support.lengths import is_open, range_size
 from .arrays import Shape, as_array, as_type, element, expand, known, lengths, shape
 from .elementwise import where
 
@@ -105,9 +106,20 @@ def element_dtype(dtype: Any) -> np.dtype[Any]:
     return known(0, dtype).dtype
 
 
-arange, linspace, logspace, geomspace = (
+_arange, linspace, logspace, geomspace = (
     _made_now(f) for f in (np.arange, np.linspace, np.logspace, np.geomspace)
 )
+
+
+@wraps(_arange)
+def arange(*args: Any, **options: Any) -> Tensor:
+    if not (args and all(isinstance(n, int) for n in args) and is_open(args) and set(options) <= {"dtype"}):
+        return _arange(*args, **options)
+    first, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
+    axes, kind = Positions.of([range_size(first, stop, step)]), element(options.get("dtype") or "int64")
+    return ProgressionOp(first, step, axes, kind)
+
+
 eye, identity, tri = _made_now(np.eye), _made_now(np.identity), _made_now(np.tri)
 indices = _made_now(np.indices)
 hanning, hamming, blackman, bartlett = (

@@ -9,7 +9,6 @@ must be known now. Positions that are tensors are held within their axis, where 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any, Literal, cast
 
@@ -20,6 +19,7 @@ from ..op_graph.errors import IncompatibleAxesError, NotAssignable, UserError, f
 from ..op_graph.state import AssignOp, assign
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
+from ..support.lengths import are_same, as_index, range_size, slice_indices
 from ..support.spelling import counted
 from .arrays import (
     Axis,
@@ -112,7 +112,7 @@ class Index:
         if isinstance(part, (bool, np.bool_)):
             fail(UserError, "a boolean index would make an axis of length 1 or 0", "use None for a new axis")
         try:
-            return operator.index(cast(Any, part))
+            return as_index(part)
         except TypeError:
             pass
         array = np.asarray(part)
@@ -146,7 +146,8 @@ def _rank(part: Any) -> int:
 
 
 def _check(part: Any, axis: int, length: int) -> None:
-    wrong = [n for n in np.asarray(part).reshape(-1).tolist() if not -length <= n < length]
+    numbers = [part] if isinstance(part, int) else part.reshape(-1).tolist()
+    wrong = [n for n in numbers if not -length <= n < length]
     if wrong:
         fail(OutOfBounds, f"index {wrong[0]} is out of bounds for axis {axis} with size {length}")
 
@@ -175,21 +176,23 @@ def _basic(x: Tensor, parts: Sequence[Any]) -> Tensor:
             continue
         n = have[axis]
         if isinstance(part, int):
-            at = range(n)[part]
+            at = part + n if part < 0 else part
             start, limit, step = at, at + 1, 1
         else:
             try:
-                taken = range(*part.indices(n))
+                start, stop, step = slice_indices(part, n)
             except (TypeError, ValueError) as error:
                 fail(UserError, f"{part} is not a valid slice: {error}")
-            start, step = taken.start, taken.step
-            limit = start + len(taken) * step if step > 0 or not taken else taken[-1] - 1
-            kept.append(len(taken))
+            taken = range_size(start, stop, step)
+            limit = start + taken * step
+            if step < 0 and taken:
+                limit -= step + 1
+            kept.append(taken)
         starts.append(start)
         limits.append(limit)
         steps.append(step)
         axis += 1
-    if (starts, limits) != ([0] * len(have), list(have)) or set(steps) - {1}:
+    if not are_same(starts, [0] * len(have)) or not are_same(limits, have) or set(steps) - {1}:
         x = VERBS.slice(x, starts=tuple(starts), limits=tuple(limits), steps=tuple(steps))
     return reshape(x, kept)
 

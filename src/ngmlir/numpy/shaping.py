@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import builtins
 import math
-import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
@@ -15,6 +14,7 @@ from ..ir.types import i32
 from ..op_graph.errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
+from ..support.lengths import as_index, is_open, quotient
 from . import arrays, reductions
 from .arrays import (
     Axis,
@@ -35,6 +35,8 @@ from .arrays import (
     places,
     surround,
 )
+from .creation import arange
+from .elementwise import clip
 from .indexing import getitem, written
 
 
@@ -66,12 +68,12 @@ def astype(x: Any, dtype: Any) -> Tensor:
 def reshape(a: Any, shape: Shape) -> Tensor:
     """The same elements, row by row, in another shape; one length may be -1, and follows."""
     x = as_array(a)
-    given = [shape] if isinstance(shape, int) else [operator.index(n) for n in cast("Iterable[int]", shape)]
+    given = [shape] if isinstance(shape, int) else [as_index(n) for n in cast("Iterable[int]", shape)]
     total = math.prod(_shape(x))
     if given.count(-1) == 1:
         others = math.prod(n for n in given if n != -1)
-        if others and total % others == 0:
-            given[given.index(-1)] = total // others
+        if others and (left := quotient(total, others)) is not None:
+            given[given.index(-1)] = left
     if -1 in given or math.prod(given) != total:
         fail(AxisLengthError, f"cannot reshape array of size {total} into shape {tuple(given)}")
     return arrays.reshape(x, given)
@@ -408,7 +410,7 @@ def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
 def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tensor:
     """Elements around: `constant`, `edge`, `reflect`, `symmetric` or `wrap`; how many must be known now."""
     x = as_array(array)
-    widths = np.broadcast_to(np.asarray(pad_width), (len(_shape(x)), 2)).tolist()
+    widths = _widths(pad_width, len(_shape(x)))
     if builtins.any(w < 0 for pair in widths for w in pair):
         fail(UserError, "index can't contain negative values", "slice to remove elements")
     values = None if mode != "constant" else constant_values
@@ -419,6 +421,9 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
             continue
         if not n and (low or high):
             fail(UserError, f"can't extend empty axis {d} using modes other than 'constant'")
+        if mode == "edge" and is_open((n, low, high)):
+            x = VERBS.gather(x, clip(arange(-low, n + high, dtype="int32"), 0, n - 1), axis=d)
+            continue
         try:
             at = np.pad(np.arange(n), (low, high), cast(Any, mode))
         except ValueError:
@@ -426,6 +431,18 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
         if low or high:
             x = VERBS.gather(x, known(at, i32), axis=d)
     return x
+
+
+def _widths(given: Any, rank: int) -> list[tuple[int, int]]:
+    """How many elements go before and after each axis; pairs of numbers keep how they follow from lengths."""
+    if isinstance(given, list) and len(cast("list[Any]", given)) == rank:
+        pairs = cast("list[Any]", given)
+        if all(
+            (isinstance(pair, tuple) and is_open(cast("tuple[Any, ...]", pair))) or pair == (0, 0)
+            for pair in pairs
+        ):
+            return pairs
+    return np.broadcast_to(np.asarray(given), (rank, 2)).tolist()
 
 
 def _with_constant(x: Tensor, d: int, low: int, high: int, values: Any) -> Tensor:

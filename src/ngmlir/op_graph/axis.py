@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NoReturn
 from ..ir.types import DYNAMIC
 from ..ops.lengths import READING, Changes, Length, same
 from ..support.diagnostics import Location
-from ..support.lengths import range_size, slice_indices
+from ..support.lengths import exact, range_size, slice_indices
 from .errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 
 _SERIAL = itertools.count()
@@ -25,7 +25,7 @@ BATCH, RECURRENT, CHANNEL = "N", "REC", "C"
 def _whole(length: Any, name: str) -> int:
     """A length as an int; floats may be whole numbers."""
     try:
-        made = int(length)
+        made = exact(length)
     except (TypeError, ValueError, OverflowError):
         made = None
     if made is None or made != length or made < 0:

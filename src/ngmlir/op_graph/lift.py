@@ -27,6 +27,7 @@ from ..ops.builder import Builder, build_op, function
 from ..ops.schedules import SCHEDULE, to_attribute
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Bug
+from ..support.lengths import at_least
 from .attributes import resolved
 from .calls import listed
 from .errors import AxisLengthError, InvalidOp, NotAssignable, OutsideRegion, UserError, fail
@@ -167,7 +168,7 @@ def _static(op: Tensor) -> Any:
     """The type of a tensor whose lengths must all be set by now."""
     if DYNAMIC in (type := op.type).shape:
         next(a for a in op.axes if a.length is None).unset(op.location)
-    if prod(type.shape) * item_bytes(type.element) >= 1 << 62:
+    if at_least(prod(type.shape) * item_bytes(type.element), 1 << 62):
         fail(AxisLengthError, f"no memory can hold {type}", location=op.location)
     return type
 
@@ -297,8 +298,8 @@ class _Lifting:
 
     def constant(self, op: ConstantOp | FollowingOp) -> Value:
         type = _static(op)
-        if isinstance(op, FollowingOp) and (number := op.extent()) is not None:
-            return self.builder.extent(value=number, type=type)
+        if isinstance(op, FollowingOp) and (made := op.opened(self.builder, type)) is not None:
+            return made
         attributes = {"value": elements(op.array(), type)}
         made = build_op(
             ng.ConstantOp, (), attributes, types=[type], location=op.location, names=[op.given_name]

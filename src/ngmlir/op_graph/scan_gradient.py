@@ -15,6 +15,7 @@ from typing import Protocol
 from ..ir.types import FloatType, Type
 from ..ops import ng
 from ..ops.lengths import Length, same
+from ..support.lengths import usual
 from .attributes import resolved
 from .axes import Axes, Axis, DerivedAxis
 from .node import Op
@@ -265,8 +266,8 @@ def _bare(op: Op) -> Op:
 
 
 def _size(op: Op) -> int:
-    """How many elements there are; as if there were one, along axes whose length is not set."""
-    return prod(axis.length or 1 for axis in as_tensor(op).axes)
+    """About how many elements there are; as if there were one, along axes whose length is not set."""
+    return prod(usual(axis.length or 1) for axis in as_tensor(op).axes)
 
 
 def is_quick(op: Op) -> bool:

@@ -11,10 +11,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from ..ir.core import Value
 from ..ir.literals import dtype_of, type_of_dtype
 from ..ir.narrow import NARROW
-from ..ir.types import FloatType, IndexType, IntegerType, Type
+from ..ir.types import FloatType, IndexType, IntegerType, TensorType, Type
 from ..ops import ng
+from ..ops.builder import Builder
 from ..ops.lengths import Length as Following
 from ..ops.lengths import Long, Size, product
 from ..support.arrays import UNMASK, copy_into, is_masked, misfit, misfit_hint, misfit_text
@@ -151,22 +153,39 @@ class FollowingOp(Tensor):
 
     def array(self) -> np.ndarray[Any, Any]:
         """All elements, with the lengths that the axes have now."""
-        found = np.asarray(self.function(*self._known_lengths()))
+        found = np.asarray(self.function(*self.known_lengths()))
         return np.broadcast_to(found.astype(self.dtype, copy=False), self.axes.known_shape)
 
-    def extent(self) -> Length | None:
-        """The number that all elements are, where a program is made for any lengths and it follows from these. NeedsLength where
-        elements do that are not one number."""
-        lengths = self._known_lengths()
+    def opened(self, b: Builder, type: TensorType) -> Value | None:
+        """Its value, where a program is made for any lengths and it follows from these; else None. NeedsLength where elements do that
+        are not one number."""
+        lengths = self.known_lengths()
         if not is_open(lengths):
             return None
         found = self.function(*lengths)
         if not isinstance(found, Length):
             raise NeedsLength(f"the elements of {self.called}")
-        return found
+        return b.extent(value=found, type=type)
 
-    def _known_lengths(self) -> list[int]:
+    def known_lengths(self) -> list[int]:
         return [n if isinstance(n, int) else _known(n) for n in self.lengths]
+
+
+class ProgressionOp(FollowingOp):
+    """Numbers along one axis that are some step apart."""
+
+    def __init__(self, first: Size, step: Size, axes: Axes, element: Type):
+        (axis,) = axes
+        super().__init__(_progression, (first, step, axis), axes, element)
+
+    def opened(self, b: Builder, type: TensorType) -> Value | None:
+        lengths = self.known_lengths()
+        first, step, _ = lengths
+        return b.progression(first, step, type) if is_open(lengths) else None
+
+
+def _progression(first: int, step: int, count: int) -> np.ndarray[Any, Any]:
+    return first + step * np.arange(count)
 
 
 def _known(length: Long) -> int:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..ir import core
 from ..ir.attributes import numeric_literal
 from ..ir.definition import Typing
@@ -23,13 +21,14 @@ from ..ops.lengths import Length, Size, derived, same
 from ..ops.ng_rules import slice_size
 from ..ops.rules import names_of, same_shape
 from ..support.diagnostics import Bug, UserError
+from ..support.lengths import are_same, is_same
 from .attributes import all_known, resolved
 from .axes import Axes, Axis, DerivedAxis
 from .errors import fail
 from .node_classes import node_class
 from .positions import Positions
 from .tensor import Tensor, tensor_type
-from .values import ConstantOp, FollowingOp, as_array, size_op
+from .values import ConstantOp, FollowingOp, ProgressionOp, as_array, size_op
 
 
 class GraphVerbs(GradientVerbs[Tensor]):
@@ -108,8 +107,7 @@ class GraphVerbs(GradientVerbs[Tensor]):
 
     def progression(self, first: Size, step: Size, count: Size) -> Tensor:
         axes = Axes((DerivedAxis(Axis().name, Length(same, count)),))
-        numbers = _progression
-        return FollowingOp(numbers, (first, step, count), axes, i32)
+        return ProgressionOp(first, step, axes, i32)
 
     def window(self, value: Tensor, dimension: int, start: Size, limit: Size, step: int = 1) -> Tensor:
         length = derived(slice_size, start, limit, step)
@@ -196,10 +194,6 @@ def _right(start: int, step: int) -> int:
     return step - 1 - start % step
 
 
-def _progression(first: int, step: int, count: int) -> np.ndarray[Any, Any]:
-    return first + step * np.arange(count)
-
-
 VERBS = GraphVerbs()
 
 
@@ -240,7 +234,7 @@ def _agree(a: Type, b: Type) -> bool:
 def axes_of_type(type: Type, known: Sequence[Axes]) -> Axes:
     """The axes of an inferred type: those of the operands where name and length are theirs, else new ones."""
     assert isinstance(type, TensorType)
-    if known and known[0].type_names == type.axes and known[0].shape == type.shape:
+    if known and known[0].type_names == type.axes and are_same(known[0].shape, type.shape):
         return known[0]
     if type.axes is None:
         return Positions([Axis(None if size == DYNAMIC else size) for size in type.shape])
@@ -249,6 +243,8 @@ def axes_of_type(type: Type, known: Sequence[Axes]) -> Axes:
     for name, size in zip(type.axes, type.shape, strict=True):
         axis = by_name.get(name)
         made.append(
-            axis if axis is not None and axis.size == size else Axis(None if size == DYNAMIC else size, name)
+            axis
+            if axis is not None and is_same(axis.size, size)
+            else Axis(None if size == DYNAMIC else size, name)
         )
     return Axes(made)

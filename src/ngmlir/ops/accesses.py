@@ -17,7 +17,7 @@ from ..ir.core import Block, Module, Op, Value
 from ..ir.literals import item_bytes
 from ..ir.types import DYNAMIC, IndexType, MemRefType, shape_of
 from ..support.diagnostics import Diagnostic, UserError
-from ..support.lengths import is_open
+from ..support.lengths import at_least, below, is_open
 from .fields import find_i64s, find_unit, get_i64, get_i64s, static
 
 
@@ -189,7 +189,9 @@ class Positions:
     def inside(self, reach: Reach) -> bool:
         """Whether all that is touched certainly lies inside."""
         known = self.extremes(reach.index)
-        return known is not None and known[0] + reach.least >= 0 and known[1] + reach.most < reach.size
+        if known is None:
+            return False
+        return bool(at_least(known[0] + reach.least, 0) and below(known[1] + reach.most, reach.size))
 
     # -- ops ---------------------------------------------------------------------------------------------
 
@@ -236,7 +238,9 @@ class Positions:
 
     def _loop(self, op: Op) -> None:
         lower, upper, step = (self._constant(static(op, name)) for name in ("lower", "upper", "step"))
-        if lower is None or upper is None or step is None or step <= 0 or lower >= upper:
+        if lower is None or upper is None or step is None or not at_least(step, 1):
+            return
+        if not at_least(upper, lower + 1):
             return  # it may not run
         self._position(op.block.args[0], lower, lower + (upper - lower - 1) // step * step)
         self._block(op.block)

@@ -14,7 +14,7 @@ from ..ir.definition import Typing
 from ..ir.elements import filled
 from ..ir.types import FunctionType, ShapedType, Type, element_type, index
 from ..support.diagnostics import UNKNOWN, Diagnostic, Location, UserError
-from ..support.lengths import Length
+from ..support.lengths import Length, is_same
 from . import func, ng, tile
 from .fields import attributes_of
 from .positions import folded, known
@@ -118,6 +118,12 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
             return self.extent(value=value, type=type)
         literal = value if isinstance(value, Attribute) else numeric_literal(value, element_type(type))
         return self.constant(type=type, value=filled(literal, type))
+
+    def progression(self, first: int, step: int, type: Type) -> Value:
+        """Whole numbers along one dimension that are `step` apart, where a constant cannot have them: these may follow from lengths."""
+        line = self.iota(type=type, dimension=0)
+        line = line if is_same(step, 1) else self.multiply(line, self.number(step, type))
+        return line if is_same(first, 0) else self.add(line, self.number(first, type))
 
     def index(self, value: int) -> Value:
         """A constant position: the one that stands already, if there is one."""

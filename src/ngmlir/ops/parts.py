@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ..ir.core import Op
 from ..ir.types import shape_of
+from ..support.lengths import is_same, may_be_several
 from .fields import get_i64s
 
 
@@ -16,8 +17,8 @@ def first_of_part(op: Op) -> int | None:
     position, several = 0, False
     for size, count, start, step in zip(shape, part, starts, steps, strict=True):
         # Behind a dimension with several elements all others must be whole.
-        if (several and count != size) or (count > 1 and step != 1):
+        if (several and not is_same(count, size)) or (may_be_several(count) and step != 1):
             return None
-        several = several or count > 1
+        several = several or may_be_several(count)
         position = position * size + start
     return position if 0 not in part else None

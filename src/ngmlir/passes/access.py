@@ -17,6 +17,7 @@ from ..ir.nest import AffineExpr, Map
 from ..ir.types import element_type, shape_of
 from ..ops.fields import get_i64s
 from ..ops.parts import first_of_part
+from ..support.lengths import is_same, usual
 from ..support.machines import PIECE_BYTES
 from ..support.target import Target
 
@@ -44,7 +45,7 @@ def masks(item: int, target: Target) -> bool:
 
 def is_long(row: int, item: int, target: Target) -> bool:
     """Whether a row of so many elements is worth loops of their own for its parts."""
-    return row >= LONG_ROW * target.lanes(item)
+    return usual(row) >= LONG_ROW * target.lanes(item)
 
 
 @dataclass(frozen=True)
@@ -215,11 +216,11 @@ def _merged(
 ) -> Access:
     """The access in as few dimensions and runs as say the same: rows that are read whole are one with what runs over
     them, so that kernels have long loops."""
-    runs = {d: [d] for d, size in enumerate(sizes) if size != 1}
+    runs = {d: [d] for d, size in enumerate(sizes) if not is_same(size, 1)}
     lengths = list(sizes)
     kept: list[tuple[int, AffineExpr]] = []
     for size, place in reversed(list(zip(shape, places, strict=True))):
-        if size == 1 and place == AffineExpr(0, {}):
+        if is_same(size, 1) and place == AffineExpr(0, {}):
             continue
         joined = _joined(size, place, *kept[-1], runs, lengths) if kept and not whole else None
         if joined is None:

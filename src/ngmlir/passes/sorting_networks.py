@@ -21,6 +21,7 @@ from ..ops.fields import get_i64
 from ..ops.sorting import is_plain_order
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
+from ..support.lengths import at_least
 from ..support.target import Target
 from .kernels.exchanges import LONGEST, comes_before
 from .kernels.frame import power_of_two
@@ -70,7 +71,7 @@ def sorting_networks(module: Module, target: Target) -> Module:
         if target.shares_tiles:
             done = (axis == len(shape) - 1 and shape[axis] <= LONGEST) or has_two_runs(op)
             return None if done else [_order(b, op, True, partial(_first, b))]
-        return [_order(b, op, False, partial(_side_by_side, b))] if shape[axis] <= SHORT else None
+        return [_order(b, op, False, partial(_side_by_side, b))] if at_least(SHORT, shape[axis]) else None
 
     return sweep(module, network, frozenset(("ng.argsort",)))
 

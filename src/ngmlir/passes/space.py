@@ -49,7 +49,7 @@ class Space:
         """The atoms as they are known now: merged, split, and without loops of one step."""
         same, parts, sizes = self.same, self.parts, self.sizes
         for atom in atoms:
-            if same[atom] != atom or parts[atom] or sizes[atom] == 1:
+            if same[atom] != atom or parts[atom] or is_same(sizes[atom], 1):
                 break
         else:
             return tuple(atoms)  # as they were given: the usual case
@@ -61,7 +61,7 @@ class Space:
                 atom = same[atom]
             if parts[atom]:
                 stack += reversed(parts[atom])
-            elif sizes[atom] != 1:
+            elif not is_same(sizes[atom], 1):
                 out.append(atom)
         return tuple(out)
 

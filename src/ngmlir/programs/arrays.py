@@ -16,6 +16,7 @@ from ..op_graph.known import known_integer
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
 from ..support.diagnostics import Limit, UserError
+from ..support.lengths import are_same
 from ..support.spelling import counted
 from .definition import Levels
 
@@ -148,7 +149,10 @@ class StackedArray:
         if value is None:
             value = np.zeros(element, dtype=self.values.dtype)
         first = 1 if levels else 0
-        if value.type.shape[first:] != element[first:] or value.element is not self.values.element:
+        if (
+            not are_same(value.type.shape[first:], element[first:])
+            or value.element is not self.values.element
+        ):
             raise Limit(
                 f"the elements of an array that a loop uses have one shape: {list(element)}, not {list(value.type.shape)}"
             )

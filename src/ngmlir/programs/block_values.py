@@ -22,6 +22,7 @@ from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import cast as cast_elements
 from ..op_graph.writes import ReadOp
 from ..support.diagnostics import Diagnostic, Limit, UserError
+from ..support.lengths import are_same
 from .arrays import Array, StackedArray, TensorArray
 from .definition import Levels
 from .descriptions import BlockView, Operator
@@ -199,7 +200,7 @@ class Entered:
         found: list[Tensor] = []
         for name, value in given.items():
             for made, before in zip(parts_of(value), parts_of(wanted[name]), strict=True):
-                if made.type.shape != before.type.shape:
+                if not are_same(made.type.shape, before.type.shape):
                     message = f"the block of operator {self.operator.type} writes '{name}' with the shape {list(made.type.shape)}, and it was {list(before.type.shape)}"
                     hint = "what is carried from iteration to iteration keeps its shape; an array takes tensors of any number"
                     raise UserError(Diagnostic(message, self.operator.location, hint=hint))

@@ -37,6 +37,7 @@ from ..op_graph.values import ConstantOp
 from ..op_graph.verbs import VERBS
 from ..op_graph.writes import AssignOp, ReadOp
 from ..support.diagnostics import Diagnostic, UserError
+from ..support.lengths import are_same
 from . import segments
 from .array_operators import ARRAY_OPERATORS, of_arrays
 from .attributes import values_of
@@ -363,7 +364,7 @@ class _Lowering:
         if variable.persistable:
             value = new = dense(value)
             held = self.state(name, variable.type, new)
-            if held.type.shape != new.type.shape or held.element is not new.element:
+            if not are_same(held.type.shape, new.type.shape) or held.element is not new.element:
                 message = f"'{name}' keeps {held.type} from run to run, and cannot become {new.type}"
                 raise UserError(Diagnostic(message, operator.location))
         self.values[name] = value

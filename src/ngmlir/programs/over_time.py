@@ -61,7 +61,7 @@ class OverTime:
             ends = segments.spread(self.lengths, self.offsets, rows)
             place = np.subtract(np.subtract(ends, np.int32(1)), place)
         whole = np.reshape(x, (self.steps * self.count, *x.type.shape[2:]))
-        return segments.take(whole, np.add(np.multiply(place, np.int32(self.count)), owner))
+        return segments.take(whole, np.add(np.multiply(place, self.count), owner))
 
     def run(
         self, states: Sequence[Tensor], given: Sequence[Tensor], step: Step, backward: bool = False

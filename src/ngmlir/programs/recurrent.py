@@ -12,6 +12,7 @@ from ..op_graph.verbs import cast as cast_elements
 from ..op_graph.writes import ReadOp
 from ..ops import ng
 from ..support.diagnostics import Diagnostic, Limit, UserError
+from ..support.lengths import are_same
 from .arrays import StackedArray, TensorArray
 from .block_values import Entered, Kept, Lowering, called, flat, kept, like, parts_of, shaped
 from .definition import Levels
@@ -116,7 +117,7 @@ class _Steps:
                 for n in self.outputs
             ]
         for name, new, before in zip(self.ex_states, after, self.memories, strict=True):
-            if new.type.shape != before.type.shape:
+            if not are_same(new.type.shape, before.type.shape):
                 message = f"the memory '{name}' is updated with the shape {list(new.type.shape)}, and it begins with {list(before.type.shape)}"
                 raise UserError(
                     Diagnostic(

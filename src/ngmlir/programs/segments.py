@@ -117,7 +117,7 @@ def first_of_largest(x: Tensor, offsets: Tensor) -> Tensor:
     most = spread(combined(x, offsets, "max"), offsets, rows)
     is_most = np.logical_or(np.equal(x, most), np.not_equal(x, x))
     number = np.reshape(np.arange(rows, dtype=np.int32), (rows, *(1,) * (len(x.type.shape) - 1)))
-    return combined(np.where(is_most, number, np.int32(rows)), offsets, "min")
+    return combined(np.where(is_most, number, rows), offsets, "min")
 
 
 def softmax(x: Tensor, offsets: Tensor) -> Tensor:
@@ -130,14 +130,14 @@ def shifted(x: Tensor, offsets: Tensor, by: int) -> tuple[Tensor, Tensor]:
     rows = length_of(x)
     at = np.add(places(offsets, rows), by)
     inside = np.logical_and(np.greater_equal(at, 0), np.less(at, spread(lengths(offsets), offsets, rows)))
-    return take(x, np.add(np.arange(rows, dtype=np.int32), np.int32(by))), inside
+    return take(x, np.add(np.arange(rows, dtype=np.int32), by)), inside
 
 
 def kept(mask: Tensor, offsets: Tensor, rows: int) -> tuple[Tensor, Tensor]:
     """The numbers of the rows where a mask holds, of which there are `rows`, and the offsets that cut these."""
     number = length_of(mask)
     before = np.concatenate([np.zeros([1], np.int32), np.cumsum(np.astype(mask, np.int32), dtype=np.int32)])
-    place = np.where(mask, getitem(before, slice(None, -1)), np.int32(rows))
+    place = np.where(mask, getitem(before, slice(None, -1)), rows)
     found = VERBS.scatter(
         np.zeros([rows], np.int32), place, np.arange(number, dtype=np.int32), axis=0, combine="set"
     )

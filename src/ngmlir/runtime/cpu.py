@@ -9,7 +9,7 @@ or explains.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
 from itertools import count
 from threading import Lock
@@ -278,15 +278,13 @@ class CpuExecutable:
                     f"{signature.name} has {count} arguments, so argument {index} cannot be bound"
                 )
             in_place(signature.arguments[index], array, writable=index in overwritten)
-        for index in sorted(overwritten & arrays.keys()):
-            for other in sorted(arrays.keys() - {index}):
-                if np.may_share_memory(arrays[index], arrays[other]):
-                    state, reader = signature.arguments[index], signature.arguments[other]
-                    raise UserError(
-                        f"'{state.name}' changes, but '{reader.name}' is bound to the same memory",
-                        state.location,
-                        hint="bind a copy of one",
-                    )
+        if (found := _shared(arrays, overwritten)) is not None:
+            state, reader = (signature.arguments[i] for i in found)
+            raise UserError(
+                f"'{state.name}' changes, but '{reader.name}' is bound to the same memory",
+                state.location,
+                hint="bind a copy of one",
+            )
         call = self._fastest(Call(self.program, arrays), arrays)
         return call if prepare is None else self._fastest(lambda *values: call(*prepare(values)), arrays)
 
@@ -297,6 +295,24 @@ class CpuExecutable:
             return call  # nobody looks at what was noted after a builtin
         program = self.program
         return builtin(self.signature, program.context, bound, self.release_gil, call, program.behind) or call
+
+
+def _shared(arrays: Mapping[int, np.ndarray], changed: Collection[int]) -> tuple[int, int] | None:
+    """One of the changed arrays, and another one that has some of its memory; None where there are none. All are contiguous."""
+    spans = [(a.__array_interface__["data"][0], a.nbytes, i) for i, a in arrays.items() if a.nbytes]
+    #: How far those before reach, and the number of that one: of all, and of those that change.
+    all_end, all_last, changed_end, changed_last = 0, 0, 0, 0
+    for start, size, i in sorted(spans):
+        if i in changed and start < all_end:
+            return i, all_last
+        if start < changed_end:
+            return changed_last, i
+        end = start + size
+        if end > all_end:
+            all_end, all_last = end, i
+        if i in changed and end > changed_end:
+            changed_end, changed_last = end, i
+    return None
 
 
 def load(

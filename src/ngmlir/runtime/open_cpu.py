@@ -9,22 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import ge
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..support.arena import Part, place
 from ..support.artifact import Artifact, Entry
 from ..support.diagnostics import UserError
-from ..support.lengths import ARENA, ARENA_PART, LEAST, Guard, Length, expression_of
+from ..support.lengths import ARENA, ARENA_PART, LEAST, Guard, Length, is_open
 from ..support.lru import LruCache
 from ..support.signature import Parameter, Signature
 from .cpu import Arena, Code, CpuExecutable, Program
 from .executable import check_count
 
 #: How many lengths have what calls them ready.
-_READY = 256
+_READY = 64
 
 
 def size_class(length: int) -> int:
@@ -47,7 +48,7 @@ class OpenCpu:
     def __init__(self, code: Code, entry: Entry, spacing: tuple[int, int]):
         self.code, self._entry, self._spacing = code, entry, spacing
         self.signature: Signature = entry.signature
-        #: The lengths that calls say, and where each can be read: an argument and a dimension of it.
+        #: The lengths that calls say, and where each can be read, if there is an argument that says it.
         self.names = [n for n in entry.signature.lengths if n != ARENA and not n.startswith(ARENA_PART)]
         self.where = _places_of(entry.signature, self.names)
         self._ready: LruCache[tuple[int, ...], CpuExecutable] = LruCache(_READY)
@@ -83,7 +84,12 @@ class OpenCpu:
                 wanted = ", ".join(map(str, parameter.shape))
                 message = f"argument '{parameter.name}' has shape {list(shape)}, not [{wanted}]"
                 raise UserError(message, parameter.location)
-        return {name: shapes[i][d] for name, (i, d) in self.where.items()}
+        if lost := [name for name in self.names if name not in self.where]:
+            raise UserError(
+                f"no argument of {self.signature.name} has the length {', '.join(lost)}",
+                hint="at(lengths) takes it",
+            )
+        return {name: place.length(shapes) for name, place in self.where.items()}
 
     def peak(self, lengths: Mapping[str, int]) -> int:
         """Bytes of temporaries of a call."""
@@ -99,7 +105,7 @@ class OpenCpu:
         return self.otherwise(lengths)
 
     def _made(self, lengths: Mapping[str, int]) -> CpuExecutable:
-        places = self._places(lengths)
+        places = self._roomy(lengths) or self._places(lengths)
         if places.bytes > len(self._arena.bytes):
             # What was ready keeps the smaller one, which no call needs any more.
             self._ready = LruCache(_READY)
@@ -109,6 +115,14 @@ class OpenCpu:
         table = np.array([known[name] for name in self.signature.lengths], np.int64)
         entry = replace(self._entry, signature=signature)
         return CpuExecutable.of(Program(self.code, entry, self._arena, table))
+
+    def _roomy(self, lengths: Mapping[str, int]) -> _Places | None:
+        """Places that greater lengths have been given, for which there is memory already."""
+        wanted = [lengths[name] for name in self.names]
+        for above in reversed(self._placed.keys()):
+            if all(map(ge, above, wanted)) and (found := self._placed.find(above)) is not None:
+                return found if found.bytes <= len(self._arena.bytes) else None
+        return None
 
     def _places(self, lengths: Mapping[str, int]) -> _Places:
         above = {name: size_class(lengths[name]) for name in self.names}
@@ -140,6 +154,8 @@ def _closed(signature: Signature, lengths: Mapping[str, int], arena_bytes: int) 
     """That of the code for some lengths."""
 
     def parameter(of: Parameter) -> Parameter:
+        if not is_open(of.shape):
+            return of
         return replace(of, shape=tuple([_value(d, lengths) for d in of.shape]))
 
     return replace(
@@ -153,12 +169,26 @@ def _closed(signature: Signature, lengths: Mapping[str, int], arena_bytes: int) 
     )
 
 
-def _places_of(signature: Signature, names: Sequence[str]) -> dict[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
-    for name in names:
-        wanted = expression_of(Length.named(name, LEAST))
-        for i, parameter in enumerate(signature.arguments):
-            for d, size in enumerate(parameter.shape):
-                if isinstance(size, Length) and size.expression == wanted:
-                    found.setdefault(name, (i, d))
+class _Place(NamedTuple):
+    """A dimension of an argument, which is so many `times` a length, and some `more`."""
+
+    argument: int
+    dimension: int
+    times: int
+    more: int
+
+    def length(self, shapes: Sequence[tuple[int, ...]]) -> int:
+        """The length, rounded down: arguments are compared with all sizes that follow from lengths."""
+        return (shapes[self.argument][self.dimension] - self.more) // self.times
+
+
+def _places_of(signature: Signature, names: Sequence[str]) -> dict[str, _Place]:
+    found: dict[str, _Place] = {}
+    for i, parameter in enumerate(signature.arguments):
+        for d, size in enumerate(parameter.shape):
+            terms = dict(size.expression.terms) if isinstance(size, Length) else {}
+            more = terms.pop((), 0)
+            for name in names:
+                if terms.keys() == {(name,)}:
+                    found.setdefault(name, _Place(i, d, terms[(name,)], more))
     return found

@@ -65,10 +65,10 @@ class Expression:
         )
 
     def __floordiv__(self, other: Expression) -> Expression:
-        """The quotient rounded down. NeedsLength where it is neither exact nor by a number."""
+        """The quotient rounded down. NeedsLength where it is not by a number, and no polynomial for all lengths."""
         by = other.constant
         if by is None:
-            return self._exactly_by(other)
+            return self._by_lengths(other)
         if by < 0:
             return -self // -other
         if by == 0:
@@ -80,20 +80,24 @@ class Expression:
         rest = [(m, f if m else f % by) for m, f in rest]
         return _collected([*whole, *_floor(Expression(tuple(rest)), by).terms])
 
-    def _exactly_by(self, other: Expression) -> Expression:
-        if len(other.terms) == 1:
-            (atoms, divisor), found = other.terms[0], list[tuple[Monomial, int]]()
-            for monomial, factor in self.terms:
-                left = list(monomial)
-                if factor % divisor or any(atoms.count(a) > left.count(a) for a in atoms):
-                    break
-                for atom in atoms:
-                    left.remove(atom)
-                found.append((tuple(left), factor // divisor))
-            else:
-                return _collected(found)
+    def _by_lengths(self, other: Expression) -> Expression:
         if self == other:
             return number(1)
+        found, rest = list[tuple[Monomial, int]](), list[tuple[Monomial, int]]()
+        (atoms, divisor), *more = other.terms
+        for monomial, factor in self.terms:
+            left, times = list(monomial), factor // divisor
+            if more or any(atoms.count(a) > left.count(a) for a in atoms):
+                rest.append((monomial, factor))
+                continue
+            for atom in atoms:
+                left.remove(atom)
+            found.append((tuple(left), times))
+            rest.append((monomial, factor - times * divisor))
+        # What is left over is of no whole divisor, whatever the lengths are.
+        over = _collected(rest)
+        if not over.terms or (_at_least(over, 0) and _at_least(other - over, 1)):
+            return _collected(found)
         raise NeedsLength(f"({self}) floordiv ({other})")
 
     def divisor(self) -> int:
@@ -138,6 +142,12 @@ class Expression:
 def number(value: int) -> Expression:
     """A constant."""
     return Expression((((), value),) if value else ())
+
+
+def _at_least(expression: Expression, bound: int) -> bool:
+    """Whether it is so for all lengths."""
+    least = expression.least()
+    return least is not None and least > bound - 1
 
 
 @cache

@@ -318,6 +318,11 @@ def is_same(a: int, b: int) -> bool:
     return a == b
 
 
+def are_same(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether two shapes are equal for all lengths."""
+    return len(a) == len(b) and all(map(is_same, a, b))
+
+
 def may_be_several(count: int) -> bool:
     """Whether a number is more than one, or may be for some lengths."""
     return isinstance(count, Length) or count > 1
@@ -334,6 +339,8 @@ def quotient(a: int, b: int) -> int | None:
     """`a / b` where `b` divides `a` for all lengths, else None."""
     if not isinstance(a, Length) and not isinstance(b, Length):
         return a // b if b and a % b == 0 else None
+    if not isinstance(a, Length):
+        return 0 if a == 0 else None
     if isinstance(b, Length):
         try:
             return a // b if is_same(a // b * b, a) else None
@@ -350,6 +357,11 @@ def greatest_divisor(*values: int) -> int:
 def exact(value: Any) -> int:
     """`int(value)` that keeps how it follows from lengths."""
     return value if isinstance(value, Length) else int(value)
+
+
+def as_index(value: Any) -> int:
+    """`operator.index(value)` that keeps how it follows from lengths. TypeError for what is no integer."""
+    return value if isinstance(value, Length) else operator.index(value)
 
 
 # Shapes

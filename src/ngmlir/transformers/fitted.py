@@ -314,9 +314,7 @@ class _Rebuilding:
         type = self.type([a.type for a in found])
         block = Block()
         b = Builder(block, ops[0].location)
-        line = b.iota(type=type, dimension=0)
-        line = b.multiply(line, b.extent(value=self.integer(steps), type=type))
-        b.add(line, b.extent(value=self.integer(firsts), type=type))
+        b.progression(self.integer(firsts), self.integer(steps), type)
         return block.ops
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
@@ -12,7 +11,7 @@ from ...ir.attributes import numeric_literal
 from ...ops import ng
 from ...ops.lengths import Length, total
 from ...ops.ng_rules import slice_size
-from ...support.lengths import range_size, slice_indices
+from ...support.lengths import as_index, range_size, slice_indices
 from ...support.spelling import counted
 from ..axes import (
     Axes,
@@ -123,7 +122,7 @@ def _end(part: slice, which: int, length: int) -> int:
 
 def _position(part: Any, axis: Axis) -> Any:
     try:
-        at = operator.index(part)
+        at = as_index(part)
     except TypeError:
         fail(
             UserError,
@@ -319,7 +318,7 @@ def pad(
 def _padding(given: int | Sequence[int]) -> tuple[int, int]:
     try:
         before, after = given if isinstance(given, Sequence) else (given, given)
-        return operator.index(before), operator.index(after)
+        return as_index(before), as_index(after)
     except (TypeError, ValueError):
         fail(UserError, f"a padding must be an integer or a pair (before, after), not {given!r}")
 

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ...ops import ng
 from ...ops.sliding import count_of, covered_by, described, same_border, span_of
+from ...support.lengths import as_index
 from ...support.spelling import counted
 from ..axes import Axes, Axis, make_axes
 from ..errors import AxisLengthError, IncompatibleAxesError, UserError, fail
@@ -107,7 +107,7 @@ def by_axis(given: Mapping[Any, Any], axes: Axes, what: str) -> dict[str, Any]:
 def whole_number(number: Any, what: str, least: int) -> int:
     """A setting that is a whole number; UserError for any other."""
     try:
-        whole = operator.index(number)
+        whole = as_index(number)
     except TypeError:
         whole = least - 1
     if whole < least or isinstance(number, bool):

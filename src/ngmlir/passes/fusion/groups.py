@@ -9,6 +9,7 @@ from ...ir.core import Block, Op, Value, count_uses
 from ...ir.literals import item_bytes
 from ...ir.types import element_type, shape_of
 from ...support.diagnostics import Bug
+from ...support.lengths import usual
 from ...support.target import Target
 from ..access import MOVES, Access, access_of, is_long, is_part
 from ..align_sides import is_aligned
@@ -163,7 +164,7 @@ class Groups:
         feeders = self.feeders(op)
         if op.name != "ng.dot":
             ranked = sorted(
-                feeders, key=lambda k: (-self.space.size(k.domain or ()), k.kind == "map", -k.number)
+                feeders, key=lambda k: (-usual(self.space.size(k.domain or ())), k.kind == "map", -k.number)
             )
             for group in ranked:
                 if self.join(op, group, feeders):

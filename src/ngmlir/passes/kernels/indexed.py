@@ -10,7 +10,7 @@ from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, i64, index, shape_of
 from ...ops.fields import find_unit, get_i64, get_str
-from ...support.lengths import usual
+from ...support.lengths import is_open, usual
 from ...support.target import Target
 from .frame import Span, last_apart, positions, power_of_two, share
 from .indices import clamped, position, within
@@ -172,7 +172,9 @@ class _Scatter:
             ]  # the operand's buffer may be the result's: then nothing but the updates is written
 
     def _owners(self, target: Target) -> int:
-        """How many programs share the rows."""
+        """How many programs share the rows. Of a number that follows from lengths the last ones might have none."""
+        if is_open([self.size]):
+            return 1
         before, size, count, after = usual((self.before, self.size, self.count, self.after))
         elements = (size + count) * after
         if target.shares_tiles:

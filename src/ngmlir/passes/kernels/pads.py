@@ -11,6 +11,7 @@ from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import VectorType, element_type, shape_of
 from ...ops.fields import get_i64s
+from ...support.lengths import below
 from ...support.target import Target
 from .frame import Span
 from .single import Single, SingleFrame, line_frame, spends_on_finding, unsigned_places_in
@@ -43,7 +44,7 @@ def pad_kernel(op: Op, target: Target) -> Single:
             return [b.reshape(tile, type=VectorType((size,), element)) if len(spans) > 1 else tile]
 
         most = shape[0] - size
-        if frame.masks or most < 0:
+        if frame.masks or below(most, 0):
             (tile,) = masked()
         else:
             inside = b.bitwise_and(
@@ -116,7 +117,7 @@ def _pad_rows(op: Op, target: Target) -> Single:
                 b.store(tile, frame.results[0], [span.start, b.add(part.start, b.index(first))])
                 return ()
 
-            frame.tiles(count, frame.width, (), fill)
+            frame.tiles(count, frame.width, (), fill, masks=False)
 
         def copy(part: Span, _: object) -> tuple[()]:
             tile = b.load(frame.sources[0], [*place, part.start], type=VectorType((part.size,), element))
@@ -125,7 +126,7 @@ def _pad_rows(op: Op, target: Target) -> Single:
 
         def across() -> None:
             border(0, before)
-            frame.tiles(inner, frame.width, (), copy)
+            frame.tiles(inner, frame.width, (), copy, masks=False)
             border(before + inner, columns - before - inner)
 
         place = [

@@ -9,6 +9,7 @@ from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import FloatType, Type, VectorType, element_type, index, shape_of, with_element
 from ...ops.fields import get_enum, get_i64
+from ...support.lengths import usual
 from ...support.target import Target
 from .frame import Span, positions, share
 from .indices import within
@@ -48,7 +49,7 @@ class _Segments:
         self.element = element_type(op.results[0].type)
         self.lanes = target.lanes(max(4, item_bytes(self.element)))
         # What a program takes is counted in rows, of which all segments have equally many: it is only about time.
-        sizes = (count - 1, self.before * max(1, -(-self.rows // (count - 1))), self.after)
+        sizes = (count - 1, self.before * max(1, -(-usual(self.rows) // (usual(count) - 1))), self.after)
         self.frame = SingleFrame(op, target, sizes, [source, (count,)], [result])
         self.b = self.frame.b
         self.source, self.offsets = self.frame.sources
@@ -79,6 +80,7 @@ class _Segments:
                     self.frame.width,
                     (),
                     lambda span, _: self.columns(before.start, segment, span, first, end) or (),
+                    masks=False,
                 )
 
         self.frame.nest((self.before,), line)

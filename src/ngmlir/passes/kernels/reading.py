@@ -11,6 +11,7 @@ from ...ir.core import Value
 from ...ir.nest import AffineExpr
 from ...ir.types import DYNAMIC, MemRefType, Type, VectorType, i32
 from ...ops.builder import Builder
+from ...support.lengths import at_least, below
 from ..access import Access
 from ..implicit import Implicit
 from ..sides import Side
@@ -48,14 +49,15 @@ def read(
     partly = False  # whether a part of a tile may lie inside
     for index, place, size in zip(indices, access.places, access.shape, strict=True):
         first, last = place.between([span.section or (0, n) for span, n in zip(spans, sizes, strict=True)])
-        if first >= 0 and last < size:
+        if at_least(first, 0) and below(last, size):
             continue
-        if last < 0 or first >= size:
+        if below(last, 0) or at_least(first, size):
             return b.number(access.fill, type)
         along = {l: stride for l, stride in place.terms.items() if spans[l].size}
         reach = [stride * (spans[l].size - 1) for l, stride in along.items()]
         low, high = -sum(min(r, 0) for r in reach), size - 1 - sum(max(r, 0) for r in reach)
-        if high < low:
+        longer = below(high, low)
+        if longer:
             return load(True)  # the tile is longer than what it is read from
         bounds.append((index, low, high))
         # Where borders and steps of the other loops are multiples of its size, a tile lies inside or outside.
@@ -63,7 +65,7 @@ def read(
         together = aligned and all(
             stride == 1 and not any(n % spans[l].size for n in units) for l, stride in along.items()
         )
-        partly = partly or (bool(along) and not together)
+        partly = partly or longer is None or (bool(along) and not together)
     if not bounds:
         return load(False)
     inside = [

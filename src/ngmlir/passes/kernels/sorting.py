@@ -16,6 +16,7 @@ from ...ops.fields import get_i64
 from ...ops.sorting import is_plain_order
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Limit
+from ...support.lengths import at_least, below
 from ...support.target import Target
 from .exchanges import argsort_in_blocks, comes_before
 from .frame import Span
@@ -50,10 +51,10 @@ def argsort_kernel(op: Op, target: Target) -> Single:
     def row(span: Span) -> None:
         outer, inner = frame.apart(span.start, (before, after))
         line = _Row(frame, outer.start, inner.start, size, kept)
-        selected = max(SELECTED, SELECTED_EACH * kept)
-        if kept <= INSERTED and kept < size:
+        selected = max(SELECTED, SELECTED_EACH * kept) if at_least(size, kept + 1) else size
+        if at_least(INSERTED, kept) and below(kept, size):
             line.insert()
-        elif 2 * selected <= size:
+        elif at_least(size, 2 * selected):
             line.select(selected)
         else:
             line.sort()
@@ -314,5 +315,5 @@ class _Row:
             return ()
 
         b.loop(0, self.kept, 1, (), one)
-        self.frame.tiles(self.size - self.kept, self.frame.width, (), some)
+        self.frame.tiles(self.size - self.kept, self.frame.width, (), some, masks=False)
         self.finish(best)

@@ -83,13 +83,9 @@ def _score(
     """The weight of the labels of each sequence."""
     rows, count = emission.type.shape
     number = np.arange(rows, dtype=np.int32)
-    own = np.take(
-        np.reshape(emission, (rows * count,)), np.add(np.multiply(number, np.int32(count)), label), axis=0
-    )
+    own = np.take(np.reshape(emission, (rows * count,)), np.add(np.multiply(number, count), label), axis=0)
     before = segments.take(label, np.subtract(number, np.int32(1)))
-    step = np.take(
-        np.reshape(between, (count * count,)), np.add(np.multiply(before, np.int32(count)), label), axis=0
-    )
+    step = np.take(np.reshape(between, (count * count,)), np.add(np.multiply(before, count), label), axis=0)
     place = segments.places(offsets, rows)
     is_last = np.equal(
         place, np.subtract(segments.spread(segments.lengths(offsets), offsets, rows), np.int32(1))
@@ -176,7 +172,7 @@ def warpctc(
     shifted = np.subtract(logits, most_of)
     scores = np.subtract(shifted, np.log(np.sum(np.exp(shifted), axis=1, keepdims=True)))
     flat = np.reshape(scores, (rows * classes,))
-    number = np.multiply(time.rows(np.arange(rows, dtype=np.int32)), np.int32(classes))
+    number = np.multiply(time.rows(np.arange(rows, dtype=np.int32)), classes)
     seen = np.take(flat, np.add(np.expand_dims(number, 2), shown), axis=0)
 
     def step(held: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor) -> tuple[list[Tensor], list[Tensor]]:
@@ -316,7 +312,7 @@ def _chunks(
     rows = segments.length_of(label)
 
     def parts(x: Tensor, inside: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        type, tag = np.floor_divide(x, np.int32(count)), np.remainder(x, np.int32(count))
+        type, tag = np.floor_divide(x, count), np.remainder(x, count)
         is_in = np.logical_and(np.greater_equal(x, 0), np.less(type, types))
         return (is_in if inside is None else np.logical_and(is_in, inside)), type, tag
 
@@ -337,11 +333,7 @@ def _chunks(
     first = starts(own, before)
     goes_on = np.logical_and(after[0], np.logical_not(starts(after, own)))
     number = np.arange(rows, dtype=np.int32)
-    last = (
-        VERBS.cumulative_min(np.where(goes_on, np.int32(rows), number), axis=0, reverse=True)
-        if rows
-        else number
-    )
+    last = VERBS.cumulative_min(np.where(goes_on, rows, number), axis=0, reverse=True) if rows else number
     for type in excluded:
         first = np.logical_and(first, np.not_equal(own[1], type))
     return first, last, own[1]

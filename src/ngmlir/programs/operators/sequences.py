@@ -197,7 +197,7 @@ def sequence_reshape(x: Tensor, *, new_dim: int, context: Context) -> Tensor:
     rows, width = x.type.shape
     if rows * width % new_dim:
         raise UserError(f"{rows} rows of {width} elements are not cut into rows of {new_dim}")
-    made = np.floor_divide(np.multiply(levels[-1], np.int32(width)), np.int32(new_dim))
+    made = np.floor_divide(np.multiply(levels[-1], width), new_dim)
     context.give_levels("Out", (*levels[:-1], made))
     return np.reshape(x, (rows * width // new_dim, new_dim))
 
@@ -267,9 +267,7 @@ def im2sequence(
         np.transpose(cut, (0, 2, 4, 1, 3, 5)), (count * high * wide, channels * kernels[0] * kernels[1])
     )
     if y is None:
-        context.give_levels(
-            "Out", (np.multiply(np.arange(count + 1, dtype=np.int32), np.int32(high * wide)),)
-        )
+        context.give_levels("Out", (np.multiply(np.arange(count + 1, dtype=np.int32), high * wide),))
         return flat
     sizes = [
         _real(
@@ -283,7 +281,7 @@ def im2sequence(
     image, place = segments.owners(made, total), segments.places(made, total)
     across = segments.take(np.maximum(sizes[1], np.int32(1)), image)
     row, column = np.floor_divide(place, across), np.remainder(place, across)
-    at = np.add(np.multiply(np.add(np.multiply(image, np.int32(high)), row), np.int32(wide)), column)
+    at = np.add(np.multiply(np.add(np.multiply(image, high), row), wide), column)
     return segments.take(flat, at)
 
 
