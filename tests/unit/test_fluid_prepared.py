@@ -59,14 +59,14 @@ def test_a_program_that_changed_is_another_one(lowered: list[Any]) -> None:
     assert trained(scale=2.5) != first and len(lowered) == 3  # the start-up program is the same
 
 
-def test_each_shape_and_fetch_is_a_program(lowered: list[Any]) -> None:
+def test_each_first_shape_and_fetch_is_a_program(lowered: list[Any]) -> None:
     main, startup, loss = network()
     for _ in range(2):
         exe, scope = fluid.Executor(), fluid.Scope()
         exe.run(startup, scope=scope)
         exe.run(main, {"x": X}, [loss], scope=scope)
-        exe.run(main, {"x": X[:2]}, [loss], scope=scope)
         exe.run(main, {"x": X}, [loss, "x"], scope=scope)
+        fluid.Executor().run(main, {"x": X[:2]}, [loss], scope=scope)
         assert len(lowered) == 4
 
 

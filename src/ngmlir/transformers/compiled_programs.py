@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ..ops.memory_limit import with_limit
 from ..programs.catalogue import REGISTRY
 from ..programs.descriptions import Program
 from ..programs.interface import Interface
-from ..programs.lookups import lookups, program_of_ids
+from ..programs.lookups import Lookup, lookups, program_of_ids
 from ..programs.lower import Lowered, lower
 from ..programs.select_kernels import with_kernels
 from ..programs.text import program_text
@@ -21,35 +21,52 @@ from .host_steps import Bind, Run, Storage
 from .kept import KeptPrograms
 
 
-def compiled(
-    program: Program, target: str, sizes: Sequence[int] = (), memory_limit: int = 0
-) -> tuple[Interface, Bind, bool]:
-    """A program with its `feed` and `fetch` operators, for a target: what it takes and gives, its functions, and whether they compute
-    a length that has to be known to compile the program. `sizes` are those lengths that are known, in order; temporaries take at most
-    `memory_limit` bytes (0: as many as they need), or a UserError says which op does not fit. The functions raise UserError for numbers
-    of rows that a table does not have, before anything has changed."""
-    interface, bind, measures = _compiled(program, target, sizes, memory_limit)
-    if measures:
-        return interface, bind, True
-    return interface, with_checked_ids(program, interface, bind, target), False
+class Compiled(NamedTuple):
+    """A program: what it takes and gives, its functions, and whether they compute a length that has to be known to compile the rest."""
+
+    interface: Interface
+    bind: Bind
+    measures: bool
+
+
+def compiled(program: Program, target: str, sizes: Sequence[int] = (), memory_limit: int = 0) -> Compiled:
+    """A program with its `feed` and `fetch` operators, for a target. `sizes` are the lengths that depend on values and are known, in
+    order; temporaries take at most `memory_limit` bytes (0: as many as they need), or a UserError says which op does not fit. The
+    functions raise UserError for numbers of rows that a table does not have, before anything has changed."""
+    made = _compiled(program, target, sizes, memory_limit)
+    if made.measures:
+        return made
+    return made._replace(bind=with_checked_ids(program, made.interface, made.bind, target))
 
 
 def with_checked_ids(program: Program, interface: Interface, bind: Bind, target: str) -> Bind:
     """The functions of a program, which look at the numbers of rows of tables first."""
-    fed, computed = lookups(program)
+    return looking_first(
+        lookups(program), interface, bind, lambda names: _compiled(program_of_ids(program, names), target)
+    )
+
+
+def looking_first(
+    found: tuple[Sequence[Lookup], Sequence[Lookup]],
+    interface: Interface,
+    bind: Bind,
+    ids: Callable[[Sequence[str]], Compiled],
+) -> Bind:
+    """The same with what `lookups` found; `ids` gives the program that computes these variables alone."""
+    fed, computed = found
     if not fed and not computed:
         return bind
     places = [(interface.feeds.index(each.ids), each) for each in fed if each.ids in interface.feeds]
     names = [*dict.fromkeys(each.ids for each in computed)]
-    guard = _compiled(program_of_ids(program, names), target) if names else None
-    if guard is not None and guard[2]:
+    guard = ids(names) if names else None
+    if guard is not None and guard.measures:
         guard = None  # how many rows there are depends on values too, and these are not computed once more
 
     def bound(
         entry: str, state: Mapping[int, Storage], tied: Sequence[tuple[int, int]], prepare: Prepare
     ) -> Run:
         run = bind(entry, state, tied, prepare)
-        first = None if guard is None or guard[0].tied else _bound_by_name(guard[:2], interface, state)
+        first = None if guard is None or guard.interface.tied else _bound_by_name(guard, interface, state)
 
         def call(*values: Any) -> Sequence[Any]:
             for at, each in places:
@@ -65,18 +82,16 @@ def with_checked_ids(program: Program, interface: Interface, bind: Bind, target:
     return bound
 
 
-def _bound_by_name(guard: tuple[Interface, Bind], whole: Interface, state: Mapping[int, Storage]) -> Run:
+def _bound_by_name(guard: Compiled, whole: Interface, state: Mapping[int, Storage]) -> Run:
     """A function of what another program is fed, on its states."""
-    interface, bind = guard
+    interface, bind, _ = guard
     at = {each.name: i for i, each in enumerate(whole.states, len(whole.feeds))}
     held = {i: state[at[each.name]] for i, each in enumerate(interface.states, len(interface.feeds))}
     run, order = bind("main", held, (), tuple), [whole.feeds.index(name) for name in interface.feeds]
     return lambda *values: run(*[values[i] for i in order])
 
 
-def _compiled(
-    program: Program, target: str, sizes: Sequence[int] = (), memory_limit: int = 0
-) -> tuple[Interface, Bind, bool]:
+def _compiled(program: Program, target: str, sizes: Sequence[int] = (), memory_limit: int = 0) -> Compiled:
     program = with_kernels(program, target)
     kept: KeptPrograms | None = None
     if device_named(target).runs_on_host and _is_builtin(program):
@@ -84,14 +99,15 @@ def _compiled(
         kept = KeptPrograms(lambda: [text], "program", str(memory_limit), *map(str, sizes))
         if (found := kept.find()) is not None:
             executable, facts = found
-            return Interface.from_facts(facts), in_memory(executable), bool(facts.get("measures"))
+            return Compiled(Interface.from_facts(facts), in_memory(executable), bool(facts.get("measures")))
     lowered = lower(program, sizes=sizes)
     interface, module = lowered.interface, with_limit(lowered.module, memory_limit)
     if kept is not None and not lowered.calls_python:
         facts = {**interface.facts(), "measures": lowered.measures}
-        return interface, in_memory(kept.compiled(module, facts)), lowered.measures
+        return Compiled(interface, in_memory(kept.compiled(module, facts)), lowered.measures)
     bind = backend_for(target)(module)
-    return interface, _holding(bind, lowered) if lowered.calls_python else bind, lowered.measures
+    bind = _holding(bind, lowered) if lowered.calls_python else bind
+    return Compiled(interface, bind, lowered.measures)
 
 
 def _holding(bind: Bind, lowered: Lowered) -> Bind:

@@ -20,8 +20,8 @@ from ..rewrite.remarks import remark
 from ..runtime.targets import device_named, resolve
 from ..runtime.threads import checked_threads, using_threads
 from ..runtime.timing import Profile, listening
-from ..support.diagnostics import Diagnostic
-from ..support.lengths import LEAST
+from ..support.diagnostics import Diagnostic, Limit, UserError
+from ..support.lengths import LEAST, NeedsLength
 from ..support.lru import LruCache
 from ..support.rows import Length
 
@@ -78,8 +78,8 @@ class Specialised(Generic[V]):
         self._exact: LruCache[Key, V] = LruCache(most)
         self._rows: LruCache[Any, CpuRows | GpuRows] = LruCache(most)
         self._open: list[_Open[V]] = []
-        #: Which keys a code is for, and what makes a program of one of them.
-        self._for_any: list[tuple[Key, OpenCpu, Callable[[Key, CpuExecutable], V]]] = []
+        #: Which keys a code is for, what their lengths are called, and what makes a program of one of them.
+        self._for_any: list[tuple[Key, Mapping[int, str], OpenCpu, Callable[[Key, CpuExecutable], V]]] = []
         self._counted = 0
 
     def __len__(self) -> int:
@@ -180,8 +180,8 @@ class Specialised(Generic[V]):
         if any(key[i] != lengths[name] for i, name in at.items()):
             return None  # one name for two lengths
         pattern = _without(key, at)
-        for known, code, made_of in self._for_any:
-            if known == pattern and code.serves(lengths):
+        for known, names, code, made_of in self._for_any:
+            if known == pattern and names == at and code.serves(lengths):
                 return self._exact.add(key, made_of(key, code.at(lengths)))
         keys = self.keys()
         others = first or any(_without(k, at) == pattern for k in keys if len(k) == len(key))
@@ -192,12 +192,12 @@ class Specialised(Generic[V]):
 
         try:
             code = compile_open(make, lengths, entry=entry)
-        except Exception as error:  # whatever it is, a program for each length is as right
+        except (NeedsLength, UserError, Limit) as error:  # a program for each length is as right
             self.refused = f"{type(error).__name__}: {error}"
             remark(TOPIC, f"a program for each length: {self.refused}", user_location())
             return None
         # Where it is not for these lengths it may be for the next.
-        self._for_any.append((pattern, code, program))
+        self._for_any.append((pattern, at, code, program))
         return self._exact.add(key, program(key, code.at(lengths))) if code.serves(lengths) else None
 
     def count(self, what: Callable[[int], str]) -> None:

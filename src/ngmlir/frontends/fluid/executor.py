@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -17,11 +17,12 @@ from ...programs.descriptions import Program as ProgramView
 from ...programs.names import LEVEL
 from ...runtime import timing
 from ...support.diagnostics import UserError
-from ...transformers.compiled_programs import compiled
+from ...transformers.compiled_programs import Compiled, compiled
+from ...transformers.fed_programs import FedProgram
 from ...transformers.host_steps import Run
 from ...transformers.single_steps import OneByOne
-from .feeding import fed, fits, offsets_of, with_io
-from .file_operators import Loading, as_before_on_failure, carry_out, loadings, write_files
+from .feeding import Shaped, fed, fits, offsets_of, places_of, with_io
+from .file_operators import Loading, Saving, as_before_on_failure, carry_out, loadings, write_files
 from .framework import Program, default_main_program
 from .places import CPUPlace, Place
 from .prepared import Prepared
@@ -40,6 +41,14 @@ Array = np.ndarray[Any, Any]
 Key = tuple[Any, ...]
 
 
+class _Source(NamedTuple):
+    """A program with some feeds and fetches: the names that it is `fed` with arrays, and what it is for their shapes."""
+
+    view: ProgramView
+    fed: Sequence[str]
+    programs: FedProgram[Prepared]
+
+
 class Executor:
     """Runs programs at a place: `Executor(fluid.CPUPlace()).run(program, feed={...}, fetch_list=[...])`.
 
@@ -55,10 +64,11 @@ class Executor:
                 f"an executor runs at a place, not at {place!r}", hint="fluid.Executor(fluid.CPUPlace())"
             )
         self._memory_limit = 0 if memory_limit is None else checked_limit(memory_limit)
-        self._prepared: OrderedDict[Key, Prepared] = OrderedDict()
         self._outside: OrderedDict[int, tuple[ProgramView | None, int, tuple[Sequence[Loading], InLists]]] = (
             OrderedDict()
         )
+        #: Programs with what they are fed and what is fetched of them.
+        self._sources: OrderedDict[Key, _Source] = OrderedDict()
         #: Of runs operator by operator: what computes one op, and what is told of each operator.
         self._compute: OneByOne | None = None
         self._watchers: list[Watch] = []
@@ -66,7 +76,7 @@ class Executor:
 
     def close(self) -> None:
         """Drops the compiled programs."""
-        self._prepared.clear()
+        self._sources.clear()
         self._outside.clear()
         self._compute = None
 
@@ -121,17 +131,18 @@ class Executor:
         if self._checks if check_nan_inf is None else check_nan_inf:
             self._watchers.append(check_finite)
         is_stepped = bool(stepped or self._watchers)
-        shapes = tuple([(name, array.shape, array.dtype) for name, array in arrays.items()])
         ragged = offsets_of(view, fetches)
         if ragged and return_numpy:
             message = f"'{ragged[0].partition(LEVEL)[0]}' is ragged, and an array has no offsets"
             raise UserError(message, hint="return_numpy=False gives tensors with lod()")
-        sizes: tuple[int, ...] = ()
+        source = self._source(program, arrays, read, fetches, is_stepped)
+        shapes, sizes = [array.shape for array in arrays.values()], ()
         while True:
-            key = (id(view), view.edits, shapes, fetches, timing.current(), is_stepped, sizes)
-            prepared = self._prepared.get(key)
-            if prepared is None or prepared.program is not view:
-                prepared = self._prepare(program, arrays, read, fetches, key)
+            prepared = source.programs.find(shapes, sizes)
+            if prepared is None:
+                for name in source.fed:
+                    fits(program, name, arrays[name])
+                prepared = source.programs.get(shapes, sizes)
             run = prepared.run
             if run is None or prepared.scope is not scope or prepared.moves != moves():
                 run = prepared.bound(scope)
@@ -173,33 +184,60 @@ class Executor:
             write_files(prepared.savings, [_array(result) for result in results[-count:]])
         return results[:-count]
 
-    def _prepare(
+    def _source(
         self,
         program: Program,
         arrays: Mapping[str, Array],
         read: Mapping[str, Array],
         fetches: Sequence[str],
-        key: Key,
-    ) -> Prepared:
-        own = {name: array for name, array in arrays.items() if name not in read}
-        for name, array in own.items():
-            fits(program, name, array)
-        printed = printed_in(program.view)
-        shown = [*fetches, *offsets_of(program.view, fetches), *[each.fetched for each in printed]]
-        whole = with_io(program.view, own, shown)
-        savings = carry_out(whole, read, len(shown) + len(InLists.of(program.view).fetches))
-        *_, is_stepped, sizes = key
-        if is_stepped:
-            compute = self._compute or OneByOne(self.place.target)
-            self._compute = compute
-            made = Prepared(program.view, *by_steps(whole, compute, self._tell, sizes), printed, savings)
-        else:
-            found = compiled(whole, self.place.target, sizes, self._memory_limit)
-            made = Prepared(program.view, *found, printed, savings)
-        self._prepared[key] = made
-        while len(self._prepared) > KEPT:
-            self._prepared.popitem(last=False)
-        return made
+        is_stepped: bool,
+    ) -> _Source:
+        """The program with such feeds and fetches."""
+        view, kinds = program.view, [(name, array.ndim, array.dtype) for name, array in arrays.items()]
+        key = (id(view), view.edits, tuple(kinds), fetches, timing.current(), is_stepped)
+        found = self._sources.get(key)
+        if found is None or found.view is not view:
+            found = self._sources[key] = self._sourced(program, arrays, read, fetches, is_stepped)
+            while len(self._sources) > KEPT:
+                self._sources.popitem(last=False)
+        return found
+
+    def _sourced(
+        self,
+        program: Program,
+        arrays: Mapping[str, Array],
+        read: Mapping[str, Array],
+        fetches: Sequence[str],
+        is_stepped: bool,
+    ) -> _Source:
+        view, own = program.view, [name for name in arrays if name not in read]
+        printed = printed_in(view)
+        shown = [*fetches, *offsets_of(view, fetches), *[each.fetched for each in printed]]
+        columns = len(shown) + len(InLists.of(view).fetches)
+        dtypes = {name: arrays[name].dtype for name in own}
+        savings: list[Saving] = []
+
+        def make(shapes: Sequence[Sequence[int]]) -> ProgramView:
+            by_name = dict(zip(arrays, shapes, strict=True))
+            whole = with_io(view, {n: Shaped(tuple(by_name[n]), dtypes[n]) for n in own}, shown)
+            savings[:] = carry_out(whole, read, columns)
+            return whole
+
+        def alone(whole: ProgramView, sizes: Sequence[int]) -> Compiled:
+            if not is_stepped:
+                return compiled(whole, self.place.target, sizes, self._memory_limit)
+            self._compute = self._compute or OneByOne(self.place.target)
+            return by_steps(whole, self._compute, self._tell, sizes)
+
+        def use(made: Compiled) -> Prepared:
+            return Prepared(view, *made, printed, savings)
+
+        # What files hold may be of any shape, and is read anew in each run.
+        places = [] if read or is_stepped else places_of(view, arrays)
+        programs = FedProgram(
+            make, alone, use, places, self.place.target, KEPT, self._memory_limit, timing.current()
+        )
+        return _Source(view, own, programs)
 
     def _tell(self, step: Step) -> None:
         for watch in self._watchers:

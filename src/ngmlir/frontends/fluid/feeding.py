@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Number
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ...programs.names import LEVEL, offsets_names
 from ...programs.ragged import check_offsets
 from ...support.diagnostics import UserError
 from ...support.spelling import did_you_mean
+from ...transformers.fed_programs import Place
 from .framework import Program
 from .scope import LoDTensor
 
@@ -71,7 +72,16 @@ def fits(program: Program, name: str, array: Array) -> None:
     check_fed(variable, array)
 
 
-def with_io(program: ProgramView, arrays: Mapping[str, Array | None], fetches: Sequence[str]) -> ProgramView:
+class Shaped(NamedTuple):
+    """An array that is not there yet."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def with_io(
+    program: ProgramView, arrays: Mapping[str, Array | Shaped | None], fetches: Sequence[str]
+) -> ProgramView:
     """A copy of a program that takes these variables, in the shape of the arrays where there are some, and gives those: with `feed`
     and `fetch` operators. What it fetches itself comes after `fetches`. Offsets of ragged variables are variables of their own."""
     made = program.copy()
@@ -94,6 +104,23 @@ def with_io(program: ProgramView, arrays: Mapping[str, Array | None], fetches: S
         top.insert(at, "feed", {"X": ["feed"]}, {"Out": [name]}, column(at))
     for at, name in enumerate(fetches):
         top.insert(len(top.operators), "fetch", {"X": [name]}, {"Out": ["fetch"]}, column(at))
+    return made
+
+
+def places_of(program: ProgramView, arrays: Mapping[str, Array]) -> list[Place]:
+    """The dimensions of what is fed that the program leaves open: also the numbers of offsets, one more than there are sequences."""
+    made: list[Place] = []
+    for at, (name, array) in enumerate(arrays.items()):
+        if LEVEL in name:
+            made.append(Place(at, 0, f"{name.partition(LEVEL)[0]}_sequences", 1))
+            continue
+        variable = program.top.find(name)
+        stated = variable.type.shape if variable is not None else ()
+        made += [
+            Place(at, d, f"{name}_{d}" if d else name)
+            for d, size in enumerate(stated)
+            if size == DYNAMIC and len(stated) == array.ndim
+        ]
     return made
 
 

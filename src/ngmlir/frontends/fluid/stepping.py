@@ -16,13 +16,12 @@ import numpy as np
 
 from ...ir.core import Block, Value
 from ...programs.descriptions import Operator, Program
-from ...programs.interface import Interface
 from ...programs.lower import Lowered, Written, lower
 from ...programs.names import EMPTY
 from ...programs.select_kernels import with_kernels
 from ...runtime.executable import Prepare
 from ...support.diagnostics import Diagnostic, Location, UserError
-from ...transformers.compiled_programs import with_checked_ids
+from ...transformers.compiled_programs import Compiled, with_checked_ids
 from ...transformers.host_steps import Bind, Run, Storage
 from ...transformers.nonfinite import nonfinite_place, summary
 from ...transformers.single_steps import OneByOne, Walk
@@ -58,13 +57,11 @@ class Step:
 Watch = Callable[[Step], Any]
 
 
-def by_steps(
-    program: Program, compute: OneByOne, watch: Watch, sizes: Sequence[int] = ()
-) -> tuple[Interface, Bind, bool]:
+def by_steps(program: Program, compute: OneByOne, watch: Watch, sizes: Sequence[int] = ()) -> Compiled:
     """As `compiled_programs.compiled`, for a run operator by operator that calls `watch` after each."""
     lowered = lower(with_kernels(program, compute.target), every=True, sizes=sizes)
 
-    def bind(
+    def bind_to(
         entry: str, state: Mapping[int, Storage], tied: Sequence[tuple[int, int]], prepare: Prepare
     ) -> Run:
         names = [*lowered.interface.feeds, *[s.name for s in lowered.interface.states]]
@@ -81,9 +78,11 @@ def by_steps(
 
         return run
 
+    bind: Bind = bind_to
     if lowered.measures:
-        return lowered.interface, bind, True
-    return lowered.interface, with_checked_ids(program, lowered.interface, bind, compute.target), False
+        return Compiled(lowered.interface, bind, True)
+    bind = with_checked_ids(program, lowered.interface, bind, compute.target)
+    return Compiled(lowered.interface, bind, False)
 
 
 def _walked(

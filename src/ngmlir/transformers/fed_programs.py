@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program of named variables compiled for the lengths of what it is fed: for the first ones by itself, and then for all.
+
+Lengths are the dimensions that the program leaves open (batches, rows of sequences, numbers of sequences), and those that depend on
+values, which a run of a part of the program computes (`programs.lower`). Which of them are one length is seen from what is fed: those that
+have always been the same number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from ..ir.core import Module
+from ..ops.memory_limit import with_limit
+from ..programs.descriptions import Program
+from ..programs.interface import Interface
+from ..programs.lookups import Lookup, lookups, program_of_ids
+from ..programs.lower import lower
+from ..programs.select_kernels import with_kernels
+from ..runtime.timing import Profile
+from ..support.length_text import identifier
+from ..support.lengths import LEAST, NeedsLength
+from .backends import in_memory
+from .compiled_programs import Compiled, compiled, looking_first
+from .specialise import Key, Specialised
+
+if TYPE_CHECKING:
+    from ..runtime.cpu import CpuExecutable
+
+V = TypeVar("V")
+Shapes = Sequence[Sequence[int]]
+_Lookups = tuple[Sequence[Lookup], Sequence[Lookup]]
+#: Calls that are looked at to see which lengths are the same.
+_COMPARED = 8
+
+
+class Place(NamedTuple):
+    """A dimension that may have any length: of an input, which is called so; it is `more` than the length that it follows from."""
+
+    input: int
+    dimension: int
+    name: str
+    more: int = 0
+
+
+class FedProgram(Generic[V]):
+    """A program for a target, and what runs it by the shapes of its inputs and the `sizes` that depend on values, of which as many are
+    known as a call says: the `most` used last are kept.
+
+    `make` gives the program with its `feed` and `fetch` operators for shapes, `alone` compiles it for those lengths alone (which what
+    it reads then and known sizes say), `use` gives what runs it. `places` may have any lengths. Temporaries take at most `memory_limit`
+    bytes (0: as many as they need). A profile listens to what is made.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[Shapes], Program],
+        alone: Callable[[Program, Sequence[int]], Compiled],
+        use: Callable[[Compiled], V],
+        places: Sequence[Place],
+        target: str,
+        most: int,
+        memory_limit: int = 0,
+        profile: Profile | None = None,
+    ):
+        self.make, self.alone, self.use = make, alone, use
+        self.places, self.target = places, target
+        self._most, self._limit, self._profile = most, memory_limit, profile
+        self._open = {(place.input, place.dimension) for place in places}
+        #: By how many sizes are known.
+        self._stages: list[_Stage[V]] = []
+        self._of_ids: FedProgram[Compiled] | None = None
+
+    def find(self, shapes: Shapes, sizes: Sequence[int] = ()) -> V | None:
+        """What runs it for these lengths; None where there is nothing yet."""
+        return self._stage(len(sizes)).programs.find(self._key(shapes, sizes))
+
+    def get(self, shapes: Shapes, sizes: Sequence[int] = ()) -> V:
+        """The same, made where there is nothing yet. Raises what `compiled` raises."""
+        stage, key = self._stage(len(sizes)), self._key(shapes, sizes)
+        return stage.programs.get(key, lambda: self._made(stage, key, shapes, sizes))
+
+    def _stage(self, count: int) -> _Stage[V]:
+        while len(self._stages) <= count:
+            self._stages.append(_Stage(Specialised(self.target, self._most, self._profile)))
+        return self._stages[count]
+
+    def _key(self, shapes: Shapes, sizes: Sequence[int]) -> Key:
+        closed = tuple(
+            [n for i, shape in enumerate(shapes) for d, n in enumerate(shape) if (i, d) not in self._open]
+        )
+        return (*[shapes[p.input][p.dimension] - p.more for p in self.places], *sizes, closed)
+
+    def _made(self, stage: _Stage[V], key: Key, shapes: Shapes, sizes: Sequence[int]) -> V:
+        for at in stage.namings(key, [p.name for p in self.places]):
+            found = self._for_lengths(stage.programs, key, at, shapes, sizes)
+            if found is not None:
+                return found
+        return self.use(self.alone(self.make(shapes), sizes))
+
+    def _for_lengths(
+        self, programs: Specialised[V], key: Key, at: Mapping[int, str], shapes: Shapes, sizes: Sequence[int]
+    ) -> V | None:
+        """What runs it, from code for all lengths, which `at` gives names to; None where there is none for these."""
+        told: list[tuple[_Lookups, Interface, bool]] = []
+
+        def make(lengths: Mapping[str, int]) -> Module:
+            known = [lengths[at[i]] if i in at else size for i, size in enumerate(key)]
+            program = self.make(self._shapes(shapes, known))
+            lowered = lower(
+                with_kernels(program, self.target),
+                sizes=known[len(self.places) : len(self.places) + len(sizes)],
+            )
+            if lowered.calls_python:
+                raise NeedsLength("what Python functions compute")
+            told[:] = [(lookups(program), lowered.interface, lowered.measures)]
+            return with_limit(lowered.module, self._limit)
+
+        def use(key: Key, executable: CpuExecutable) -> V:
+            ((found, interface, measures),) = told
+            bind = in_memory(executable)
+            if not measures:
+                of = self._shapes(shapes, key)
+                bind = looking_first(found, interface, bind, lambda names: self._ids(names).get(of))
+            return self.use(Compiled(interface, bind, measures))
+
+        return programs.for_lengths(key, at, make, use)
+
+    def _shapes(self, shapes: Shapes, known: Sequence[int]) -> list[list[int]]:
+        """The shapes with these lengths in their places."""
+        made = [list(shape) for shape in shapes]
+        for place, length in zip(self.places, known, strict=False):
+            made[place.input][place.dimension] = length + place.more
+        return made
+
+    def _ids(self, names: Sequence[str]) -> FedProgram[Compiled]:
+        """What computes the numbers of rows that the program looks up."""
+        if self._of_ids is None:
+
+            def make(shapes: Shapes) -> Program:
+                return program_of_ids(self.make(shapes), names)
+
+            def alone(program: Program, _: Sequence[int]) -> Compiled:
+                return compiled(program, self.target)
+
+            self._of_ids = FedProgram(make, alone, lambda made: made, self.places, self.target, self._most)
+        return self._of_ids
+
+
+class _Stage(Generic[V]):
+    """The programs for so many known sizes."""
+
+    def __init__(self, programs: Specialised[V]):
+        self.programs = programs
+        self._namings: list[dict[int, str]] = []
+
+    def namings(self, key: Key, names: Sequence[str]) -> list[dict[int, str]]:
+        """What the lengths of a key may be called, by place: as those of codes that are there, or so that lengths have one name that have
+        always been the same. Lengths of 0 and 1 have none."""
+        fitting = [each for each in self._namings if _fits(each, key)]
+        open_places = [i for i, n in enumerate(key) if isinstance(n, int) and n >= LEAST]
+        earlier = [
+            k
+            for k in self.programs.keys()
+            if all(a == b for i, (a, b) in enumerate(zip(k, key, strict=True)) if i not in open_places)
+            and all(k[i] >= LEAST for i in open_places)
+        ][-_COMPARED:]
+        if fitting or not earlier or not open_places:
+            return fitting
+        found: dict[tuple[int, ...], str] = {}
+        made: dict[int, str] = {}
+        for i in open_places:
+            name = identifier(names[i]) if i < len(names) else f"size{i - len(names)}"
+            made[i] = found.setdefault((*[k[i] for k in earlier], key[i]), name)
+        self._namings.append(made)
+        return [made]
+
+
+def _fits(naming: Mapping[int, str], key: Key) -> bool:
+    """Whether lengths of one name are the same, and all others are 0 or 1."""
+    said: dict[str, int] = {}
+    numbers = [i for i, n in enumerate(key) if isinstance(n, int)]
+    same = all(said.setdefault(name, key[i]) == key[i] for i, name in naming.items())
+    return same and all((key[i] >= LEAST) == (i in naming) for i in numbers)

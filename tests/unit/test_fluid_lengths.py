@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program that is fed batches of other lengths is compiled for the first ones, and then once for all."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import ngmlir as ng
+import ngmlir.frontends.fluid as fluid
+from ngmlir import compiler
+from ngmlir.frontends.fluid import executor as executors
+from ngmlir.frontends.fluid import layers, nets
+
+WORDS, KINDS, WIDTH = 11, 4, 8
+Feed = dict[str, Any]
+
+
+class Case(NamedTuple):
+    """What a program fetches, a batch for it, and how many programs it is: a length that depends on values needs one more."""
+
+    build: Callable[[], Sequence[fluid.Variable]]
+    batch: Callable[[np.random.Generator], Feed]
+    programs: int
+
+
+def ragged(rows: Sequence[np.ndarray[Any, Any]]) -> fluid.LoDTensor:
+    return fluid.create_lod_tensor(np.concatenate(rows), [[len(each) for each in rows]], None)
+
+
+def words(draw: np.random.Generator, lengths: Sequence[int], below: int = WORDS) -> fluid.LoDTensor:
+    return ragged([draw.integers(0, below, (n, 1)) for n in lengths])
+
+
+def lengths(draw: np.random.Generator, count: int | None = None) -> list[int]:
+    """Of some sequences, the first of which have several rows, and others none or one."""
+    count = int(draw.integers(2, 9)) if count is None else count
+    return [int(draw.integers(2, 12)), *draw.integers(0, 12, count - 1).tolist()]
+
+
+def text() -> fluid.Variable:
+    return layers.data("text", [1], dtype="int64", lod_level=1)
+
+
+def trained(loss: fluid.Variable, optimizer: Any) -> Sequence[fluid.Variable]:
+    optimizer.minimize(loss)
+    return [loss]
+
+
+def classifier(
+    network: Callable[[fluid.Variable], fluid.Variable], optimizer: Callable[[], Any], sparse: bool = False
+) -> Callable[[], Sequence[fluid.Variable]]:
+    def build() -> Sequence[fluid.Variable]:
+        embedded = layers.embedding(text(), [WORDS, WIDTH], is_sparse=sparse)
+        guess = layers.fc(network(embedded), 2, act="softmax")
+        label = layers.data("label", [1], dtype="int64")
+        return trained(layers.mean(layers.cross_entropy(guess, label)), optimizer())
+
+    return build
+
+
+def labelled(draw: np.random.Generator) -> Feed:
+    each = lengths(draw)
+    return {"text": words(draw, each), "label": draw.integers(0, 2, (len(each), 1))}
+
+
+def lstm(x: fluid.Variable) -> fluid.Variable:
+    return layers.sequence_pool(layers.dynamic_lstm(layers.fc(x, 4 * WIDTH), 4 * WIDTH)[0], "max")
+
+
+def gru(x: fluid.Variable) -> fluid.Variable:
+    return layers.sequence_last_step(layers.dynamic_gru(layers.fc(x, 3 * WIDTH), WIDTH, is_reverse=True))
+
+
+def convolution(x: fluid.Variable) -> fluid.Variable:
+    parts = [nets.sequence_conv_pool(x, 5, n, act="tanh", pool_type="sqrt") for n in (3, 4)]
+    return layers.concat(parts, axis=1)
+
+
+def attention(x: fluid.Variable) -> fluid.Variable:
+    weights = layers.sequence_softmax(layers.fc(x, 1))
+    context = layers.sequence_pool(layers.elementwise_mul(x, weights, axis=0), "sum")
+    mixed = layers.elementwise_add(layers.sequence_expand(context, x), layers.row_conv(x, 2))
+    return layers.sequence_pool(mixed, "average")
+
+
+def shrinking(x: fluid.Variable) -> fluid.Variable:
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        word = rnn.step_input(x)
+        state = rnn.memory(shape=[WIDTH], value=0.0)
+        new = layers.fc([word, state], WIDTH, act="tanh")
+        rnn.update_memory(state, new)
+        rnn.output(new)
+    return layers.sequence_last_step(rnn())
+
+
+def random_field() -> Sequence[fluid.Variable]:
+    kind = layers.data("kind", [1], dtype="int64", lod_level=1)
+    emission = layers.fc(layers.embedding(text(), [WORDS, WIDTH]), KINDS)
+    cost = layers.linear_chain_crf(emission, kind, param_attr=fluid.ParamAttr(name="crf"))
+    return trained(layers.mean(cost), fluid.optimizer.Adam(0.01))
+
+
+def tagged(draw: np.random.Generator) -> Feed:
+    each = lengths(draw)
+    return {"text": words(draw, each), "kind": words(draw, each, KINDS)}
+
+
+def two_sides() -> Sequence[fluid.Variable]:
+    """As many sequences on both sides, of other lengths."""
+    source, target = text(), layers.data("target", [1], dtype="int64", lod_level=1)
+    meaning = layers.dynamic_gru(layers.fc(layers.embedding(source, [WORDS, WIDTH]), 3 * WIDTH), WIDTH)
+    signs, first = layers.embedding(target, [WORDS, WIDTH]), layers.sequence_last_step(meaning)
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        word = rnn.step_input(signs)
+        state = rnn.memory(init=first, need_reorder=True)
+        whole = rnn.static_input(meaning)
+        fit = layers.fc(layers.elementwise_add(layers.sequence_expand(state, whole), whole, act="tanh"), 1)
+        context = layers.sequence_pool(
+            layers.elementwise_mul(whole, layers.sequence_softmax(fit), axis=0), "sum"
+        )
+        new = layers.fc([word, state, context], WIDTH, act="tanh")
+        rnn.update_memory(state, new)
+        rnn.output(layers.fc(new, WORDS, act="softmax"))
+    return trained(layers.mean(layers.cross_entropy(rnn(), target)), fluid.optimizer.SGD(0.1))
+
+
+def translated(draw: np.random.Generator) -> Feed:
+    each = [max(1, n) for n in lengths(draw)]
+    others = [max(1, n) for n in lengths(draw, len(each))]
+    return {"text": words(draw, each), "target": words(draw, others)}
+
+
+def padded() -> Sequence[fluid.Variable]:
+    x = layers.data("x", [3], lod_level=1)
+    whole = layers.sequence_pad(layers.fc(x, WIDTH), layers.fill_constant([1], "float32", 0.0))
+    fit = layers.softmax(layers.matmul(whole, whole, transpose_y=True))
+    return trained(layers.mean(layers.matmul(fit, whole)), fluid.optimizer.Adam(0.01))
+
+
+def numbers(draw: np.random.Generator) -> Feed:
+    return {"x": ragged([draw.normal(size=(n, 3)).astype(np.float32) for n in lengths(draw)])}
+
+
+def plain() -> Sequence[fluid.Variable]:
+    x, y = layers.data("x", [WIDTH]), layers.data("y", [1], dtype="int64")
+    hidden = layers.dropout(layers.batch_norm(layers.fc(x, WIDTH, act="relu")), 0.25, seed=3)
+    loss = layers.mean(layers.cross_entropy(layers.fc(hidden, KINDS, act="softmax"), y))
+    return trained(loss, fluid.optimizer.Momentum(0.1, 0.9))
+
+
+def rows(draw: np.random.Generator) -> Feed:
+    count = int(draw.integers(2, 40))
+    return {
+        "x": draw.normal(size=(count, WIDTH)).astype(np.float32),
+        "y": draw.integers(0, KINDS, (count, 1)),
+    }
+
+
+def searched() -> Sequence[fluid.Variable]:
+    """A beam search of a few steps."""
+    ids, scores = (
+        layers.data(n, [1], dtype=t, lod_level=2) for n, t in (("ids", "int64"), ("scores", "float32"))
+    )
+    number, most = layers.zeros([1], "int64"), layers.fill_constant([1], "int64", 3)
+    state = layers.fc(layers.sequence_pool(layers.embedding(text(), [WORDS, WIDTH]), "sum"), WIDTH)
+    arrays = [layers.array_write(x, number) for x in (ids, scores, state)]
+    more = layers.less_than(number, most)
+    with layers.While(more).block():
+        sign, score, state = (layers.array_read(each, number) for each in arrays)
+        state = layers.sequence_expand(state, score)
+        embedded = layers.embedding(sign, [WORDS, WIDTH], param_attr="signs")
+        state = layers.fc([embedded, state], WIDTH, act="tanh", param_attr=["a", "b"], bias_attr="c")
+        odds = layers.fc(state, WORDS, act="softmax", param_attr="d", bias_attr="e")
+        best, candidates = layers.topk(odds, k=3)
+        whole = layers.elementwise_add(layers.log(best), score, axis=0)
+        sign, score = layers.beam_search(sign, score, candidates, whole, beam_size=3, end_id=0)
+        layers.increment(number)
+        for value, array in zip((sign, score, state), arrays, strict=True):
+            layers.array_write(value, number, array=array)
+        layers.less_than(number, most, cond=more)
+    return layers.beam_search_decode(*arrays[:2], beam_size=3, end_id=0)
+
+
+def asked(draw: np.random.Generator) -> Feed:
+    each = lengths(draw)
+    ones = [[1] * len(each)] * 2
+    return {
+        "text": words(draw, each),
+        "ids": fluid.create_lod_tensor(np.full((len(each), 1), 1, np.int64), ones, None),
+        "scores": fluid.create_lod_tensor(np.zeros((len(each), 1), np.float32), ones, None),
+    }
+
+
+def adam() -> Any:
+    return fluid.optimizer.Adam(0.01)
+
+
+def sgd() -> Any:
+    return fluid.optimizer.SGD(0.05)
+
+
+CASES = {
+    "lstm": Case(classifier(lstm, adam), labelled, 2),
+    "gru with sparse rows": Case(classifier(gru, sgd, sparse=True), labelled, 2),
+    "convolution with sparse rows": Case(classifier(convolution, adam, sparse=True), labelled, 1),
+    "attention": Case(classifier(attention, sgd), labelled, 1),
+    "dynamic rnn": Case(classifier(shrinking, adam), labelled, 2),
+    "random field": Case(random_field, tagged, 2),
+    "translation": Case(two_sides, translated, 3),
+    "padded": Case(padded, numbers, 2),
+    "rows": Case(plain, rows, 1),
+    "beam search": Case(searched, asked, 1),
+}
+
+
+@pytest.fixture
+def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was compiled for the CPU: programs for lengths `alone`, or for `all`."""
+    seen: list[str] = []
+    every, alone = compiler.compile_open, executors.compiled
+
+    def for_all(*given: Any, **named: Any) -> Any:
+        seen.append("all")
+        return every(*given, **named)
+
+    def for_some(program: Any, target: str, *more: Any) -> Any:
+        seen.extend(["alone"] * (target == "cpu"))
+        return alone(program, target, *more)
+
+    monkeypatch.setattr(compiler, "compile_open", for_all)
+    monkeypatch.setattr(executors, "compiled", for_some)
+    return seen
+
+
+class Runs:
+    """A program on the CPU, and in NumPy, each with its scope."""
+
+    def __init__(self, case: Case):
+        self.main, startup = fluid.Program(), fluid.Program()
+        startup.random_seed = self.main.random_seed = 7
+        with fluid.program_guard(self.main, startup), fluid.unique_name.guard():
+            self.fetches = case.build()
+        self.scopes = [fluid.Scope(), fluid.Scope()]
+        self.executors = [fluid.Executor(fluid.CPUPlace()), fluid.Executor(fluid.NumpyPlace())]
+        for scope in self.scopes:
+            self.executors[0].run(startup, scope=scope)
+
+    def run(self, which: int, feed: Feed) -> list[np.ndarray[Any, Any]]:
+        found = self.executors[which].run(
+            self.main, feed, self.fetches, scope=self.scopes[which], return_numpy=False
+        )
+        return [np.array(each) for each in found]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_batch_after_the_second_compiles(name: str, compilations: list[str]) -> None:
+    case, draw = CASES[name], np.random.default_rng(3)
+    runs = Runs(case)
+    compilations.clear()
+    for number in range(60):
+        batch = case.batch(draw)
+        found = runs.run(0, batch)
+        expected = ["alone"] * case.programs + (["all"] * case.programs if number else [])
+        assert compilations == expected
+        if number < 8:
+            for each, wanted in zip(found, runs.run(1, batch), strict=True):
+                np.testing.assert_allclose(each, wanted, rtol=2e-4, atol=2e-5)
+
+
+def test_few_rows_have_programs_of_their_own(compilations: list[str]) -> None:
+    """Lengths of 0 and 1: of sequences, of rows, of the longest one."""
+    runs, draw = Runs(CASES["lstm"]), np.random.default_rng(5)
+    for _ in range(2):
+        for each in ([3, 4], [2, 9, 1], [5], [1, 1], [1], [1, 0], [7, 2, 0, 4], [6], [1, 1, 1]):
+            batch = {"text": words(draw, each), "label": draw.integers(0, 2, (len(each), 1))}
+            found, wanted = (runs.run(which, batch) for which in (0, 1))
+            np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-5)
+    assert compilations.count("all") < 8
+
+
+def test_lengths_that_were_the_same_by_chance_may_differ(compilations: list[str]) -> None:
+    runs, draw = Runs(CASES["translation"]), np.random.default_rng(6)
+    for source, target in (
+        ([3, 4], [4, 3]),
+        ([5, 1], [2, 4]),
+        ([6, 3], [2, 2]),
+        ([4, 8], [9, 2]),
+        ([2, 2], [2, 2]),
+    ):
+        batch = {"text": words(draw, source), "target": words(draw, target)}
+        found, wanted = (runs.run(which, batch) for which in (0, 1))
+        np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-5)
+
+
+def test_a_number_of_a_row_that_is_not_there_is_told_for_all_lengths() -> None:
+    runs, draw = Runs(CASES["lstm"]), np.random.default_rng(7)
+    for _ in range(3):
+        runs.run(0, CASES["lstm"].batch(draw))
+    batch = {"text": ragged([np.array([[1], [WORDS]])] * 2), "label": np.zeros((2, 1), np.int64)}
+    with pytest.raises(ng.UserError, match=f"there is no row {WORDS}"):
+        runs.run(0, batch)
+
+
+def test_batches_of_other_lengths_leave_no_memory_behind() -> None:
+    case, draw = CASES["gru with sparse rows"], np.random.default_rng(8)
+    runs = Runs(case)
+    for _ in range(150):
+        runs.run(0, case.batch(draw))
+    gc.collect()
+    tracemalloc.start()
+    runs.run(0, case.batch(draw))
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in range(300):
+        runs.run(0, case.batch(draw))
+    gc.collect()
+    after = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    # What is kept of the lengths used last takes the place of what was there before measuring began.
+    assert after - before < 2_000_000
