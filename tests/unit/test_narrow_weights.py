@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ngmlir.compiler import compile_artifact, lower, resolve
+from ngmlir.compiler import compile_artifact, compile_open, lower, resolve
 from ngmlir.ir.core import Block, Module, Value, module
 from ngmlir.ir.elements import elements
 from ngmlir.ir.types import TensorType, element_type, f32, i8, i32, shape_of, ui8, with_element
@@ -23,6 +23,7 @@ from ngmlir.ops.interpreter import run
 from ngmlir.runtime.cpu import load
 from ngmlir.support.artifact import Artifact
 from ngmlir.support.diagnostics import UserError
+from ngmlir.support.lengths import Length, guarding
 from ngmlir.support.target import Target
 
 MACHINES = ("", "x86-64-v3", "x86-64-v2")
@@ -444,3 +445,17 @@ def test_the_weight_is_in_memory_once_and_narrow() -> None:
     kept = [a for a in str(main.attributes["ng.prepared"]).split("memref<") if "x" in a]
     words = sum("i32" in a or "f16" in a for a in kept)
     assert words == len(kept), kept
+
+
+@pytest.mark.parametrize("form", ["halves", "i8"])
+def test_any_number_of_rows_by_one_program(form: str) -> None:
+    weight = affine(form, 67, 517, 32)
+    made = compile_open(lambda lengths: program(lengths["rows"], weight, 517), {"rows": 64})
+    for rows in (2, 7, 64, 65, 300):
+        x = np.random.default_rng(rows).standard_normal((rows, 517)).astype(np.float32)
+        (got,) = made.at({"rows": rows})(x)
+        (want,) = run(program(rows, weight, 517), x)
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+    with guarding():
+        some = program(Length.named("rows", 64, 64), weight, 517)
+        assert "ng.fusion decoded" in str(lower(some, "cpu", "canonical,narrow-weights"))

@@ -86,8 +86,7 @@ class _Rule:
         return self.rows(op, b) if op.name == "ng.gather" else self.product(op, b)
 
     def product(self, op: Op, b: Builder) -> Sequence[Value] | None:
-        values = (*op.operands, op.result)
-        if SCHEDULE in op.attributes or get_i64s(op, "lhs_batch") or not all(map(_is_matrix, values)):
+        if SCHEDULE in op.attributes or get_i64s(op, "lhs_batch") or not all(map(_is_matrix, op.operands)):
             return None
         contracts = get_i64s(op, "lhs_contract"), get_i64s(op, "rhs_contract")
         for side in (1, 0):
@@ -124,7 +123,8 @@ class _Rule:
 
     def chain(self, weight: Value, depth: int) -> Chain | None:
         """How a weight is decoded whose kernel may do that."""
-        chain = chain_of(weight, depth, self.constant) if self.constant(weight) else None
+        known = self.constant(weight) and not is_open(shape_of(weight.type))
+        chain = chain_of(weight, depth, self.constant) if known else None
         return None if chain is None or chain.block % self.lanes else chain
 
     def constant(self, value: Value) -> bool:
@@ -139,8 +139,8 @@ class _Rule:
 
 
 def _is_matrix(value: Value) -> bool:
-    """Whether kernels that decode take or give a value: a matrix of f32 whose sizes are known."""
+    """Whether kernels that decode take a value: a matrix of f32 that has elements."""
     type = value.type
     if not isinstance(type, TensorType) or type.element is not f32 or type.rank != 2 or type.axes:
         return False
-    return not is_open(type.shape) and 0 not in type.shape
+    return 0 not in type.shape

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from ...ir.attributes import StringAttr
 from ...ir.core import Block, Op, Region, Value
@@ -29,6 +30,8 @@ from .panels import PanelKernel
 from .plan import Kernel, Plan, plan
 from .product import store_epilogue
 
+#: Sums that are added to in turn, as each addition takes as many cycles.
+CHAINS = 8
 #: Lanes of bytes or floats that are decoded in one step of the depth, in registers.
 STEPS = 4
 
@@ -126,17 +129,18 @@ class _Weight:
         return out
 
     def ask(self, row: Value, rows: int, first: Value) -> None:
-        """Asks for the codes of one step of some rows: each row lies in pages of its own, where nothing else brings it near."""
-        b, item = self.b, item_bytes(element_type(self.codes.type))
-        lines = range(0, self.lanes if self.found.words else self.step, LINE_BYTES // item)
-        if self.found.words:
-            group = b.floor_divide(first, b.index(self.step))
-            places = [[group, b.index(i)] for i in lines]
-        else:
-            places = [[b.add(first, b.index(i))] for i in lines]
-        for i in range(rows):
-            for place in places:
-                b.prefetch(self.codes, [b.add(row, b.index(i)), *place])
+        """Asks for what one step of some rows reads, where codes and parameters take turns: a machine by itself brings only one of
+        them near in time."""
+        b, found = self.b, self.found
+        for i in range(rows) if found.block else ():
+            at = b.add(row, b.index(i))
+            for buffer in self.parameters:
+                b.prefetch(buffer, [at, b.floor_divide(first, b.index(found.block))])
+            if found.words:
+                b.prefetch(self.codes, [at, b.floor_divide(first, b.index(self.step)), b.index(0)])
+                continue
+            for far in range(0, self.step, LINE_BYTES // item_bytes(element_type(self.codes.type))):
+                b.prefetch(self.codes, [at, b.add(first, b.index(far))])
 
     def computed(self, code: Value, shared: Sequence[Value]) -> Value:
         """What the ops of the weight make of a tile of codes."""
@@ -178,6 +182,7 @@ class _Rows:
     ):  # fmt: skip
         self.dot, self.found, self.product = dot, found, found.product
         self.columns, self.block = schedule.tile, schedule.block
+        self.rows = max(1, target.vector_registers // 2 // self.columns)
         programs = -(-self.product.columns // self.block)
         self.kernel = Kernel(planned, target, [programs] if may_be_several(programs) else [], types)
         self.b = self.kernel.b
@@ -197,36 +202,39 @@ class _Rows:
         return self.kernel.finish(name)
 
     def tile(self, column: Value, columns: int) -> None:
-        """A few columns of all rows."""
+        """A few columns of all rows, as many of these at once as registers have room for."""
+        for row in range(0, self.product.rows, self.rows):
+            self.part(row, min(self.rows, self.product.rows - row), column, columns)
+
+    def part(self, row: int, rows: int, column: Value, columns: int) -> None:
+        """A few columns of some rows."""
         b, depth, step = self.b, self.product.depth, self.weight.step
-        shape = (self.product.rows, columns, self.weight.lanes)
+        shape = (rows, columns, self.weight.lanes)
 
         def steps(k: Span, sums: Sequence[Value]) -> list[Value]:
             self.weight.ask(b.add(column, b.index(columns)), columns, k.start)
             for i, tile in enumerate(self.weight.tiles(column, columns, k.start, k.size)):
-                sums = self.added(sums[0], tile, k, i), *sums[1:]
-                sums = (*sums[1:], sums[0])
+                first, *others = sums
+                sums = [*others, self.added(first, row, tile, k, i)]
             return list(sums)
 
-        many = 2 if shape[0] * shape[1] <= 4 else 1
+        many = max(1, CHAINS // (rows * columns))
         sums: Sequence[Value] = [b.number(0, VectorType(shape, f32))] * many
         sums = exact_tiles(b, depth, step, sums, steps, "k")
-        total = sums[0] if many == 1 else b.add(*sums)
-        total = b.sum(total, axes=[2])
-        place = (b.index(0), self.product.rows, column, columns)
-        store_epilogue(self.kernel, self.dot, self.product, [], *place, total)
+        total = b.sum(reduce(b.add, sums), axes=[2])
+        store_epilogue(self.kernel, self.dot, self.product, [], b.index(row), rows, column, columns, total)
 
-    def added(self, total: Value, weight: Value, k: Span, number: int) -> Value:
+    def added(self, total: Value, row: int, weight: Value, k: Span, number: int) -> Value:
         """A sum and the product of a tile of the weight and what it meets. Behind the end of the depth both are 0."""
-        b, lanes, rows = self.b, self.weight.lanes, self.product.rows
+        b, lanes, rows = self.b, self.weight.lanes, shape_of(total.type)[0]
         left = min(lanes, k.size - number * lanes)
         at = b.add(k.start, b.index(number * lanes))
         type = VectorType((rows, lanes), f32)
-        x = b.load(self.lhs, [b.index(0), at], type=type, masked=True if left < lanes else None)
+        x = b.load(self.lhs, [b.index(row), at], type=type, masked=True if left < lanes else None)
         if left < lanes:
             # What codes stand for there is not 0: it may be no number.
-            there = b.less(b.iota(type=with_element(weight.type, i32), dimension=1),
-                           b.number(left, with_element(weight.type, i32)))  # fmt: skip
+            place = with_element(weight.type, i32)
+            there = b.less(b.iota(type=place, dimension=1), b.number(left, place))
             weight = b.select(there, weight, b.number(0, weight.type))
         x = b.broadcast(x, type=total.type, dimensions=[0, 2])
         weight = b.broadcast(weight, type=total.type, dimensions=[1, 2])

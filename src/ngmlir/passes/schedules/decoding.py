@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...ops.schedules import Decode, DecodePanels, Given, families
+from ...support.lengths import is_open
 from ...support.target import Target
 from ..decoding.fusions import Decoded
 from .candidate import Candidate, fixed, fixed_pair, fixed_words, spilled
@@ -23,11 +24,11 @@ DECODING = 4
 
 def decoding(found: Decoded, target: Target, given: Given) -> Iterator[Candidate[Decode | DecodePanels]]:
     """Few rows are multiplied in registers, others from panels."""
-    product = found.product
+    product, few = found.product.usual, not is_open((found.product.rows,))
     fitting = families("decoded", given)
-    if Decode in fitting and (product.rows <= MOST_ROWS or DecodePanels not in fitting):
-        sums = target.vector_registers // 2
-        columns = fixed(given, "tile", max(1, min(product.columns, 4, sums // product.rows)))
+    if few and Decode in fitting and (product.rows <= MOST_ROWS or DecodePanels not in fitting):
+        # Of one row the weight is what comes from memory, and it comes the fastest in one run.
+        columns = fixed(given, "tile", 1 if product.rows == 1 else min(product.columns, 4))
         block = max(columns, PROGRAM_ELEMENTS // product.depth // columns * columns)
         schedule = Decode(tile=columns, block=fixed(given, "block", block))
         roof = multiplications(product) / rate(product, target)
