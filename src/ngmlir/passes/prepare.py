@@ -24,9 +24,9 @@ from ..support.lengths import is_open
 from ..support.target import Target
 from .dead_code import without, without_dead
 from .decoding.fusions import DECODED
+from .fusion.group import kind
 from .inline import copied
 from .invariants import Invariants, reads
-from .fusion.group import kind
 
 #: What is prepared takes as many times the bytes of its constants, at most, whatever these are: f64 of 4 bits each.
 GROWTH = 16

@@ -203,10 +203,14 @@ class _Rows:
 
     def tile(self, column: Value, columns: int) -> None:
         """A few columns of all rows, as many of these at once as registers have room for."""
-        for row in range(0, self.product.rows, self.rows):
-            self.part(row, min(self.rows, self.product.rows - row), column, columns)
 
-    def part(self, row: int, rows: int, column: Value, columns: int) -> None:
+        def some(span: Span, _: object) -> tuple[()]:
+            self.part(span.start, span.size, column, columns)
+            return ()
+
+        exact_tiles(self.b, self.product.rows, self.rows, (), some, "m")
+
+    def part(self, row: Value, rows: int, column: Value, columns: int) -> None:
         """A few columns of some rows."""
         b, depth, step = self.b, self.product.depth, self.weight.step
         shape = (rows, columns, self.weight.lanes)
@@ -222,15 +226,15 @@ class _Rows:
         sums: Sequence[Value] = [b.number(0, VectorType(shape, f32))] * many
         sums = exact_tiles(b, depth, step, sums, steps, "k")
         total = b.sum(reduce(b.add, sums), axes=[2])
-        store_epilogue(self.kernel, self.dot, self.product, [], b.index(row), rows, column, columns, total)
+        store_epilogue(self.kernel, self.dot, self.product, [], row, rows, column, columns, total)
 
-    def added(self, total: Value, row: int, weight: Value, k: Span, number: int) -> Value:
+    def added(self, total: Value, row: Value, weight: Value, k: Span, number: int) -> Value:
         """A sum and the product of a tile of the weight and what it meets. Behind the end of the depth both are 0."""
         b, lanes, rows = self.b, self.weight.lanes, shape_of(total.type)[0]
         left = min(lanes, k.size - number * lanes)
         at = b.add(k.start, b.index(number * lanes))
         type = VectorType((rows, lanes), f32)
-        x = b.load(self.lhs, [b.index(row), at], type=type, masked=True if left < lanes else None)
+        x = b.load(self.lhs, [row, at], type=type, masked=True if left < lanes else None)
         if left < lanes:
             # What codes stand for there is not 0: it may be no number.
             place = with_element(weight.type, i32)

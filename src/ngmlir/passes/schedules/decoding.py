@@ -13,7 +13,7 @@ from .candidate import Candidate, fixed, fixed_pair, fixed_words, spilled
 from .products import PART_DEPTH, multiplications, rate, register_tiles, registers_of, tile_cost
 
 #: Of more rows decoding into panels costs less than joining lanes.
-MOST_ROWS = 8
+MOST_ROWS = 32
 #: Elements of the weight that one program decodes where lanes are joined.
 PROGRAM_ELEMENTS = 1 << 18
 #: What blocks of the depth are multiples of: words of codes, on any machine.
