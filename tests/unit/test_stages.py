@@ -198,7 +198,7 @@ def test_what_to_run_first() -> None:
     """For a pass in a named pipeline, for one in none, for one that comes too late, and for ops without code."""
     assert (
         way_to("fuse", PASSES, ("plain",))
-        == "run canonical,narrow-weights,check-target,prepare,split-reductions,select-parts,short-floats,align-sides before fuse, as the pipeline cpu does"
+        == "run canonical,narrow-weights,check-target,prepare,split-reductions,select-parts,short-floats,align-sides,attention before fuse, as the pipeline cpu does"
     )
     assert way_to("check-bounds", PASSES, ("kernels",)) == "run plan-memory before check-bounds"
     assert way_to("shape", PASSES, ("planned",)) == "run shape before plan-memory"

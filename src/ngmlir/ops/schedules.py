@@ -312,9 +312,25 @@ class Strips(Schedule):
         return ()  # each of them has its own
 
 
+@dataclass(frozen=True, kw_only=True)
+class Stream(Schedule):
+    """Attention: some queries meet a block of keys and values after the other, while their results are rescaled to the largest score so far."""
+
+    by = "stream"
+    kind = "attention"
+    tile: tuple[int, int] = _knob("keys and queries whose scores stay in registers", count=2)
+    keys: int = _knob("keys of a block")
+    queries: int = _knob("queries in one program")
+
+    def conflicts(self) -> Iterator[str]:
+        yield from super().conflicts()
+        if self.queries % self.tile[1]:
+            yield f"a program of {self.queries} queries is not a multiple of the tiles of {self.tile[1]}"
+
+
 #: All families by name.
 FAMILIES: dict[str, type[Schedule]] = {
-    f.by: f for f in (Tiles, Rows, Columns, Panels, Along, Decode, DecodePanels, Blocks, Strips)
+    f.by: f for f in (Tiles, Rows, Columns, Panels, Along, Decode, DecodePanels, Blocks, Strips, Stream)
 }
 
 

@@ -78,7 +78,12 @@ def with_nest(op: Op, target: Target) -> Op:
         return op.with_blocks(lambda block: _written(block, target))
     if NEST in op.attributes or kind(op) not in _KINDS:
         return op
-    return _Writer(op, loops_of(op, target)).fusion()
+    return in_nest(op, loops_of(op, target))
+
+
+def in_nest(fusion: Op, found: Found) -> Op:
+    """A fusion with the nest of its loops."""
+    return _Writer(fusion, found).fusion()
 
 
 def _matrix(side: Side | Implicit | None, value: Value) -> Map:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ..rewrite.pipeline import Pass, name_of
 from .align_sides import align_sides
+from .attention import attention
 from .barriers import barriers
 from .chain import chain
 from .check_bounds import check_bounds
@@ -79,6 +80,7 @@ PASSES: dict[str, Pass] = {
         select_parts,
         short_floats,
         align_sides,
+        attention,
         fuse,
         narrow_results,
         recompute,

@@ -77,16 +77,18 @@ def side_in(map: Map) -> Side:
     return Side(map.shape, places, runs, min(homes), turned, (size[turned], size[not turned]))
 
 
-def side_of(value: Value, through: Callable[[Value], Op | None]) -> tuple[Value, Side] | None:
+def side_of(
+    value: Value, through: Callable[[Value], Op | None], whole: bool = False
+) -> tuple[Value, Side] | None:
     """What a side that only moves data moves, and how a product can read that; None where it is no such, or no matrix without
     moving it.
 
-    `through` gives the op that makes a value if it may be looked through.
+    `through` gives the op that makes a value if it may be looked through; `whole` as for `access_of`.
     """
     op = through(value)
     while op is not None and op.name == "ng.reshape":
         op = through(op.operands[0])
-    found = access_of(op, through) if op is not None and op.name in MOVES else None
+    found = access_of(op, through, whole) if op is not None and op.name in MOVES else None
     if found is None or found[1].fill is not None:
         return None
     source, access = found

@@ -15,7 +15,7 @@ from ..ir.types import TensorType, element_type, shape_of
 from ..ops import ng
 from ..ops.builder import Builder
 from ..ops.fields import get_i64
-from ..ops.schedules import Columns, Decode, DecodePanels, Rows, Strips, Tiles
+from ..ops.schedules import Columns, Decode, DecodePanels, Rows, Stream, Strips, Tiles
 from ..rewrite.advice import pass_for
 from ..rewrite.contracts import contract
 from ..rewrite.stages import KEPT, homeless
@@ -24,13 +24,17 @@ from ..support.target import Target
 from .access import is_part
 from .dead_code import without_dead
 from .fusion.group import kind
+from .kernels.attention import attention_kernel
+from .kernels.attention_gradient import gradient_kernel
 from .kernels.chain import chain_kernel
 from .kernels.columns import columns_kernel
 from .kernels.decoded import decoded_kernel
 from .kernels.dot import dot_kernel
+from .kernels.gradient_loops import streamed_gradient
 from .kernels.map import map_kernel
 from .kernels.packing import Packing, pack_kernel
 from .kernels.rows import rows_kernel
+from .kernels.score_loops import streamed
 from .kernels.single import Shape
 from .kernels.singles import SINGLES
 from .nest import nest
@@ -191,6 +195,8 @@ class _Writer:
         sort = kind(op)
         if sort == "chain":
             return self.chain(op)
+        if sort == "attention":
+            return self.attention(op)
         sides: list[tuple[int, Shape, str, TensorType | None]] = []
         schedule = chosen(op, self.target)
         if sort == "dot":
@@ -242,6 +248,22 @@ class _Writer:
             TensorType(shape, element_type(r.type)) for shape, r in zip(made.results, op.results, strict=True)
         ]
         return _Recipe(symbol, made.inputs, tuple(results), tuple(sides))
+
+    def attention(self, op: Op) -> _Recipe:
+        schedule = chosen(op, self.target)
+        if not isinstance(schedule, Stream):
+            raise Bug(f"no attention has schedules of kind '{schedule.by}'", op.location)
+        gradient = streamed_gradient(op, self.target) if streamed(op, self.target) is None else None
+        if gradient is not None:
+            made = gradient_kernel(op, gradient, self.target, schedule, "k")
+        else:
+            made = attention_kernel(op, self.target, schedule, "k")
+        bound = [*(op.operands[i] for i, _ in made.inputs), *op.results]
+        symbol = self.kernel(made.kernel, "attention_gradient" if gradient else "attention", bound)
+        results = [
+            TensorType(shape, element_type(r.type)) for shape, r in zip(made.results, op.results, strict=True)
+        ]
+        return _Recipe(symbol, made.inputs, tuple(results))
 
     def single(self, op: Op) -> _Recipe:
         made = SINGLES[op.name](op, self.target)

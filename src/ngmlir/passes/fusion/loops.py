@@ -50,7 +50,7 @@ def _found(fusion: Op, whole: bool) -> Found:
     """The same; `whole` as for `access_of`. A product relates nothing: its kernel tiles each dimension in its own way."""
     space = Space()
     known: dict[Value, Atoms] = {}
-    without = _unmoved(fusion, whole=whole or kind(fusion) == "dot")
+    without = _unmoved(fusion, whole=whole or kind(fusion) in ("dot", "attention"))
     fusion, accesses = without.fusion, without.accesses
     body = fusion.block
     products = [op for op in body.ops if op.name == "ng.dot"]
@@ -155,8 +155,11 @@ def _unmoved(fusion: Op, whole: bool) -> _Unmoved:
     end = body.ops[-1]
     found = {op.results[0]: access_of(op, through, whole) for op in body.ops if op.name in MOVES}
     read = {v: each for v, each in found.items() if each is not None and each[0] not in made}
+    heads = kind(fusion) == "attention"  # what rows are split into may lie side by side
     multiplied = {
-        v: side_of(v, through) or implicit_side(v, depth, through)
+        v: side_of(v, through)
+        or (side_of(v, through, True) if heads else None)
+        or implicit_side(v, depth, through)
         for op in body.ops
         if op.name == "ng.dot"
         for v, depth in zip(op.operands, depths(op), strict=True)

@@ -131,7 +131,7 @@ class Plan:
         loops = self.dimension_loops.get(count, ()) if isinstance(count, Op) else ()
         if len(loops) != 1 or not isinstance(end, Op) or end.name != "ng.constant":
             return None
-        number = _splat(end.attributes["value"])
+        number = splat_number(end.attributes["value"])
         return (loops[0], number.value) if isinstance(number, IntegerAttr) else None
 
     def side(self, value: Value) -> tuple[int, tuple[int, ...]]:
@@ -302,7 +302,7 @@ class Tile:
             case "ng.broadcast":
                 return self.broadcast(operands[0], owner.operands[0], value)
             case "ng.constant":
-                return self.b.number(_splat(owner.attributes["value"]), type)
+                return self.b.number(splat_number(owner.attributes["value"]), type)
             case "ng.iota":
                 return self.iota(owner, type)
             case _:
@@ -392,7 +392,7 @@ class Tile:
         return within(b, tile, span.start, self.kernel.plan.sizes[loop], fill, dimension)
 
 
-def _splat(attribute: Attribute) -> Attribute:
+def splat_number(attribute: Attribute) -> Attribute:
     """The one number of a constant."""
     assert isinstance(attribute, ElementsAttr)  # functions hold tensors
     element = attribute.type.element

@@ -28,6 +28,7 @@ from ..kernels.links import Link, faults, left_handed, links_of, source
 from ..kernels.plan import Plan, plan
 from ..kernels.product import Product, end_of, oriented, product_of
 from .along import MOST_ROWS_ALONG, along, suits_along
+from .attention import stream
 from .blocks import blocks
 from .candidate import Candidate, fixed, ranked
 from .decoding import decoding
@@ -43,6 +44,10 @@ _LOOPS: dict[str, Callable[[Plan, Target, Given], Iterable[Candidate[Schedule]]]
     "rows": rows,
     "columns": columns,
 }
+#: What is said of a fusion of this kind whose ops are others, or that is for a GPU.
+_NO_ATTENTION = (
+    "an attention is, on a CPU, a product, a softmax of its rows and a product with that, of f32 or f64"
+)
 _PRODUCTS: dict[str, Callable[[Product, Target, Given], Iterable[Candidate[Schedule]]]] = {
     "panels": panels,
     "along": along,
@@ -78,6 +83,10 @@ def _ranked(fusion: Op, target: Target, kept: Collection[int]) -> list[Candidate
         found = [_strips(fusion, target, given, kept)]
     elif sort == DECODED:
         found = ranked(decoding(decoded(fusion), target, given), 1.0)
+    elif sort == "attention":
+        found = [*stream(fusion, target, given)]
+        if target.shares_tiles or not found:
+            raise _refused(fusion, [_NO_ATTENTION])
     else:
         planned = plan(fusion)
         found = ranked(_LOOPS[sort](planned, target, given), _ALIKE)
