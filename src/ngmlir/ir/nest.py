@@ -12,9 +12,10 @@ lies. A map `of` a shape reads an operand that is seen in that shape at affine e
 the value of `fill`. Inside the fusion a value has a dimension for each loop along which it changes, in the order of the loops, and the
 names of these loops as its axes.
 
-An operand of a product is a matrix, or a batch of such, inside the fusion. `matrix` alone says that it is that in memory too.
-`matrix [[4], [128], [8, 8]] at [c0, c1, c3, c2] of [4, 128, 8, 8]` gives each of its dimensions as loops of its own, numbered from c0, and
-the place of an element in memory; `windows` stands for `matrix` where windows overlap in memory.
+An operand of a product is a matrix, or a batch of such, inside the fusion: `matrix [d0, d2]`, whose loops are those of its dimensions. The
+last loop of a product is its depth. `matrix [d0, d1, d3] = [[4], [128], [8, 8]] at [c0, c1, c3, c2] of [4, 128, 8, 8]` is one that does not lie
+as a matrix: each of its dimensions is loops of its own, numbered from c0, with the place of an element in memory; `windows` stands for
+`matrix` where windows overlap in memory.
 """
 
 from __future__ import annotations
@@ -91,9 +92,9 @@ class Loop(NamedTuple):
 class Map(NamedTuple):
     """An indexing map: how an operand is read, or a result is written.
 
-    `loops`: those of the operand's dimensions in memory, if it has one for each and nothing else. Else `places` has an expression for
-    each dimension of `shape`; beyond it are elements of `fill`, None where nothing is beyond. `groups`: of an operand of a product,
-    the lengths of the loops of each of its dimensions, over which `places` go; empty where it is a matrix in memory.
+    `loops`: those of its dimensions, in memory or, of an operand of a product, inside the fusion. Where it lies otherwise, `places` has
+    an expression for each dimension of `shape`; beyond it are elements of `fill`, None where nothing is beyond. `groups`: of an operand
+    of a product, the lengths of the loops of each of its dimensions, over which `places` go; empty where it is a matrix in memory.
     """
 
     loops: tuple[int, ...] = ()
@@ -104,13 +105,15 @@ class Map(NamedTuple):
     groups: tuple[tuple[int, ...], ...] = ()
 
     def spell(self, constant: Spelling | None) -> str:
+        loops = f"[{', '.join(f'd{l}' for l in self.loops)}]"
         if self.places is None:
-            return self.matrix or f"[{', '.join(f'd{l}' for l in self.loops)}]"
+            return f"{self.matrix} {loops}" if self.matrix else loops
         letter = "c" if self.matrix else "d"
         text = f"[{', '.join(place.text(letter) for place in self.places)}] of {_sizes(self.shape)}"
         if self.fill is not None:
             text += f" fill {spelled(self.fill, constant)}"
-        return f"{self.matrix} [{', '.join(map(_sizes, self.groups))}] at {text}" if self.matrix else text
+        groups = f"[{', '.join(map(_sizes, self.groups))}]"
+        return f"{self.matrix} {loops} = {groups} at {text}" if self.matrix else text
 
     @property
     def used(self) -> tuple[int, ...]:
@@ -141,6 +144,14 @@ class NestAttr(UniquedAttribute):
     @property
     def sizes(self) -> tuple[int, ...]:
         return tuple([loop.size for loop in self.loops])
+
+    @property
+    def space(self) -> tuple[int, ...]:
+        """The sizes of the loops of a kernel's tiles: all but the depth of a product."""
+        product = (
+            any(read.matrix for read in self.reads) and self.loops[-1:] and self.loops[-1].kind != KINDS[0]
+        )
+        return self.sizes[:-1] if product else self.sizes
 
     def lengths(self) -> list[Length]:
         """All numbers in it that follow from lengths."""
@@ -205,13 +216,15 @@ def complaint(nest: NestAttr, operands: Sequence[Type], results: Sequence[Type])
 def _map_complaint(map: Map, sizes: Sequence[int], type: Type, written: bool) -> str:
     if not isinstance(type, TensorType):
         return "is of no tensor"
-    if map.places is None:
-        if map.matrix:
-            return "reads a matrix, but it is that of a result" if written else ""
-        if len(set(map.loops)) < len(map.loops) or any(l >= len(sizes) for l in map.loops):
-            return "names a loop twice, or one that there is not"
-        seen = _product([sizes[l] for l in map.loops])
-    else:
+    if map.matrix and written:
+        return "is that of an operand of a product"
+    if len(set(map.loops)) < len(map.loops) or any(l >= len(sizes) for l in map.loops):
+        return "names a loop twice, or one that there is not"
+    seen = _product([sizes[l] for l in map.loops])
+    if map.places is not None:
+        inside = _product([size for group in map.groups for size in group])
+        if map.matrix and inside != seen:
+            return f"has {inside} elements for loops of {seen} steps"
         over = [size for group in map.groups for size in group] if map.matrix else sizes
         if any(loop >= len(over) for place in map.places for loop in place.terms):
             return "names a loop that there is not"

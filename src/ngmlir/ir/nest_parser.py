@@ -44,9 +44,12 @@ class NestParser(LocationParser):
         """The map of an operand or result of a fusion with so many loops."""
         matrix = self.advance().text if self.token.text in ("matrix", "windows") else ""
         groups: tuple[tuple[int, ...], ...] = ()
+        over: tuple[int, ...] = ()
         if matrix:
-            if self.kind != "[":
-                return Map(matrix=matrix)
+            self.expect("[")
+            over = self.listed(lambda: self.loop("d", loops))
+            if not self.accept("="):
+                return Map(over, matrix=matrix)
             self.expect("[")
             groups = self.listed(self.sizes)
             self.expect_text("at")
@@ -60,7 +63,7 @@ class NestParser(LocationParser):
             return Map(tuple(alone))
         shape = self.sizes()
         fill = self.attribute() if self.accept_word("fill") else None
-        return Map((), places, shape, fill, matrix, groups)
+        return Map(over, places, shape, fill, matrix, groups)
 
     def sizes(self) -> tuple[int, ...]:
         self.expect("[")

@@ -46,9 +46,9 @@ def chain(module: Module, target: Target) -> Module:
     After:
         func.func @main(%x: tensor<8192x64xf32>, %w: tensor<64x256xf32>) -> tensor<8192xf32> {
           %0 = ng.fusion chain(%x, %w) -> tensor<8192xf32> {
-            %0 = ng.fusion dot(%x, %w) {ng.nest = #ng.nest<d0 = 8192, d1 = 256
-                read matrix
-                read matrix
+            %0 = ng.fusion dot(%x, %w) {ng.nest = #ng.nest<d0 = 8192, d1 = 256, d2 = 64 reduction
+                read matrix [d0, d2]
+                read matrix [d2, d1]
                 write [d0, d1]>} -> tensor<8192x256xf32> {
               %0 = ng.dot %x, %w contract [1] x [0] : (tensor<8192x64xf32>, tensor<64x256xf32>) -> tensor<8192x256xf32>
               %1 = ng.reshape %0 : (tensor<8192x256xf32>) -> tensor<8192x256xf32, #ng.axes<d0, d1>>

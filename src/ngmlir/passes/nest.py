@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..ir.core import Block, Module, Op, Region, Value
 from ..ir.elements import ElementsAttr
-from ..ir.nest import NEST, Loop, Map, NestAttr
+from ..ir.nest import KINDS, NEST, Loop, Map, NestAttr
 from ..ir.types import TensorType, element_type, i64, shape_of, with_element
 from ..ops.builder import Builder
 from ..ops.fields import to_attribute
@@ -14,7 +14,7 @@ from ..support.target import Target
 from .fusion.group import kind
 from .fusion.loops import Found, loops_of
 from .fusion.regions import in_functions, nested
-from .implicit import Implicit
+from .implicit import Implicit, depths
 from .inline import copied
 from .sides import Side
 
@@ -86,11 +86,11 @@ def in_nest(fusion: Op, found: Found) -> Op:
     return _Writer(fusion, found).fusion()
 
 
-def _matrix(side: Side | Implicit | None, value: Value) -> Map:
-    """The map of an operand of a product."""
+def _matrix(side: Side | Implicit | None, loops: tuple[int, ...], rank: int) -> Map:
+    """The map of an operand of a product, whose dimensions are some loops."""
     if side is None:
-        return Map(matrix="matrix")
-    return side.map(len(shape_of(value.type))) if isinstance(side, Side) else side.map()
+        return Map(loops, matrix="matrix")
+    return (side.map(rank) if isinstance(side, Side) else side.map())._replace(loops=loops)
 
 
 class _Writer:
@@ -110,26 +110,38 @@ class _Writer:
                 reads.append((value, value, Map(found.loops[value])))
         self.plain = len(reads)
         for op in self.ops:
-            for value in op.operands if op.name == "ng.dot" else ():
+            for value, loops in zip(op.operands, self.sides(op), strict=True) if op.name == "ng.dot" else ():
                 source, side = found.sides.get(value, (value, None))
-                reads.append((value, source, _matrix(side, value)))
+                reads.append((value, source, _matrix(side, loops, len(shape_of(value.type)))))
         self.reads = reads
         self.nest = NestAttr(
             self.loops(), tuple([map for _, _, map in reads]), tuple(map(self.written, self.end.operands))
         )
 
+    def sides(self, dot: Op) -> list[tuple[int, ...]]:
+        """The loops of the dimensions of both operands of a product, where they have any."""
+        batch, kept = list(self.found.loops[dot.result]), list[tuple[int, ...]]()
+        for size in shape_of(dot.result.type)[:-3:-1]:
+            kept.append((batch.pop(),) if size != 1 else ())
+        columns, rows = kept
+        found: list[tuple[int, ...]] = []
+        for value, depth, own in zip(dot.operands, depths(dot), (rows, columns), strict=True):
+            shape = shape_of(value.type)
+            summed = (len(self.found.sizes),) if shape[depth] != 1 else ()
+            found.append((*batch, *(summed + own if depth == len(shape) - 2 else own + summed)))
+        return found
+
     def loops(self) -> tuple[Loop, ...]:
-        """The loops; those that a reduction leaves out are reduced."""
+        """The loops; those that a reduction leaves out are reduced, and the last of a product, its depth."""
         of = self.found.loops
         reduced = {
             l for op in self.ops if "reduction" in op.traits for l in {*of[op.operands[0]]} - {*of[op.result]}
         }
-        return tuple(
-            [
-                Loop(size, "reduction" if l in reduced else "parallel")
-                for l, size in enumerate(self.found.sizes)
-            ]
-        )
+        loops = [Loop(size, KINDS[l in reduced]) for l, size in enumerate(self.found.sizes)]
+        for dot in self.ops:
+            if dot.name == "ng.dot" and (depth := shape_of(dot.operands[0].type)[depths(dot)[0]]) != 1:
+                loops.append(Loop(depth, KINDS[1]))
+        return tuple(loops)
 
     def written(self, value: Value) -> Map:
         access = self.found.written.get(value)

@@ -149,7 +149,7 @@ def plan(fusion: Op) -> Plan:
     """What the nest of a fusion says."""
     nest = fusion.attributes[NEST]
     assert isinstance(nest, NestAttr)
-    body, sizes = fusion.block, nest.sizes
+    body, sizes = fusion.block, nest.space
     loops: dict[Value, tuple[int, ...]] = {}
     accesses: dict[Value, Access] = {}
     sides: dict[Value, Side | Implicit] = {}
