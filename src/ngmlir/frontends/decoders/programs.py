@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...runtime.threads import using_threads
+from ...support.mapping import mapping_of
 from .build import FEEDS, Sizes, decoder
 from .cache import Cache
 from .config import DecoderConfig, DecoderWeights
@@ -83,6 +84,9 @@ class Programs:
         with using_threads(self.threads):
             made = compile_open(lambda lengths: self.module(key, lengths["rows"]), {"rows": _USUAL})
         made.otherwise = otherwise
+        # What was read of files to compile and prepare it is in memory no longer.
+        for mapping in {id(m): m for w in self.weights.all() if (m := mapping_of(w.data))}.values():
+            mapping.let_go()
         return made
 
     def run(

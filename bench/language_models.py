@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Language models: tokens per second, memory, and how long a model takes to start.
+
+    python bench/language_models.py            # 1.1 billion parameters in Q4_0, one thread
+    python bench/language_models.py --format Q8_0 --layers 4
+
+A model of random weights is written to a temporary folder. Times are the least CPU time of several calls.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ngmlir.frontends import gguf
+from ngmlir.frontends.decoders.formats import FORMATS
+from ngmlir.frontends.decoders.programs import SIZES, Key
+from ngmlir.frontends.decoders.weights import Weight
+
+WIDTH, HIDDEN, HEADS, KV_HEADS, HEAD_SIZE, VOCABULARY = 2048, 8192, 32, 8, 64, 32000
+
+
+def drawn(draw: np.random.Generator, name: str, shape: tuple[int, ...], kind: str) -> Weight:
+    """Random blocks with small scales."""
+    form = FORMATS[kind]
+    count = prod(shape) // form.elements
+    blocks = draw.integers(0, 256, (count, form.bytes), dtype=np.uint8)
+    for at in form.scales:
+        scales = (draw.random(count) * 0.003 + 0.001).astype(np.float16)
+        blocks[:, at : at + 2] = scales.view(np.uint8).reshape(count, 2)
+    return Weight(name, shape, form, blocks.reshape(-1).data)
+
+
+def written(path: Path, kind: str, layers: int) -> int:
+    """Writes a model; how many parameters it has."""
+    draw = np.random.default_rng(0)
+    metadata: dict[str, Any] = {
+        "general.architecture": "llama",
+        "llama.context_length": 4096,
+        "llama.embedding_length": WIDTH,
+        "llama.block_count": layers,
+        "llama.feed_forward_length": HIDDEN,
+        "llama.attention.head_count": HEADS,
+        "llama.attention.head_count_kv": KV_HEADS,
+        "llama.attention.layer_norm_rms_epsilon": 1e-5,
+    }
+    keys = KV_HEADS * HEAD_SIZE
+    matrices = {"attn_q": (WIDTH, WIDTH), "attn_k": (keys, WIDTH), "attn_v": (keys, WIDTH), "attn_output": (WIDTH, WIDTH),
+                "ffn_gate": (HIDDEN, WIDTH), "ffn_up": (HIDDEN, WIDTH), "ffn_down": (WIDTH, HIDDEN)}  # fmt: skip
+    shapes = {"token_embd.weight": (VOCABULARY, WIDTH), "output.weight": (VOCABULARY, WIDTH)}
+    shapes |= {f"blk.{i}.{name}.weight": shape for i in range(layers) for name, shape in matrices.items()}
+    tensors: dict[str, Any] = {name: drawn(draw, name, shape, kind) for name, shape in shapes.items()}
+    norms = ["output_norm", *(f"blk.{i}.{name}" for i in range(layers) for name in ("attn_norm", "ffn_norm"))]
+    tensors |= {f"{name}.weight": np.ones(WIDTH, np.float32) for name in norms}
+    gguf.write(path, metadata, tensors)
+    return sum(prod(shape) for shape in shapes.values())
+
+
+def megabytes() -> str:
+    """The memory of this process: what is its own, and pages of files."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    pairs = (line.partition(":") for line in lines)
+    known = {key: int(rest.split()[0]) for key, _, rest in pairs if key in ("RssAnon", "RssFile", "VmHWM")}
+    return f"{known['RssAnon'] / 1e3:.0f} MB and {known['RssFile'] / 1e3:.0f} MB of files, at most {known['VmHWM'] / 1e3:.0f} MB"
+
+
+def main() -> None:
+    known = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    known.add_argument("--format", default="Q4_0", choices=[name for name, f in FORMATS.items() if f.decode])
+    known.add_argument("--layers", type=int, default=16)
+    known.add_argument("--threads", type=int, default=1)
+    found = known.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.gguf"
+        if (child := os.fork()) == 0:  # what it takes to write a model is not what it takes to run one
+            print(f"{written(path, found.format, found.layers) / 1e9:.2f} billion parameters", flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        print(f"{found.format}: {path.stat().st_size / 1e6:.0f} MB")
+        started = time.perf_counter()
+        model = gguf.load(path, context=2048, threads=found.threads)
+        print(f"read and checked in {time.perf_counter() - started:.2f} s")
+        session = model.session()
+        for size in SIZES:
+            started = time.perf_counter()
+            model.programs().code(Key(size, False))
+            print(
+                f"calls of {size}: compiled and prepared in {time.perf_counter() - started:.2f} s; {megabytes()}"
+            )
+            least = min(
+                _seconds(lambda size=size: session.feed([[1] * size])) for _ in range(8 if size > 1 else 20)
+            )
+            print(f"calls of {size}: {least * 1e3:.1f} ms, {size / least:.1f} tokens per second")
+        for length in (3, 17, 50, 129, 200):
+            for _ in zip(range(40), model.generate_tokens([1] * length, max_tokens=40), strict=False):
+                pass
+        print(
+            f"{model.programs().compiled} programs after prompts of 5 lengths and 200 tokens; {megabytes()}"
+        )
+
+
+def _seconds(call: Any) -> float:
+    started = time.process_time()
+    call()
+    return time.process_time() - started
+
+
+if __name__ == "__main__":
+    main()
