@@ -137,3 +137,12 @@ def test_lengths_to_compile_with_are_unlike_all_others() -> None:
     with pytest.raises(NeedsLength):
         other_lengths({"N": 67}, [Guard(expression_of(Length.named("N", 67) - 67), "==")])
     assert identifier("batch size") == "batch_size" and identifier("3x") == "n3x"
+
+
+def test_a_quotient_by_lengths_is_known_where_the_rest_is_below_them() -> None:
+    assert is_same((4 * N) // (64 * N), 0) and is_same((4 * N) % (64 * N), 4 * N)
+    assert is_same((M * N + N // 2) // N, M) and is_same((3 * N * M) // (N * M), 3)
+    assert is_same((-3 * N) // (2 * N), -2)
+    for a, b in ((M, N), (N + M, N), (N * N - M, N)):
+        with pytest.raises(NeedsLength):
+            _ = a // b
