@@ -85,7 +85,8 @@ def looped(fusion: Op, target: Target) -> tuple[Plan, tuple[Value, ...]] | None:
     if not all(v in there for op in found.fusion.block.ops if is_dot(op) for v in op.operands):
         return None
     made = in_nest(fusion, found)
-    return plan(made), made.operands
+    # Each product has a depth of its own, behind the loops of scores.
+    return replace(plan(made), sizes=found.sizes), made.operands
 
 
 def streamed(fusion: Op, target: Target) -> Streamed | None:
