@@ -82,11 +82,10 @@ def looped(fusion: Op, target: Target) -> tuple[Plan, tuple[Value, ...]] | None:
     except Limit:
         return None
     there = {*found.sides, *found.fusion.block.args}
-    if not all(v in there for op in found.fusion.block.ops if is_dot(op) for v in op.operands):
-        return None
-    made = in_nest(fusion, found)
+    lies = all(v in there for op in found.fusion.block.ops if is_dot(op) for v in op.operands)
+    made = in_nest(fusion, found) if lies else None
     # Each product has a depth of its own, behind the loops of scores.
-    return replace(plan(made), sizes=found.sizes), made.operands
+    return (replace(plan(made), sizes=found.sizes), made.operands) if made is not None else None
 
 
 def streamed(fusion: Op, target: Target) -> Streamed | None:
