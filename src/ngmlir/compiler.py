@@ -252,28 +252,37 @@ def compile_open(
         module = make(lengths)
     kept = _KeptOpen(module, near, target, checked)
     if (found := kept.find()) is not None:
-        return load_open(*found, spacing(target), entry)
+        artifact, conditions = found
+        guards = tuple({**assumed, **dict.fromkeys(conditions)})
+        if kept.is_of(make, _far(near, guards)):
+            return load_open(artifact, guards, spacing(target), entry)
     first = _openly(lambda _: module, lengths, target, checked)
     guards = tuple({**assumed, **dict.fromkeys(first.guards)})
-    # What was computed without the compiler's notice from the value of a length, and not from the length, is another number then.
-    far = other_lengths(near, guards)
-    second = _openly(make, {n: Length.named(n, far[n], v) for n, v in near.items()}, target, checked)
+    second = _openly(make, _far(near, guards), target, checked)
     if first.texts != second.texts:
         differ = [a.partition("\n")[0] for a, b in zip(first.texts, second.texts, strict=False) if a != b]
         raise NeedsLength(f"the code of {differ[0] if differ else 'the program'}")
     *kernels, code = objects(first.parts.pieces, target)
     artifact = first.parts.artifact("object", code, target, kernels)
-    kept.keep(artifact, guards)
+    kept.keep(artifact, first.guards)
     return load_open(kept.named(artifact), guards, spacing(target), entry)
 
 
+def _far(near: Mapping[str, int], guards: Sequence[Guard]) -> Mapping[str, Length]:
+    """Lengths that are unlike the usual ones: what was computed without the compiler's notice from the value of a length, and not from
+    the length, is another number then."""
+    far = other_lengths(near, guards)
+    return {n: Length.named(n, far[n], v) for n, v in near.items()}
+
+
 class _KeptOpen:
-    """A program for all lengths in the cache, found by the structure of its module, as in `compile_artifact`."""
+    """A program for all lengths in the cache, found by the structure of its module, as in `compile_artifact`. The conditions under which
+    the module was made are not in the entry: others may make the same module under other ones."""
 
     def __init__(self, module: Module, near: Mapping[str, int], target: Target, checked: bool):
         self.module = module
         self.cache = None if target.debug or target.timed or checked else default_cache()
-        structure, constants = fingerprint(module) if self.cache is not None else ("", ())
+        structure, constants = self.made = fingerprint(module) if self.cache is not None else ("", ())
         self.given = [constant.data for constant in constants]
         steps = _steps_for(target, False)
         self.key = key_of("open", structure, repr(near), target.key, str(target), steps, version())
@@ -285,6 +294,14 @@ class _KeptOpen:
         if artifact is None or guards is None:
             return None
         return self.named(artifact), guards
+
+    def is_of(self, make: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, Length]) -> bool:
+        """Whether the same module is made of other lengths."""
+        try:
+            with guarding():
+                return fingerprint(make(lengths)) == self.made
+        except NeedsLength:
+            return False
 
     def named(self, artifact: Artifact) -> Artifact:
         """With the names and places of the module, which entries leave out."""

@@ -32,7 +32,7 @@ TARGET = nvptx_target("sm_90a")
 PRODUCTS, OTHERS = 32, 3
 ROWS, DEPTHS = (16, 24, 64, 100, 128, 200, 512, 1024), (16, 32, 48, 64, 100, 256, 1024)
 #: The passes before a schedule is chosen.
-BEFORE = "canonical, check-target, prepare, split-reductions, short-floats, align-sides, fuse"
+BEFORE = "canonical, check-target, prepare, split-reductions, short-floats, align-sides, fuse, nest"
 #: Elements of both sides and of the result.
 ELEMENTS = (
     ("f32", "f32"), ("f64", "f64"), ("f16", "f16"), ("f16", "f32"), ("bf16", "bf16"), ("bf16", "f32"), ("i8", "i32"), ("i32", "i32"),

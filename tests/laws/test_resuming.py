@@ -62,4 +62,4 @@ def test_passes_that_are_named_all_run() -> None:
     steps = parse_pipeline("prune,cpu,dead-code", PASSES)
     assert steps.going_on_with(fused) == steps
     names = [step.name for step in parse_pipeline("cpu,dead-code", PASSES).going_on_with(fused).steps]
-    assert names[:3] == ["fuse", "narrow-results", "recompute"] and names[-2:] == ["barriers", "dead-code"]
+    assert names[:3] == ["attention", "fuse", "narrow-results"] and names[-2:] == ["barriers", "dead-code"]

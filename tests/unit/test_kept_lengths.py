@@ -17,7 +17,7 @@ from ngmlir.ops.words import from_text
 from ngmlir.runtime.cache import Entry, default_cache
 from ngmlir.runtime.open_cpu import OpenCpu
 from ngmlir.runtime.stored import artifact_of, guards_of, guards_told
-from ngmlir.support.lengths import Guard, Length, expression_of
+from ngmlir.support.lengths import Guard, Length, NeedsLength, expression_of
 
 TEXT = """
 func.func @main(%x: tensor<[N]x[M]xf32>, %w: tensor<[M]x40xf32>) -> (tensor<[N]x40xf32>, tensor<[N*M + 1]xf32>) {
@@ -74,6 +74,48 @@ def test_programs_are_found_again(made: list[str]) -> None:
     # About what the lengths are is a part of what a program is made for.
     compile_open(read, {"N": 600, "M": 3})
     assert len(made) == 4
+
+
+def test_conditions_are_those_of_who_asks(made: list[str]) -> None:
+    def longer(lengths: Mapping[str, int]) -> Module:
+        assert lengths["N"] > 5
+        return read(lengths)
+
+    lengths = {"N": 4, "M": 30}
+    first, second = compile_open(longer, {"N": 60, "M": 30}), compile_open(read, {"N": 60, "M": 30})
+    assert len(made) == 2
+    assert not first.serves(lengths) and second.serves(lengths)
+    assert not compile_open(longer, {"N": 60, "M": 30}).serves(lengths)
+
+
+def test_a_number_made_of_a_length_unnoticed_is_no_constant(made: list[str]) -> None:
+    """A program that holds the same number as a constant is in the cache."""
+
+    def filled(number: int, lengths: Mapping[str, int]) -> Module:
+        return from_text(
+            f"""func.func @main(%x: tensor<[N]xf32>) -> tensor<[N]xf32> {{
+              %c = ng.constant dense<{number}.0> : tensor<f32>
+              %b = ng.broadcast %c dims [] : (tensor<f32>) -> tensor<[N]xf32>
+              %r = ng.add %x, %b : tensor<[N]xf32>
+              return %r : tensor<[N]xf32>
+            }}""",
+            lengths=lengths,
+        )
+
+    def unnoticed(lengths: Mapping[str, int]) -> Module:
+        return filled(int.__index__(lengths["N"]), lengths)
+
+    values: list[int] = []
+
+    def noting(lengths: Mapping[str, int]) -> Module:
+        values.append(int.__index__(lengths["N"]))
+        return unnoticed(lengths)
+
+    with pytest.raises(NeedsLength):
+        compile_open(noting, {"N": 60})
+    compile_open(lambda lengths: filled(values[0], lengths), {"N": 60})
+    with pytest.raises(NeedsLength):
+        compile_open(unnoticed, {"N": 60})
 
 
 def test_damaged_entries_are_made_again(made: list[str]) -> None:
