@@ -231,9 +231,9 @@ def test_columns_of_a_slice_are_read_in_tiles(first: int, last: int) -> None:
 
 
 def test_a_slice_that_lies_in_one_piece_is_no_kernel() -> None:
-    """Where it begins at a piece of 16 bytes; elsewhere it is read on the way."""
-    for first, names in ((64, ["map_tanh"]), (63, ["map_slice_tanh"])):
+    """Where it begins at a piece of 16 bytes it is a view; elsewhere it is read on the way."""
+    for first in (64, 63):
         body = f"""%s = ng.slice %a from [{first}] to [8192] step [1] : (tensor<9000xf32>) -> tensor<{8192 - first}xf32>
  %r = ng.tanh %s : tensor<{8192 - first}xf32>"""
         found = kernels(["tensor<9000xf32>"], f"tensor<{8192 - first}xf32>", body)
-        assert [each.counters.kernel for each in found] == names
+        assert [each.counters.kernel for each in found] == ["map_tanh"]

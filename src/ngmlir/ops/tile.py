@@ -491,10 +491,10 @@ class LookupTableOp(Op):
         ),
         traits=frozenset(['pure']),
         rule=tile_rules.lookup_table,
-        form=('$table', '[', '$indices', ']', 'attr-dict', ':', 'type($table)', ',', 'type($indices)'),
+        form=('$table', '[', '$indices', ']'),
         doc='For each index the element of its row of the table: element (..., i) is table[..., indices[..., i] mod n]. A row has n = 16 elements.',
         given='%a: vector<4x16xf32>, %i: vector<4x32xi32>',
-        example='%v = tile.lookup_table %a[%i] : vector<4x16xf32>, vector<4x32xi32>',
+        example='%v = tile.lookup_table %a[%i] : (vector<4x16xf32>, vector<4x32xi32>) -> vector<4x32xf32>',
     )
 
     @property

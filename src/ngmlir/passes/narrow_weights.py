@@ -89,6 +89,8 @@ class _Rule:
         if SCHEDULE in op.attributes or get_i64s(op, "lhs_batch") or not all(map(_is_matrix, op.operands)):
             return None
         contracts = get_i64s(op, "lhs_contract"), get_i64s(op, "rhs_contract")
+        if len(contracts[0]) != 1:
+            return None
         for side in (1, 0):
             weight, other = op.operands[side], op.operands[1 - side]
             chain = None if self.constant(other) else self.chain(weight, contracts[side][0])
