@@ -17,8 +17,8 @@ X86 = "x86_64-unknown-linux-gnu"
 NAMED = {
     "x86-64-v2": (16, 16, {"minps"}),
     "x86-64-v3": (32, 16, {"minps", "fma", "half", "word_masks"}),
-    "x86-64-v4": (64, 32, {"minps", "fma", "half", "word_masks", "masks", "ranges", "longs"}),
-    "cascadelake": (64, 32, {"minps", "fma", "half", "word_masks", "masks", "ranges", "longs"}),
+    "x86-64-v4": (64, 32, {"minps", "fma", "half", "word_masks", "masks", "ranges", "longs", "lookups"}),
+    "cascadelake": (64, 32, {"minps", "fma", "half", "word_masks", "masks", "ranges", "longs", "lookups"}),
     "aarch64": (16, 32, {"fma", "half", "longs"}),
     "riscv64": (16, 32, {"fma", "longs"}),
 }
