@@ -52,7 +52,7 @@ from .op_graph.errors import (
 )
 from .op_graph.foreign import missing as _missing
 from .op_graph.functions import *  # noqa: F403
-from .op_graph.functions.cache import Cache, cache
+from .op_graph.functions.cache import cache
 from .op_graph.host_ops import host_op
 from .op_graph.lift import lift
 from .op_graph.lookuptable import lookuptable_update
@@ -108,7 +108,6 @@ __all__ = [
     "AxisLengthError",
     "AxisNotFound",
     "Bug",
-    "Cache",
     "CycleError",
     "DuplicateAxisNames",
     "FlattenedAxis",
