@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
 
 from ..support.lengths import Length, NeedsLength, at_least, below, quotient
@@ -115,6 +116,10 @@ class Map(NamedTuple):
         groups = f"[{', '.join(map(_sizes, self.groups))}]"
         return f"{self.matrix} {loops} = {groups} at {text}" if self.matrix else text
 
+    def over(self, sizes: Sequence[int]) -> Sequence[int]:
+        """The lengths of the loops that `places` go over: those of the nest, or of an operand of a product its own."""
+        return [size for group in self.groups for size in group] if self.matrix else sizes
+
     @property
     def used(self) -> tuple[int, ...]:
         """The loops along which what is read changes, in order."""
@@ -153,11 +158,16 @@ class NestAttr(UniquedAttribute):
         )
         return self.sizes[:-1] if product else self.sizes
 
+    @property
+    def has_windows(self) -> bool:
+        """Whether it is that of a product of windows."""
+        return any(read.matrix == "windows" for read in self.reads)
+
     def lengths(self) -> list[Length]:
         """All numbers in it that follow from lengths."""
         found: list[int] = [*self.sizes]
         for each in (*self.reads, *self.writes):
-            found += [*each.shape, *(size for group in each.groups for size in group)]
+            found += [*each.shape, *each.over(())]
             for place in each.places or ():
                 found += [place.offset, *place.terms.values()]
         return [number for number in found if isinstance(number, Length)]
@@ -173,7 +183,7 @@ class NestAttr(UniquedAttribute):
         """The type of an operand of a product inside the fusion."""
         if read.places is None:
             return given
-        shape = [_product(group) for group in read.groups]
+        shape = [prod(group) for group in read.groups]
         return TensorType(tuple(shape), element_type(given))
 
     def type_over(self, loops: Sequence[int], element: Type) -> TensorType:
@@ -189,13 +199,6 @@ class NestAttr(UniquedAttribute):
 
 def _sizes(sizes: Sequence[int]) -> str:
     return f"[{', '.join(map(str, sizes))}]"
-
-
-def _product(sizes: Sequence[int]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total
 
 
 def complaint(nest: NestAttr, operands: Sequence[Type], results: Sequence[Type]) -> str:
@@ -220,12 +223,11 @@ def _map_complaint(map: Map, sizes: Sequence[int], type: Type, written: bool) ->
         return "is that of an operand of a product"
     if len(set(map.loops)) < len(map.loops) or any(l >= len(sizes) for l in map.loops):
         return "names a loop twice, or one that there is not"
-    seen = _product([sizes[l] for l in map.loops])
+    seen = prod([sizes[l] for l in map.loops])
     if map.places is not None:
-        inside = _product([size for group in map.groups for size in group])
-        if map.matrix and inside != seen:
-            return f"has {inside} elements for loops of {seen} steps"
-        over = [size for group in map.groups for size in group] if map.matrix else sizes
+        over = map.over(sizes)
+        if map.matrix and prod(over) != seen:
+            return f"has {prod(over)} elements for loops of {seen} steps"
         if any(loop >= len(over) for place in map.places for loop in place.terms):
             return "names a loop that there is not"
         if len(map.places) != len(map.shape):
@@ -236,7 +238,7 @@ def _map_complaint(map: Map, sizes: Sequence[int], type: Type, written: bool) ->
             return "leaves its shape, and has no fill" if not written else "leaves its shape"
         if written and any(place.offset or [*place.terms.values()] not in ([], [1]) for place in map.places):
             return "writes other than one element for each step"
-        seen = _product(map.shape)
-    if type.static and seen != _product(type.shape):
-        return f"is of {seen} elements, but {type} has {_product(type.shape)}"
+        seen = prod(map.shape)
+    if type.static and seen != prod(type.shape):
+        return f"is of {seen} elements, but {type} has {prod(type.shape)}"
     return ""

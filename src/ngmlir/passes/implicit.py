@@ -88,7 +88,7 @@ def depths(dot: Op) -> tuple[int, int]:
 def implicit_in(map: Map, depth: int) -> Implicit:
     """The side that a map of a nest is, summed over dimension `depth`."""
     assert map.places is not None
-    sizes = tuple(size for group in map.groups for size in group)
+    sizes = tuple(map.over(()))
     numbers = iter(range(len(sizes)))
     groups = tuple(tuple(next(numbers) for _ in group) for group in map.groups)
     return Implicit(Access(map.shape, map.places, (), sizes, map.fill), groups, depth)

@@ -11,7 +11,7 @@ from ..ir.types import element_type
 from ..ops.ng_rules import has_all
 from ..rewrite.contracts import contract
 from ..support.target import Target
-from .fusion.group import FREE, kind
+from .fusion.group import FREE, LOOP_NESTS, kind
 from .fusion.recipes import Recipe, giving, inlined, yielding
 from .fusion.regions import in_functions, nested
 from .fusion.writer import FusionWriter
@@ -124,7 +124,7 @@ def _before(value: Value) -> tuple[Value, Sequence[Op]]:
 
 def _by_elements(op: Op, value: Value) -> bool:
     """Whether a fusion reads a value element by element: as no side of a product."""
-    if op.name != "ng.fusion" or NEST in op.attributes or kind(op) not in ("map", "rows", "columns", "dot"):
+    if op.name != "ng.fusion" or NEST in op.attributes or kind(op) not in LOOP_NESTS:
         return False
     found = {op.block.args[op.operands.index(value)]}
     for inner in op.block.ops:

@@ -11,15 +11,12 @@ from ..ops.builder import Builder
 from ..ops.fields import to_attribute
 from ..rewrite.contracts import contract
 from ..support.target import Target
-from .fusion.group import kind
+from .fusion.group import LOOP_NESTS, kind
 from .fusion.loops import Found, loops_of
 from .fusion.regions import in_functions, nested
 from .implicit import Implicit, depths
 from .inline import copied
 from .sides import Side
-
-#: Kinds of fusions that are loops and nothing else.
-_KINDS = frozenset({"map", "rows", "columns", "dot"})
 
 
 @contract(needs=("plain", "fused"), gives="fused", anchor="function")
@@ -76,7 +73,7 @@ def with_nest(op: Op, target: Target) -> Op:
         return nested(op, lambda block: _written(block, target))
     if kind(op) == "chain":
         return op.with_blocks(lambda block: _written(block, target))
-    if NEST in op.attributes or kind(op) not in _KINDS:
+    if NEST in op.attributes or kind(op) not in LOOP_NESTS:
         return op
     return in_nest(op, loops_of(op, target))
 

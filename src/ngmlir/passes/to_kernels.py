@@ -292,8 +292,8 @@ def name_of(fusion: Op, sort: str) -> str:
     words: list[str] = []
     for op in fusion.walk():
         nest = op.attributes.get(NEST)
-        if isinstance(nest, NestAttr):
-            words += [read.matrix for read in nest.reads if read.matrix == "windows"]
+        if isinstance(nest, NestAttr) and nest.has_windows:
+            words.append("windows")
         if op.name not in _SILENT:
             words.append(op.name.partition(".")[2])
     return "_".join(list(dict.fromkeys([sort, *words]))[:4])

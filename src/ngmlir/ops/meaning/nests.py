@@ -29,7 +29,7 @@ def _read(map: Map, sizes: Sequence[int], array: Any, shape: Sequence[int]) -> A
             return array
         seen = np.reshape(array, [sizes[l] for l in map.loops])
         return np.transpose(seen, np.argsort(map.loops))
-    over = [size for group in map.groups for size in group] if map.matrix else sizes
+    over = map.over(sizes)
     loops = range(len(over)) if map.matrix else map.used
     found = np.reshape(array, map.shape)
     at = [_values(place, over, loops) for place in map.places]

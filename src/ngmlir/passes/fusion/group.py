@@ -13,6 +13,8 @@ from ..space import Atoms
 MAX_OPS = 256
 #: Ops that cost no memory traffic of their own: repeated inside each kernel that reads them.
 FREE = frozenset({"ng.reshape", "ng.broadcast", "ng.constant", "ng.iota", "ng.extent"})
+#: Kinds of fusions that are one loop nest.
+LOOP_NESTS = frozenset({"map", "rows", "columns", "dot"})
 
 
 class Group:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 from ...ir.core import Op, Value
 from ...ir.types import element_type, f32, f64, shape_of
@@ -15,7 +14,7 @@ from .links import source
 from .plan import Plan
 from .product import Product, product_of
 from .score_fusions import fusion_of, needed
-from .score_loops import looped, placed, side_of_dot
+from .score_loops import Placed, looped, placed, side_of_dot
 from .scores import is_dot, made_by, scores_of
 from .single import Shape
 
@@ -32,15 +31,10 @@ class Total:
 
 
 @dataclass(frozen=True, eq=False)
-class StreamedGradient:
+class StreamedGradient(Placed):
     """How a gradient runs: loops, inputs and sides as in `Streamed`. `sides` are queries, keys, the gradient of the result, values."""
 
-    plan: Plan
     straight: Plan
-    batch: tuple[int, ...]
-    keys: int
-    outer: tuple[int, ...]
-    queries: int
     scored: Value
     masked: Value
     largest: Value
@@ -52,19 +46,6 @@ class StreamedGradient:
     inputs: tuple[tuple[int, Shape], ...]
     sides: tuple[tuple[int, Shape], ...]
     place: Op
-
-    @property
-    def key_count(self) -> int:
-        return self.plan.sizes[self.keys]
-
-    @property
-    def query_count(self) -> int:
-        return self.plan.sizes[self.queries]
-
-    @property
-    def parts(self) -> int:
-        """Steps of the outer loops."""
-        return prod([self.plan.sizes[l] for l in self.outer])
 
 
 def streamed_gradient(fusion: Op, target: Target) -> StreamedGradient | None:
@@ -116,11 +97,11 @@ def streamed_gradient(fusion: Op, target: Target) -> StreamedGradient | None:
         if how is None or not fits
         else StreamedGradient(
             how.plan,
-            planned,
             how.batch,
             how.keys,
             how.outer,
             how.queries,
+            planned,
             scored.results[0],
             planned.outputs[0],
             _largest(planned),

@@ -23,26 +23,14 @@ from .single import Shape
 
 
 @dataclass(frozen=True, eq=False)
-class Streamed:
-    """How an attention runs: the loops of its scores, those over the keys before those over the queries, and both products
-    as they are computed, queries along the lanes of registers.
+class Placed:
+    """A plan with the loops over keys before those over queries, and which are which."""
 
-    `plan` has the loops [batch..., keys, outer queries..., queries]: a mask may be another for parts of the queries, such as
-    heads that share keys; `straight` has the keys last, as scores would lie in memory. `inputs` are the operands of the fusion that scores are masked with, and the shapes in which they are
-    read; `sides` those of queries, keys and values.
-    """
-
-    attention: Attention
     plan: Plan
-    straight: Plan
     batch: tuple[int, ...]
     keys: int
     outer: tuple[int, ...]
     queries: int
-    scores: Product
-    result: Product
-    inputs: tuple[tuple[int, Shape], ...]
-    sides: tuple[tuple[int, Shape], ...]
 
     @property
     def key_count(self) -> int:
@@ -57,6 +45,24 @@ class Streamed:
     def parts(self) -> int:
         """Steps of the outer loops."""
         return prod([self.plan.sizes[l] for l in self.outer])
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed(Placed):
+    """How an attention runs: the loops of its scores, those over the keys before those over the queries, and both products
+    as they are computed, queries along the lanes of registers.
+
+    `plan` has the loops [batch..., keys, outer queries..., queries]: a mask may be another for parts of the queries, such as
+    heads that share keys; `straight` has the keys last, as scores would lie in memory. `inputs` are the operands of the fusion that scores are masked with, and the shapes in which they are
+    read; `sides` those of queries, keys and values.
+    """
+
+    attention: Attention
+    straight: Plan
+    scores: Product
+    result: Product
+    inputs: tuple[tuple[int, Shape], ...]
+    sides: tuple[tuple[int, Shape], ...]
 
     @property
     def masked(self) -> Value:
@@ -134,29 +140,18 @@ def _streamed(
         for (p, dot, i), own in zip(sides, (numbers, numbers, others), strict=True)
     ]
     return Streamed(
-        attention,
         how.plan,
-        first,
         how.batch,
         how.keys,
         how.outer,
         how.queries,
+        attention,
+        first,
         scores.turned,
         result.turned,
         tuple([(numbers[number], shape) for number, shape in how.plan.sources]),
         tuple([(own[number], shape) for (number, shape), own in read]),
     )
-
-
-@dataclass(frozen=True)
-class Placed:
-    """A plan with the loops over keys before those over queries, and which are which."""
-
-    plan: Plan
-    batch: tuple[int, ...]
-    keys: int
-    outer: tuple[int, ...]
-    queries: int
 
 
 def placed(planned: Plan, scores: Op) -> Placed | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from ...ir.core import Op
+from ...ir.nest import NEST, NestAttr
 from ...ops.schedules import (
     Along,
     Blocks,
@@ -181,10 +182,8 @@ def buildable(schedule: Schedule, target: Target, fusion: Op) -> bool:
 
 def _windows(fusion: Op, target: Target) -> Product | None:
     """The product of a fusion that multiplies windows."""
-    if kind(fusion) != "dot":
-        return None
-    product = _product(fusion, target)
-    return product if any(product.implicit) else None
+    nest = fusion.attributes.get(NEST)
+    return _product(fusion, target) if isinstance(nest, NestAttr) and nest.has_windows else None
 
 
 def _conflicts(schedule: Schedule, target: Target, fusion: Op, windows: Product | None) -> list[str]:
