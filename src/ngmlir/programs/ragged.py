@@ -54,6 +54,15 @@ def check_offsets(variable: Variable, offsets: Sequence[Array], rows: int) -> No
             raise UserError(Diagnostic(message, where, hint=OFFSETS_HINT))
 
 
+def cut(rows: Array, offsets: Sequence[Array]) -> tuple[Array, list[Array]]:
+    """Rows and the offsets of their levels, outermost first, without the sequences and rows that are behind the last that the offsets
+    say (`Context.size`)."""
+    cuts: list[Array] = []
+    for each in offsets:
+        cuts.append(each[: cuts[-1][-1] + 1] if cuts else each)
+    return rows[: cuts[-1][-1]] if cuts else rows, cuts
+
+
 def _count(levels: int) -> str:
     return (
         "no ragged levels" if not levels else "1 ragged level" if levels == 1 else f"{levels} ragged levels"

@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ..ir.core import Module
+from ..ir.types import DYNAMIC
 from ..ops.memory_limit import with_limit
 from ..programs.descriptions import Program
 from ..programs.interface import Interface
 from ..programs.lookups import Lookup, lookups, program_of_ids
 from ..programs.lower import lower
+from ..programs.names import LEVEL
 from ..programs.select_kernels import with_kernels
 from ..runtime.timing import Profile
 from ..support.length_text import identifier
@@ -44,13 +46,32 @@ class Place(NamedTuple):
     more: int = 0
 
 
+def places_of(program: Program, ranks: Mapping[str, int]) -> list[Place]:
+    """The dimensions that a program leaves open of what it is fed, which has so many dimensions each: also the numbers of offsets, one
+    more than there are sequences."""
+    made: list[Place] = []
+    for at, (name, rank) in enumerate(ranks.items()):
+        if LEVEL in name:
+            made.append(Place(at, 0, f"{name.partition(LEVEL)[0]}_sequences", 1))
+            continue
+        variable = program.top.find(name)
+        stated = variable.type.shape if variable is not None else ()
+        made += [
+            Place(at, d, f"{name}_{d}" if d else name)
+            for d, size in enumerate(stated)
+            if size == DYNAMIC and len(stated) == rank
+        ]
+    return made
+
+
 class FedProgram(Generic[V]):
     """A program for a target, and what runs it by the shapes of its inputs and the `sizes` that depend on values, of which as many are
     known as a call says: the `most` used last are kept.
 
     `make` gives the program with its `feed` and `fetch` operators for shapes, `alone` compiles it for those lengths alone (which what
     it reads then and known sizes say), `use` gives what runs it. `places` may have any lengths. Temporaries take at most `memory_limit`
-    bytes (0: as many as they need). A profile listens to what is made.
+    bytes (0: as many as they need). A profile listens to what is made, which uses so many `threads`. A warning tells of more programs
+    that serve one key only than are kept.
     """
 
     def __init__(
@@ -63,10 +84,11 @@ class FedProgram(Generic[V]):
         most: int,
         memory_limit: int = 0,
         profile: Profile | None = None,
+        threads: int | None = None,
     ):
         self.make, self.alone, self.use = make, alone, use
         self.places, self.target = places, target
-        self._most, self._limit, self._profile = most, memory_limit, profile
+        self._most, self._limit, self._profile, self._threads = most, memory_limit, profile, threads
         self._open = {(place.input, place.dimension) for place in places}
         #: By how many sizes are known.
         self._stages: list[_Stage[V]] = []
@@ -83,7 +105,7 @@ class FedProgram(Generic[V]):
 
     def _stage(self, count: int) -> _Stage[V]:
         while len(self._stages) <= count:
-            self._stages.append(_Stage(Specialised(self.target, self._most, self._profile)))
+            self._stages.append(_Stage(Specialised(self.target, self._most, self._profile, self._threads)))
         return self._stages[count]
 
     def _key(self, shapes: Shapes, sizes: Sequence[int]) -> Key:
@@ -97,6 +119,9 @@ class FedProgram(Generic[V]):
             found = self._for_lengths(stage.programs, key, at, shapes, sizes)
             if found is not None:
                 return found
+        if self.places:
+            names = ", ".join(dict.fromkeys(place.name for place in self.places))
+            stage.programs.count(lambda made: f"the program was compiled for {made} lengths of {names}")
         return self.use(self.alone(self.make(shapes), sizes))
 
     def _for_lengths(

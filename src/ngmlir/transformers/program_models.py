@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs for inference that were read from files: `ng.compile` makes functions of arrays of them.
 
-A program is compiled for each shape of what is fed, exactly as an executor of the front end compiles it, so results have the
-same bits as there.
+A program is compiled for the first lengths of what is fed, and when others come for all, exactly as an executor of the front end
+compiles it: results have the same bits as those of an executor that ran the same batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,18 +17,21 @@ from ..ir.literals import dtype_of, type_of_dtype
 from ..ir.types import TensorType
 from ..op_graph.answers import answered
 from ..op_graph.values import converted, numbers
-from ..programs.descriptions import Variable
+from ..programs.descriptions import Program, Variable
 from ..programs.fitting import check_fed, has_shape
 from ..programs.interface import random_state
 from ..programs.models import StoredModel, read_model
-from ..programs.names import RANDOM
+from ..programs.names import RANDOM, offsets_names
+from ..programs.ragged import check_offsets, cut
+from ..runtime.targets import device_named
+from ..runtime.threads import checked_threads
 from ..runtime.timing import Profile
 from ..support.diagnostics import UserError
 from ..support.spelling import counted, did_you_mean
-from .compiled_programs import compiled
+from .compiled_programs import Compiled, compiled
+from .fed_programs import FedProgram, Shapes, places_of
 from .host_steps import Run
 from .outputs import Outputs
-from .specialise import Specialised
 
 Array = np.ndarray[Any, Any]
 #: Programs of one model that are kept.
@@ -42,7 +44,7 @@ class ProgramModel:
     def __init__(self, stored: StoredModel):
         self.stored = stored
         self.inputs: Sequence[Variable] = stored.feeds
-        self._outputs = stored.fetches
+        self.outputs: Sequence[Variable] = stored.fetches
 
     @property
     def input_names(self) -> list[str]:
@@ -50,7 +52,7 @@ class ProgramModel:
 
     @property
     def output_names(self) -> list[str]:
-        return [variable.name for variable in self._outputs]
+        return [variable.name for variable in self.outputs]
 
     def compiled(
         self, target: str = "cpu", profile: Profile | None = None, threads: int | None = None
@@ -62,34 +64,55 @@ class ProgramModel:
         return f"<program from {', '.join(self.input_names) or 'nothing'} to {', '.join(self.output_names)}>"
 
 
-class CompiledProgram:
-    """A program as a function: called with arrays in the order of its inputs, or by their names.
+class _Ready(NamedTuple):
+    """What runs a program for some lengths, and whether it computes a length that the program needs, and nothing else."""
 
-    It is compiled for each shape of the arrays, and kept. What it keeps from call to call, it keeps for itself. Raises UserError
-    for arrays that do not fit.
+    run: Run
+    measures: bool
+
+
+class CompiledProgram:
+    """A program as a function: called with arrays in the order of its inputs, or by their names. The offsets of what is ragged are inputs
+    and outputs of their own, behind the others: `x@LOD0` has those of the outermost level of x.
+
+    It is compiled for the first lengths, and when others come for all. What it keeps from call to call, it keeps for itself. Raises
+    UserError for arrays that do not fit, and for offsets that are not those of their rows.
     """
 
     def __init__(
         self, model: ProgramModel, target: str, profile: Profile | None = None, threads: int | None = None
     ):
+        device_named(target)  # refused now where there is none
         self.model, self.target, self.profile = model, target, profile
-        self._programs: Specialised[tuple[Run, bool]] = Specialised(target, _KEPT, profile, threads)
-        self.threads = self._programs.threads
+        self.threads = None if threads is None else checked_threads(threads)
+        names = model.input_names
+        places = places_of(model.stored.program, {v.name: len(v.type.shape) for v in model.inputs})
+        self._programs = FedProgram(
+            self._shaped, self._alone, self._bound, places, target, _KEPT, profile=profile, threads=threads
+        )
         self._state: dict[str, _Value] = {}
         self._outputs = Outputs.of(model.output_names)
+        self._ragged = [(i, v, _levels(v, names)) for i, v in enumerate(model.inputs) if v.ragged]
+        given = model.output_names
+        self._cut = [(i, _levels(v, given)) for i, v in enumerate(model.outputs) if v.ragged]
 
     @answered
     def __call__(self, *values: Any, **named: Any) -> Outputs:
         """The outputs in order; `outputs["name"]` is one by its name."""
         arrays = self._arrays(values, named)
-        shapes = tuple([array.shape for array in arrays])
+        shapes = [array.shape for array in arrays]
         sizes: tuple[int, ...] = ()
         while True:
-            run, measures = self._programs.get((*shapes, sizes), partial(self._made, shapes, sizes))
+            run, measures = self._programs.find(shapes, sizes) or self._programs.get(shapes, sizes)
             results = [np.asarray(result) for result in run(*arrays)]
             if not measures:
-                return self._outputs(results)
+                break
             sizes = (*sizes, results[0].item())
+        for at, levels in self._cut:
+            results[at], cuts = cut(results[at], [results[i] for i in levels])
+            for i, offsets in zip(levels, cuts, strict=True):
+                results[i] = offsets
+        return self._outputs(results)
 
     def _arrays(self, values: Sequence[Any], named: Mapping[str, Any]) -> list[Array]:
         names = self.model.input_names
@@ -105,23 +128,31 @@ class CompiledProgram:
                 f"the program takes {counted(len(names), 'input')}, but {len(values)} were given",
                 hint=f"its inputs are {', '.join(names)}",
             )
-        return [_fitting(v, value) for v, value in zip(self.model.inputs, values, strict=True)]
+        arrays = [_fitting(v, value) for v, value in zip(self.model.inputs, values, strict=True)]
+        for at, variable, levels in self._ragged:
+            check_offsets(variable, [arrays[i] for i in levels], arrays[at].shape[0])
+        return arrays
 
-    def _made(self, shapes: Sequence[tuple[int, ...]], sizes: Sequence[int]) -> tuple[Run, bool]:
-        """What runs the program for inputs of these shapes, and whether it computes a length that comes after `sizes`."""
+    def _shaped(self, shapes: Shapes) -> Program:
+        """The program for inputs of these shapes."""
         program = self.model.stored.program.copy()
         for variable, shape in zip(self.model.inputs, shapes, strict=True):
-            program.top.visible(variable.name).type = TensorType(shape, variable.element)
-        names = ", ".join(self.model.input_names)
-        self._programs.count(lambda made: f"the program was compiled for {made} shapes of {names}")
-        interface, bind, measures = compiled(program, self.target, sizes)
+            program.top.visible(variable.name).type = TensorType(tuple(shape), variable.element)
+        return program
+
+    def _alone(self, program: Program, sizes: Sequence[int]) -> Compiled:
+        return compiled(program, self.target, sizes)
+
+    def _bound(self, made: Compiled) -> _Ready:
+        interface, bind, measures = made
         first = len(interface.feeds)
         state = {first + i: self._value(each.name) for i, each in enumerate(interface.states)}
         run = bind("main", state, interface.tied, tuple)
-        order = [self.model.input_names.index(name) for name in interface.feeds]
-        if order == [*range(len(shapes))]:
-            return run, measures
-        return lambda *arrays: run(*[arrays[i] for i in order]), measures
+        names = self.model.input_names
+        order = [names.index(name) for name in interface.feeds]
+        if order == [*range(len(names))]:
+            return _Ready(run, measures)
+        return _Ready(lambda *arrays: run(*[arrays[i] for i in order]), measures)
 
     def _value(self, name: str) -> _Value:
         """What it keeps under a name, which all its programs share."""
@@ -152,6 +183,11 @@ class _Value:
 
     def get(self) -> Array:
         return self.host.copy() if self._device is None else self._device.numpy()
+
+
+def _levels(variable: Variable, names: Sequence[str]) -> list[int]:
+    """Where among names those of the offsets of a variable are."""
+    return [names.index(name) for name in offsets_names(variable.name, variable.ragged)]
 
 
 def _fitting(variable: Variable, value: Any) -> Array:

@@ -15,13 +15,14 @@ from ...ops.memory_limit import checked_limit
 from ...programs import names
 from ...programs.descriptions import Program as ProgramView
 from ...programs.names import LEVEL
+from ...programs.ragged import cut
 from ...runtime import timing
 from ...support.diagnostics import UserError
 from ...transformers.compiled_programs import Compiled, compiled
-from ...transformers.fed_programs import FedProgram
+from ...transformers.fed_programs import FedProgram, places_of
 from ...transformers.host_steps import Run
 from ...transformers.single_steps import OneByOne
-from .feeding import Shaped, fed, fits, offsets_of, places_of, with_io
+from .feeding import Shaped, fed, fits, offsets_of, with_io
 from .file_operators import Loading, Saving, as_before_on_failure, carry_out, loadings, write_files
 from .framework import Program, default_main_program
 from .places import CPUPlace, Place
@@ -233,7 +234,7 @@ class Executor:
             return Prepared(view, *made, printed, savings)
 
         # What files hold may be of any shape, and is read anew in each run.
-        places = [] if read or is_stepped else places_of(view, arrays)
+        places = [] if read or is_stepped else places_of(view, {n: a.ndim for n, a in arrays.items()})
         programs = FedProgram(
             make, alone, use, places, self.place.target, KEPT, self._memory_limit, timing.current()
         )
@@ -251,13 +252,11 @@ def _fetched(program: Program, name: Any) -> str:
 
 
 def _tensor(program: ProgramView, name: str, result: Any, offsets: Mapping[str, Any]) -> LoDTensor:
-    """A result as a tensor, with the offsets of its levels; without the sequences and rows that are behind the last that its offsets
-    say (`Context.size`)."""
-    rows, variable, cuts = _array(result), program.top.find(name), list[Array]()
-    for each in names.offsets_names(name, variable.ragged if variable is not None else 0):
-        offsets_of_level = _array(offsets[each])
-        cuts.append(offsets_of_level[: cuts[-1][-1] + 1] if cuts else offsets_of_level)
-    made = LoDTensor(rows[: cuts[-1][-1]] if cuts else rows)
+    """A result as a tensor, with the offsets of its levels."""
+    variable = program.top.find(name)
+    levels = names.offsets_names(name, variable.ragged if variable is not None else 0)
+    rows, cuts = cut(_array(result), [_array(offsets[each]) for each in levels])
+    made = LoDTensor(rows)
     made.hold_offsets(cuts)
     return made
 

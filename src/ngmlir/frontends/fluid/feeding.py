@@ -18,7 +18,6 @@ from ...programs.names import LEVEL, offsets_names
 from ...programs.ragged import check_offsets
 from ...support.diagnostics import UserError
 from ...support.spelling import did_you_mean
-from ...transformers.fed_programs import Place
 from .framework import Program
 from .scope import LoDTensor
 
@@ -104,23 +103,6 @@ def with_io(
         top.insert(at, "feed", {"X": ["feed"]}, {"Out": [name]}, column(at))
     for at, name in enumerate(fetches):
         top.insert(len(top.operators), "fetch", {"X": [name]}, {"Out": ["fetch"]}, column(at))
-    return made
-
-
-def places_of(program: ProgramView, arrays: Mapping[str, Array]) -> list[Place]:
-    """The dimensions of what is fed that the program leaves open: also the numbers of offsets, one more than there are sequences."""
-    made: list[Place] = []
-    for at, (name, array) in enumerate(arrays.items()):
-        if LEVEL in name:
-            made.append(Place(at, 0, f"{name.partition(LEVEL)[0]}_sequences", 1))
-            continue
-        variable = program.top.find(name)
-        stated = variable.type.shape if variable is not None else ()
-        made += [
-            Place(at, d, f"{name}_{d}" if d else name)
-            for d, size in enumerate(stated)
-            if size == DYNAMIC and len(stated) == array.ndim
-        ]
     return made
 
 
