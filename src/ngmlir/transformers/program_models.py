@@ -152,7 +152,11 @@ class CompiledProgram:
         order = [names.index(name) for name in interface.feeds]
         if order == [*range(len(names))]:
             return _Ready(run, measures)
-        return _Ready(lambda *arrays: run(*[arrays[i] for i in order]), measures)
+
+        def ordered(*arrays: Any) -> Sequence[Any]:
+            return run(*[arrays[i] for i in order])
+
+        return _Ready(ordered, measures)
 
     def _value(self, name: str) -> _Value:
         """What it keeps under a name, which all its programs share."""
