@@ -36,7 +36,7 @@ from .support.target import Target
 
 if TYPE_CHECKING:
     from .codegen.unit import Parts, Unit
-    from .passes.sizing.blocks import Blocks
+    from .passes.graph.sizing.blocks import Blocks
     from .rewrite.pipeline import Pipeline, Step, Watch
     from .runtime.cpu import CpuExecutable
     from .runtime.gpu import GpuExecutable
@@ -216,7 +216,7 @@ def compile_module(
     if (main := open_entry(module, entry)) is not None:
         if device.runs_on_host:
             return _any_lengths(module, main.symbol)
-        from .passes.sizes import blocks_for_any
+        from .passes.graph.sizes import blocks_for_any
 
         blocks = blocks_for_any(module, main.symbol, resolve(target))
         if blocks is not None:
@@ -319,7 +319,7 @@ class _KeptOpen:
 def _any_lengths(module: Module, symbol: str) -> OpenCpu:
     """A function of text that leaves lengths open, for the CPU. What the code is not right for, such as no rows or one, is compiled when it
     is asked for."""
-    from .passes.sizing.opened import Opened
+    from .passes.graph.sizing.opened import Opened
 
     opened = Opened(module, symbol)
     try:

@@ -13,8 +13,8 @@ from ngmlir.ir.types import FloatType
 from ngmlir.ops import ng
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
-from ngmlir.passes.decompose import decompose
-from ngmlir.passes.expand_math import expand_math
+from ngmlir.passes.graph.decompose import decompose
+from ngmlir.passes.lower.expand_math import expand_math
 from ngmlir.runtime import cpu, gpu
 from ngmlir.runtime.cuda_sim import CudaSimDevice
 

@@ -21,7 +21,7 @@ from ngmlir.llvm.machine import cpu_target, nvptx_target
 from ngmlir.ops.accesses import check_accesses
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text, to_text
-from ngmlir.passes.check_bounds import check_bounds
+from ngmlir.passes.lower.check_bounds import check_bounds
 from ngmlir.simulator.fault import SimulationFault
 from ngmlir.support.diagnostics import UserError
 from ngmlir.support.target import Target

@@ -95,6 +95,16 @@ def test_imports_go_down() -> None:
     assert list(breaches(SOURCE)) == []
 
 
+def test_a_stage_of_passes_imports_itself_and_those_before() -> None:
+    stages = ["analysis", "graph", "fuse", "schedule", "lower", "registry.py", "__init__.py"]
+    assert {file.name for file in (SOURCE / "passes").iterdir()} - {"__pycache__"} == {*stages}
+    for name, targets in neighbours(SOURCE).items():
+        if name.startswith("passes/"):
+            own = stages.index(name.split("/")[1])
+            later = [target for target in targets if stages.index(target.split("/")[1]) > own]
+            assert not later, f"{name} may not import {later}"
+
+
 def test_files_of_a_package_form_no_cycles() -> None:
     assert cycles(SOURCE) == []
 

@@ -16,7 +16,7 @@ from watching import check_plan, tied_pairs
 from ngmlir.ir.core import Module
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
-from ngmlir.passes.plan_memory import plan_memory, planned_bytes
+from ngmlir.passes.lower.plan_memory import plan_memory, planned_bytes
 from ngmlir.support.target import Target
 
 

@@ -23,8 +23,8 @@ from ngmlir.ops.fields import get_i64
 from ngmlir.ops.layouts import Layout
 from ngmlir.ops.schedules import SCHEDULE, Blocks
 from ngmlir.ops.words import from_text
-from ngmlir.passes.schedules import blocks as model
-from ngmlir.passes.schedules.choosing import _product, candidates
+from ngmlir.passes.schedule import blocks as model
+from ngmlir.passes.schedule.choosing import _product, candidates
 from ngmlir.support.machines import MatrixAtom
 
 TARGET = nvptx_target("sm_90a")

@@ -15,8 +15,8 @@ from watching import check_plan
 
 from ngmlir.ir.core import Module
 from ngmlir.ops.interpreter import run
-from ngmlir.passes.plan_memory import plan_memory, planned_bytes
-from ngmlir.passes.rematerialize import rematerialize
+from ngmlir.passes.lower.plan_memory import plan_memory, planned_bytes
+from ngmlir.passes.lower.rematerialize import rematerialize
 from ngmlir.support.diagnostics import UserError
 from ngmlir.support.target import Target
 

@@ -18,8 +18,8 @@ from ngmlir.ops import ng
 from ngmlir.ops.fields import attributes_of
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
-from ngmlir.passes.plan_memory import plan_memory, planned_bytes
-from ngmlir.passes.rematerialize import rematerialize
+from ngmlir.passes.lower.plan_memory import plan_memory, planned_bytes
+from ngmlir.passes.lower.rematerialize import rematerialize
 from ngmlir.support.diagnostics import UserError
 
 

@@ -13,7 +13,7 @@ from ngmlir.ir.core import Op, module
 from ngmlir.ir.types import shape_of
 from ngmlir.ir.verifier import check
 from ngmlir.ops.interpreter import run
-from ngmlir.passes.sizing.resized import Refused, Resizing
+from ngmlir.passes.graph.sizing.resized import Refused, Resizing
 from ngmlir.support.rows import Rows
 
 Array = np.ndarray[Any, Any]

@@ -10,7 +10,7 @@ import pytest
 
 from ngmlir.compiler import compile_module, lower
 from ngmlir.ops.words import from_text
-from ngmlir.passes.plan_memory import planned_bytes
+from ngmlir.passes.lower.plan_memory import planned_bytes
 
 Array = np.ndarray[Any, Any]
 

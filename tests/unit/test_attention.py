@@ -16,7 +16,7 @@ from ngmlir.compiler import compile_module, compile_open, pipeline_for, resolve
 from ngmlir.decl.pipeline_text import named_pipelines
 from ngmlir.ir.core import Module
 from ngmlir.ops.words import from_text, to_text
-from ngmlir.passes.kernels.plan import kind
+from ngmlir.passes.lower.kernels.fusion_kernel import kind
 from ngmlir.passes.registry import PASSES
 from ngmlir.rewrite.pipeline_parser import parse_pipeline
 from ngmlir.support.diagnostics import UserError

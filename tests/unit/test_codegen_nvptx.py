@@ -15,7 +15,7 @@ from ngmlir.codegen.nvptx import emit
 from ngmlir.llvm.machine import assembly, nvptx_target
 from ngmlir.ops.interpreter import run as interpret
 from ngmlir.ops.words import from_text
-from ngmlir.passes.barriers import barriers
+from ngmlir.passes.lower.barriers import barriers
 from ngmlir.runtime import ptxas
 from ngmlir.runtime.cuda_sim import CudaSimDevice
 from ngmlir.runtime.gpu import load

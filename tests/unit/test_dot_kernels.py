@@ -14,9 +14,9 @@ from ngmlir.ir.types import f32
 from ngmlir.llvm.machine import assemble, cpu_target
 from ngmlir.ops.fields import get_i64s
 from ngmlir.ops.words import from_text
-from ngmlir.passes.kernels.product import Product
-from ngmlir.passes.schedules.candidate import ranked
-from ngmlir.passes.schedules.products import panels
+from ngmlir.passes.analysis.product import Product
+from ngmlir.passes.schedule.candidate import ranked
+from ngmlir.passes.schedule.products import panels
 from ngmlir.runtime.buffers import DTYPES
 from ngmlir.runtime.cpu import load
 from ngmlir.support.artifact import Artifact

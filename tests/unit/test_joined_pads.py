@@ -13,7 +13,7 @@ from ngmlir.ir.types import shape_of
 from ngmlir.llvm.machine import cpu_target
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
-from ngmlir.passes.join_pads import join_pads
+from ngmlir.passes.graph.join_pads import join_pads
 
 CPU = cpu_target("x86-64-v3")
 NUMBERS = np.array([0.0, -0.0, 1.0, -1.0, 1e-45, 3e38, -3e38, 0.1, inf, -inf, nan], "f4")

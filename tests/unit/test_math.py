@@ -35,7 +35,7 @@ from ngmlir.ops.interpreter import run
 from ngmlir.ops.library import LIBRARY
 from ngmlir.ops.meaning.elementwise import TRANSCENDENTAL
 from ngmlir.ops.words import from_text, to_text
-from ngmlir.passes.expand_math import expand_math, find_library_function
+from ngmlir.passes.lower.expand_math import expand_math, find_library_function
 from ngmlir.runtime.library import Library
 from ngmlir.support.home import folder
 

@@ -10,7 +10,7 @@ from ngmlir.ir.core import module
 from ngmlir.ir.types import f32
 from ngmlir.ir.verifier import check
 from ngmlir.ops.interpreter import run
-from ngmlir.passes.kernels.packing import Packing, pack_kernel
+from ngmlir.passes.lower.kernels.packing import Packing, pack_kernel
 from ngmlir.support.diagnostics import UNKNOWN
 
 

@@ -14,11 +14,11 @@ from ngmlir.ir.core import Module, module
 from ngmlir.llvm.machine import cpu_target, nvptx_target
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text, to_text
-from ngmlir.passes.plan_memory import planned_bytes
+from ngmlir.passes.graph.sizes import blocks_for_any, decision
+from ngmlir.passes.graph.sizing.opened import Opened
+from ngmlir.passes.graph.sizing.resized import Refused, with_rows
+from ngmlir.passes.lower.plan_memory import planned_bytes
 from ngmlir.passes.registry import PASSES
-from ngmlir.passes.sizes import blocks_for_any, decision
-from ngmlir.passes.sizing.opened import Opened
-from ngmlir.passes.sizing.resized import Refused, with_rows
 from ngmlir.rewrite.pipeline_parser import parse_pipeline
 from ngmlir.support.diagnostics import Limit, NgmlirError, UserError
 from ngmlir.support.rows import Length
@@ -200,7 +200,7 @@ def test_what_a_table_does_not_name_is_refused() -> None:
     table = load_target("cpu")
     smaller = TargetText("cpu", {op: entries for op, entries in table.ops.items() if op != "ng.add"})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ngmlir.passes.check_target.load_target", lambda name: smaller)
+        patch.setattr("ngmlir.passes.fuse.check_target.load_target", lambda name: smaller)
         with pytest.raises(
             Limit, match=r":2:3: error: ng\.add of f32 is not supported on target 'x86-64-v3' yet"
         ):

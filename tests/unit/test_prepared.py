@@ -20,8 +20,8 @@ from ngmlir.compiler import compile_module, lower, resolve
 from ngmlir.ir.core import Module, Op
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
-from ngmlir.passes.plan_memory import plan_memory
-from ngmlir.passes.prepare import prepare
+from ngmlir.passes.fuse.prepare import prepare
+from ngmlir.passes.lower.plan_memory import plan_memory
 from ngmlir.rewrite.remarks import listening
 from ngmlir.runtime.cpu import CpuExecutable
 from ngmlir.support.diagnostics import Limit, UserError

@@ -15,7 +15,7 @@ from ngmlir.ops.builder import Builder
 from ngmlir.ops.schedules import given_by
 from ngmlir.ops.words import from_text
 from ngmlir.passes.registry import PASSES
-from ngmlir.passes.schedules.choosing import candidates
+from ngmlir.passes.schedule.choosing import candidates
 from ngmlir.rewrite.pipeline_parser import parse_pipeline
 from ngmlir.rewrite.remarks import listening, remark
 from ngmlir.rewrite.sweep import sweep

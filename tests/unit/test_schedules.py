@@ -17,7 +17,7 @@ from ngmlir.ir.types import shape_of
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.schedules import FAMILIES, given_by, neighbours
 from ngmlir.ops.words import from_text, to_text
-from ngmlir.passes.schedules.choosing import buildable, candidates
+from ngmlir.passes.schedule.choosing import buildable, candidates
 from ngmlir.support.diagnostics import UserError
 from ngmlir.tools.umbrella import main as umbrella
 

@@ -14,7 +14,7 @@ from ngmlir.compiler import compile_module
 from ngmlir.llvm.machine import cpu_target, nvptx_target
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
-from ngmlir.passes.select_parts import select_parts
+from ngmlir.passes.fuse.select_parts import select_parts
 
 TARGETS = [cpu_target("x86-64-v2"), cpu_target("x86-64-v3"), cpu_target("x86-64-v4"), nvptx_target("sm_90a")]
 ELEMENTS = {"f32": "f4", "f64": "f8", "i8": "i1", "i64": "i8", "f16": "f2"}

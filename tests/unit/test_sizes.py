@@ -20,7 +20,7 @@ from ngmlir.ir.core import Module, module
 from ngmlir.ir.types import shape_of
 from ngmlir.ops.interpreter import run as interpret
 from ngmlir.ops.words import from_text
-from ngmlir.passes.sizing.known import open_lengths, with_lengths
+from ngmlir.passes.graph.sizing.known import open_lengths, with_lengths
 from ngmlir.runtime.open_cpu import OpenCpu
 from ngmlir.support.diagnostics import Limit
 from ngmlir.support.rows import ByRows

@@ -12,7 +12,7 @@ import ngmlir.numpy as nn
 from ngmlir import transformers
 from ngmlir.compiler import compile_module
 from ngmlir.ops.words import from_text
-from ngmlir.passes.kernels.exchanges import LONGEST
+from ngmlir.passes.analysis.sorting import LONGEST
 from ngmlir.runtime.buffers import DTYPES
 
 Array = np.ndarray

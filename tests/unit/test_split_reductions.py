@@ -15,8 +15,8 @@ from ngmlir.ir.verifier import check
 from ngmlir.llvm.machine import cpu_target, nvptx_target
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
-from ngmlir.passes.split_reductions import split_reductions
-from ngmlir.passes.splitting.room import divisor
+from ngmlir.passes.fuse.split_reductions import split_reductions
+from ngmlir.passes.fuse.splitting.room import divisor
 from ngmlir.runtime.buffers import DTYPES
 from ngmlir.support.target import Target
 

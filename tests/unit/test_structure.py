@@ -15,7 +15,7 @@ from ngmlir.ir.core import Module
 from ngmlir.ir.structure import fingerprint, structure
 from ngmlir.llvm.machine import assembly, cpu_target, nvptx_target
 from ngmlir.ops.words import from_text, to_text
-from ngmlir.passes.common_subexpressions import common_subexpressions
+from ngmlir.passes.graph.common_subexpressions import common_subexpressions
 from ngmlir.runtime.cache import Cache
 from ngmlir.runtime.cpu import CpuExecutable
 

@@ -7,6 +7,10 @@ from ..ir.core import Op
 from ..ir.types import FloatType, element_type
 from . import ng
 
+#: Says of an exponential that its operand is never above zero; the pass `signs` finds out.
+NONPOSITIVE = "ng.nonpositive"
+#: Instructions of a function of the math library, about.
+MATH_WORK = 20
 #: Ops that are exact, and of floats too long to be written in place of each other.
 _EXACT = frozenset({ng.RemainderOp.name})
 #: All ops of which the library carries out some.

@@ -403,3 +403,8 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
                 raise ValueError(f"sizes {found[d]} and {size}")
             found[d] = size
     return tuple(found)
+
+
+def power_of_two(n: int) -> int:
+    """The least power of two that is not below n."""
+    return 1 << max(0, n - 1).bit_length()

@@ -15,7 +15,7 @@ from ..ops import func
 from ..ops.builder import function
 from ..ops.fields import get_str
 from ..ops.interpreter import run as interpret
-from ..passes.to_kernels import name_of
+from ..passes.lower.to_kernels import name_of
 from ..support.diagnostics import NgmlirError
 
 Array = np.ndarray[Any, Any]

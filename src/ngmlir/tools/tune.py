@@ -21,7 +21,7 @@ from ..ir.types import FloatType, element_type, shape_of
 from ..ops import func
 from ..ops.builder import Builder, function
 from ..ops.schedules import SCHEDULE, Schedule, neighbours
-from ..passes.schedules.choosing import buildable, candidates
+from ..passes.schedule.choosing import buildable, candidates
 from ..rewrite.pipeline_parser import parse_pipeline
 from ..rewrite.sweep import sweep
 from ..support.progress import Progress

@@ -20,7 +20,7 @@ from ..ops.builder import function
 from ..ops.hosts import host_name
 from ..ops.interpreter import run
 from ..ops.memory_limit import limit_of, with_limit
-from ..passes.inline import copied
+from ..passes.graph.inline import copied
 from ..runtime.executable import Prepare
 from ..support.diagnostics import Location
 

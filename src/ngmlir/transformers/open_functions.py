@@ -10,9 +10,9 @@ import numpy as np
 
 from ..ir.core import Module, module
 from ..ir.types import TensorType
-from ..passes.inline import inlined
-from ..passes.sizing.known import open_lengths, sampled_lengths
-from ..passes.sizing.opened import Opened
+from ..passes.graph.inline import inlined
+from ..passes.graph.sizing.known import open_lengths, sampled_lengths
+from ..passes.graph.sizing.opened import Opened
 from ..runtime.timing import Profile
 from ..support.diagnostics import Diagnostic, UserError
 from ..support.lengths import LEAST

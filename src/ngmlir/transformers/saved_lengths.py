@@ -12,8 +12,8 @@ from ..op_graph.computation import Computation
 from ..op_graph.errors import UserError
 from ..op_graph.lift import lift
 from ..ops.lengths import reading
-from ..passes.dead_code import without_dead
-from ..passes.sizing.resized import Refused, with_rows
+from ..passes.graph.dead_code import without_dead
+from ..passes.graph.sizing.resized import Refused, with_rows
 from ..support.rows import Length
 from .programs import Lengths
 

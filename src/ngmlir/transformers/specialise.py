@@ -142,7 +142,7 @@ class Specialised(Generic[V]):
         # The compiler is loaded with the first program.
         from ..compiler import compile_blocks
         from ..ir.structure import fingerprint
-        from ..passes.sizes import decision, decisions
+        from ..passes.graph.sizes import decision, decisions
 
         main, machine = of.ops[0], resolve(self.target)
         for found in (

@@ -17,7 +17,7 @@ from ...ir.types import TensorType
 from ...ir.verifier import check
 from ...ops import func
 from ...ops.builder import function
-from ...passes.integer_products import REASSOCIATES
+from ...passes.graph.integer_products import REASSOCIATES
 from ...support.collector import collecting_rarely
 from ...support.diagnostics import Limit
 from .calls import Decides, Program, Waits

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the loop nest of a fusion says of each value in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...ir.attributes import Attribute, FloatAttr, IntegerAttr, numeric_literal
+from ...ir.core import Op, Value
+from ...ir.elements import ElementsAttr
+from ...ir.literals import item_bytes
+from ...ir.nest import NEST, NestAttr
+from ...ir.types import FloatType, element_type, shape_of
+from ...ops.fields import get_i64
+from ...support.diagnostics import Location
+from ...support.lengths import is_open, power_of_two
+from ...support.machines import PIECE_BYTES
+from ...support.target import Target
+from .access import Access, access_in, is_long
+from .implicit import Implicit, depths, implicit_in
+from .sides import Side, side_in
+
+Shape = tuple[int, ...]
+
+#: Choices by position for which kernels have code of their own on either side.
+MOST_CHOICES = 4
+
+
+@dataclass
+class Plan:
+    """A fusion with its loop nest, as builders of kernels ask for it: `sizes` of the loops, and for each value the loops that its
+    dimensions in memory are; of one that is in no memory, the loops along which it changes.
+
+    An input may be one that is read through one of `accesses`, whose terms are loops.
+    """
+
+    fusion: Op
+    sizes: tuple[int, ...]
+    loops: dict[Value, tuple[int, ...]]
+    dimension_loops: dict[Op, tuple[int, ...]]  # of an iota: the loops of the counted dimension
+    accesses: dict[Value, Access]
+    sides: Mapping[Value, Side | Implicit]  # operands of a product that it reads in another way than they are
+    written: dict[Value, Access]  # outputs that are written moved
+
+    @property
+    def ops(self) -> list[Op]:
+        return self.fusion.block.ops[:-1]
+
+    @property
+    def location(self) -> Location:
+        """Of the op that the kernel is made around: its product, or its first reduction; else of the whole."""
+        heavy = (op for op in self.ops if op.name == "ng.dot" or "reduction" in op.traits)
+        return next((op.location for op in heavy), self.fusion.location)
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return self.fusion.block.args
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        return self.fusion.block.ops[-1].operands
+
+    def shape(self, value: Value) -> tuple[int, ...]:
+        """The shape of a value with its dimensions merged into loops."""
+        return tuple(self.sizes[l] for l in self.loops[value])
+
+    def result(self, value: Value) -> tuple[int, ...]:
+        """The shape of the buffer to which an output is written."""
+        access = self.written.get(value)
+        return self.shape(value) if access is None else access.shape
+
+    def source(self, value: Value) -> tuple[int, tuple[int, ...]]:
+        """What an input is read from: the number of an operand of the fusion, and the shape in which that is seen."""
+        access = self.accesses.get(value)
+        return self.operand(value), self.shape(value) if access is None else access.shape
+
+    def operand(self, value: Value) -> int:
+        """The number of the operand that an input is; of one that is read in several ways, the first."""
+        return self.fusion.operands.index(self.fusion.operands[self.inputs.index(value)])
+
+    def has_tiles(self, *loops: int) -> bool:
+        """Whether threads can have tiles of several steps of some loops and of the innermost one: in all that is read or written
+        through an access, each of them runs along a dimension of its own."""
+        tiled = [*(loop % len(self.sizes) for loop in loops), len(self.sizes) - 1]
+        for access in (*self.accesses.values(), *self.written.values()):
+            at = [[d for d, place in enumerate(access.places) if l in place.terms] for l in tiled]
+            dims = [d for own in at for d in own]
+            if any(len(own) > 1 for own in at) or len(dims) > len(set(dims)):
+                return False
+        return True
+
+    @property
+    def most_rows(self) -> int:
+        """How many steps of the two loops around the innermost one a tile of threads can span at most."""
+        if len(self.sizes) < 2 or not self.has_tiles(-2):
+            return 1
+        near = power_of_two(self.sizes[-2])
+        return near * power_of_two(self.sizes[-3]) if len(self.sizes) > 2 and self.has_tiles(-3, -2) else near
+
+    def cuts(self, target: Target) -> list[list[int]]:
+        """Where each loop ends and another begins: at borders that a tile cannot be read across, as the machine has no masks
+        for its elements, and where a choice by position changes, if the parts are long enough."""
+        found: list[set[int]] = [set() for _ in self.sizes]
+        if not self.sizes or target.shares_tiles:
+            return [[] for _ in self.sizes]
+        for value, access in self.accesses.items():
+            if access.in_parts(item_bytes(element_type(value.type)), target):
+                found[-1].update(access.borders(len(self.sizes) - 1))
+        choices = {choice for op in self.ops if (choice := self.choice(op)) is not None}
+        for loop, at in choices if len(choices) <= MOST_CHOICES else ():
+            if loop < len(self.sizes) - 1 or is_long(self.sizes[loop], widest_item(self), target):
+                found[loop].add(at)
+        return [
+            sorted(cut for cut in own if not is_open((size,)) and 0 < cut < size)
+            for own, size in zip(found, self.sizes, strict=True)
+        ]
+
+    def choice(self, op: Op) -> tuple[int, int] | None:
+        """Of a selection by position along one loop: the loop, and where the first operand ends and the second begins."""
+        if op.name != "ng.select":
+            return None
+        less = op.operands[0].owner
+        while isinstance(less, Op) and less.name in ("ng.broadcast", "ng.reshape"):
+            less = less.operands[0].owner
+        if not isinstance(less, Op) or less.name != "ng.less":
+            return None
+        count, end = (v.owner for v in less.operands)
+        loops = self.dimension_loops.get(count, ()) if isinstance(count, Op) else ()
+        if len(loops) != 1 or not isinstance(end, Op) or end.name != "ng.constant":
+            return None
+        number = splat_number(end.attributes["value"])
+        return (loops[0], number.value) if isinstance(number, IntegerAttr) else None
+
+    def side(self, value: Value) -> tuple[int, tuple[int, ...]]:
+        """The same of an operand of a product."""
+        side = self.sides.get(value)
+        return self.operand(value), shape_of(value.type) if side is None else side.shape
+
+    @property
+    def sources(self) -> list[tuple[int, tuple[int, ...]]]:
+        """All that inputs are read from, each once."""
+        return list(dict.fromkeys(self.source(v) for v in self.inputs if v in self.loops))
+
+
+def plan(fusion: Op) -> Plan:
+    """What the nest of a fusion says."""
+    nest = fusion.attributes[NEST]
+    assert isinstance(nest, NestAttr)
+    body, sizes = fusion.block, nest.space
+    loops: dict[Value, tuple[int, ...]] = {}
+    accesses: dict[Value, Access] = {}
+    sides: dict[Value, Side | Implicit] = {}
+    summed = {
+        v: d for op in body.ops if op.name == "ng.dot" for v, d in zip(op.operands, depths(op), strict=True)
+    }
+    for value, own in zip(body.args, nest.reads, strict=True):
+        if own.matrix:
+            if own.places is not None:
+                windows = own.matrix == "windows"
+                sides[value] = implicit_in(own, summed[value]) if windows else side_in(own)
+            continue
+        loops[value] = own.loops if own.places is None else own.used
+        if own.places is not None:
+            accesses[value] = access_in(own, sizes)
+    counted: dict[Op, tuple[int, ...]] = {}
+    for op in body.ops[:-1]:
+        (result,) = op.results
+        loops[result] = nest.loops_of(result.type)
+        if op.name == "ng.iota":
+            counted[op] = (loops[result][get_i64(op, "dimension")],)
+        elif op.name == "ng.reshape":  # a product is a matrix until here
+            loops[op.operands[0]] = loops[result]
+    written: dict[Value, Access] = {}
+    for value, own in zip(body.ops[-1].operands, nest.writes, strict=True):
+        if own.places is not None:
+            written[value] = access_in(own, sizes)
+        elif value not in body.args:
+            loops[value] = own.loops
+    return Plan(fusion, sizes, loops, counted, accesses, sides, written)
+
+
+def splat_number(attribute: Attribute) -> Attribute:
+    """The one number of a constant."""
+    assert isinstance(attribute, ElementsAttr)  # functions hold tensors
+    element = attribute.type.element
+    bits = attribute.bits
+    return FloatAttr(bits, element) if isinstance(element, FloatType) else numeric_literal(bits, element)
+
+
+def widest_item(planned: Plan) -> int:
+    """Bytes of the largest element that the kernel computes with."""
+    return max((item_bytes(element_type(v.type)) for v in planned.loops), default=4)
+
+
+def narrowest_item(planned: Plan) -> int:
+    """Bytes of the smallest element that the kernel reads along the last loop."""
+    last = len(planned.sizes) - 1
+    read = [v for v in planned.inputs if last in planned.loops.get(v, ())]
+    return min((item_bytes(element_type(v.type)) for v in read), default=PIECE_BYTES)
+
+
+def pieces_wide(planned: Plan, threads: int) -> int:
+    """Elements along the last loop of which each thread of a block reads one piece."""
+    return threads * PIECE_BYTES // narrowest_item(planned)

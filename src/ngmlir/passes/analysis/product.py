@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernels of matrix products share: the sizes of a product, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from ...ir.core import Op, Value
+from ...ir.literals import item_bytes
+from ...ir.types import (
+    FloatType,
+    IntegerType,
+    Type,
+    element_type,
+    f32,
+    i8,
+    i16,
+    shape_of,
+    ui8,
+)
+from ...ops.fields import get_i64s
+from ...ops.library import in_library
+from ...support.lengths import is_open, is_same, usual
+from ...support.machines import WORD_BITS, DotAtom, MatrixAtom
+from ...support.target import Target
+from .implicit import Implicit
+from .plan import Plan
+from .sides import Side
+
+
+@dataclass(frozen=True)
+class End:
+    """What is held of each element when a kernel of a product ends: `words` registers of 4 bytes, and `item` bytes in shared
+    memory on the way to another layout."""
+
+    words: int
+    item: int
+
+
+@dataclass(frozen=True)
+class Product:
+    """The sizes and the storage of one product: `lhs_depth_first` = stored depth x rows, and so on."""
+
+    batch: int  # 0 = no batch dimension
+    rows: int
+    columns: int
+    depth: int
+    lhs_depth_first: bool
+    rhs_depth_first: bool
+    lhs_element: Type
+    rhs_element: Type
+    result: Type
+    lhs: Side | Implicit | None = None  # how they are read, if not as they are
+    rhs: Side | Implicit | None = None
+    words: str = (
+        ""  # where its depth is counted in words of neighbours: their elements, as `tile.dot` has them
+    )
+    steps: int = 0  # how many elements that are
+    tf32: bool = False  # whether both sides are f32 that tf32 has: the pass `short-floats` finds out
+    kept: bool = False  # whether the right side is the same in many runs, so that packing it costs nothing
+    end: End | None = None  # what is computed of it, where more than its result is held for that
+
+    @property
+    def accumulator(self) -> Type:
+        """f16 and bf16 are summed in f32."""
+        narrow = isinstance(self.result, FloatType) and self.result.width < 32
+        return f32 if narrow else self.result
+
+    @property
+    def multiplied(self) -> tuple[str, str]:
+        """What matrix instructions take the elements of both sides for."""
+        return ("tf32", "tf32") if self.tf32 else (self.lhs_element.text, self.rhs_element.text)
+
+    def atom(self, target: Target) -> MatrixAtom | None:
+        """The matrix instruction that a target has for it."""
+        return target.gpu.atom(*self.multiplied, self.accumulator.text)
+
+    def dot_atom(self, target: Target) -> DotAtom | None:
+        """The dot instruction of vectors that a target has for it: the first whose elements hold those of both sides."""
+        mine = (self.lhs_element, self.rhs_element)
+        for atom in target.dots:
+            for sides in (atom.sides, atom.sides[::-1]):
+                fits = all(fits_into(e, text) for e, text in zip(mine, sides, strict=True))
+                if self.result.text == atom.sum and fits:
+                    return atom
+        return None
+
+    @property
+    def group(self) -> int:
+        """Elements of one step of the depth."""
+        return WORD_BITS // word_bits(self.words) if self.words else 1
+
+    @property
+    def elements(self) -> int:
+        """Of the depth."""
+        return self.steps or self.depth
+
+    @property
+    def widens(self) -> bool:
+        """Whether elements are converted before they are multiplied."""
+        return not self.lhs_element is self.rhs_element is self.accumulator
+
+    @property
+    def row_lengths(self) -> tuple[int, int]:
+        """Elements of a row of each side, as it lies."""
+        left = self.rows if self.lhs_depth_first else self.depth
+        return left, self.columns if self.rhs_depth_first else self.depth
+
+    @property
+    def implicit(self) -> tuple[bool, bool]:
+        """Which sides are windows, of which a kernel packs on the way what it multiplies next."""
+        return isinstance(self.lhs, Implicit), isinstance(self.rhs, Implicit)
+
+    @property
+    def usual(self) -> Product:
+        """The product for the lengths that the program is compiled with: what its schedule is chosen for."""
+        sizes = (self.batch, self.rows, self.columns, self.depth, self.steps)
+        if not is_open(sizes):
+            return self
+        batch, rows, columns, depth, steps = usual(sizes)
+        return replace(self, batch=batch, rows=rows, columns=columns, depth=depth, steps=steps)
+
+    @property
+    def turned(self) -> Product:
+        """The transposed product, whose sides have changed places."""
+        return replace(
+            self,
+            rows=self.columns,
+            columns=self.rows,
+            lhs_depth_first=self.rhs_depth_first,
+            rhs_depth_first=self.lhs_depth_first,
+            lhs_element=self.rhs_element,
+            rhs_element=self.lhs_element,
+            lhs=self.rhs,
+            rhs=self.lhs,
+        )
+
+
+def product_of(dot: Op, sides: Mapping[Value, Side | Implicit]) -> Product:
+    """Reads a product that the shape pass brought to [batch,] matrix form; `sides` are read otherwise than they are."""
+    left, right = (sides.get(operand) for operand in dot.operands)
+    lhs, rhs = shape_of(dot.operands[0].type), shape_of(dot.operands[1].type)
+    batched = len(lhs) == 3
+    lhs_contract = get_i64s(dot, "lhs_contract")[0]
+    rhs_contract = get_i64s(dot, "rhs_contract")[0]
+    first = int(batched)
+    return Product(
+        batch=lhs[0] if batched else 0,
+        rows=lhs[2 * first + 1 - lhs_contract] if batched else lhs[1 - lhs_contract],
+        columns=rhs[2 * first + 1 - rhs_contract] if batched else rhs[1 - rhs_contract],
+        depth=lhs[lhs_contract],
+        lhs_depth_first=_depth_first(left, lhs_contract == first),
+        rhs_depth_first=_depth_first(right, rhs_contract == first),
+        lhs_element=element_type(dot.operands[0].type),
+        rhs_element=element_type(dot.operands[1].type),
+        result=element_type(dot.results[0].type),
+        lhs=left,
+        rhs=right,
+        tf32=TF32 in dot.attributes,
+    )
+
+
+def end_of(planned: Plan, dot: Op) -> End:
+    """Of a product with this plan. All that a kernel gives is computed before the first of it is stored; and what is computed
+    of the product alone is changed to another layout where it meets what is read element by element."""
+    loops = planned.loops[dot.results[0]]
+    items = {v: item_bytes(element_type(v.type)) for v, own in planned.loops.items() if own == loops}
+    inputs = [v for v in planned.inputs if v in items]
+    read, made, meeting = {*inputs}, {dot.results[0]}, set[Value]()
+    for op in planned.ops:
+        if op is not dot and any(v in read for v in op.operands):
+            read.update(op.results)
+            meeting.update(v for v in op.operands if v in made)
+        elif any(v in made for v in op.operands):
+            made.update(op.results)
+    # What is read is held until the last of them is there, and asked for early where that takes long.
+    if len(meeting) > 1 or any(in_library(op) for op in planned.ops):
+        meeting.update(inputs)
+    given = dict.fromkeys(v for v in planned.outputs if v in items)
+    words = max(sum(-(-items.get(v, 4) // 4) for v in held) for held in (given, meeting))
+    return End(words, max(items.values() if read else [items[v] for v in given], default=0))
+
+
+def _depth_first(side: Side | Implicit | None, depth_first: bool) -> bool:
+    """Whether a side is read depth x rows (or columns); what is packed, as it lies closest."""
+    if isinstance(side, Implicit):
+        return not side.along_depth
+    return depth_first != (side is not None and side.turned)
+
+
+def part_of(words: str) -> Type:
+    """What the neighbours in a word of the left side are."""
+    return {type.text: type for type in (i8, ui8, i16)}[words.partition("_")[0]]
+
+
+def word_bits(words: str) -> int:
+    """Of each of the neighbours in a word."""
+    return int(words.partition("_")[0].lstrip("ui"))
+
+
+def fits_into(element: Type, word: str) -> bool:
+    """Whether a part of a word, such as `ui8`, holds every number of an element type."""
+    if element.text == word or not isinstance(element, IntegerType):
+        return element.text == word
+    unsigned, width = word.startswith("u"), int(word.lstrip("ui"))
+    return element.width + (element.unsigned and not unsigned) <= width and (element.unsigned or not unsigned)
+
+
+def in_words(product: Product, target: Target, packed: Collection[str]) -> Product:
+    """The product whose depth is counted in words of neighbours that a dot instruction multiplies at once: the same where
+    the target has none, or a side is neither `packed` nor lies so."""
+    atom = product.dot_atom(target)
+    if product.words or atom is None or "right" not in packed or isinstance(product.rhs, Implicit):
+        return product
+    lhs = product.lhs
+    if isinstance(lhs, Implicit):
+        # Neighbours of a word are packed together, if that is not one by one.
+        if not lhs.beside:
+            return product
+        product = replace(product, lhs=replace(lhs, lined=True), lhs_depth_first=False)
+    elif "left" not in packed and not lies_in_words(product, atom):
+        return product
+    words = atom.words
+    if not fits_into(product.lhs_element, atom.sides[0]) or not fits_into(product.rhs_element, atom.sides[1]):
+        words = "_".join(atom.sides[::-1])
+    return replace(product, depth=-(-product.depth // atom.group), words=words, steps=product.depth)
+
+
+def lies_in_words(product: Product, atom: DotAtom) -> bool:
+    """Whether the left side as it lies is rows of whole words."""
+    bits = product.lhs_element.width if isinstance(product.lhs_element, IntegerType | FloatType) else 0
+    whole = product.lhs is None and not product.lhs_depth_first and product.depth % atom.group == 0
+    return whole and bits == atom.element_bits
+
+
+def oriented(product: Product, target: Target) -> tuple[Product, tuple[int, int]]:
+    """A product as it is computed, and which operand each of its sides is. Of one column both results have the same
+    elements in the same order, and vectors know how to do with few rows."""
+    if is_same(product.columns, 1) and not target.shares_tiles and not isinstance(product.lhs, Implicit):
+        return product.turned, (1, 0)
+    return product, (0, 1)
+
+
+def split(total: int, most: int) -> list[tuple[int, int]]:
+    """(how many, of what size): the fewest parts of at most `most`, whose sizes differ by at most one."""
+    parts = -(-total // most)
+    small, larger = divmod(total, parts)
+    out = [(larger, small + 1), (parts - larger, small)]
+    return [(count, size) for count, size in out if count]
+
+
+#: Says of a product that both sides hold f32 numbers that tf32 has: bits below its ten are zero.
+TF32 = "ng.tf32"

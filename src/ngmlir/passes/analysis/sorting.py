@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sorted rows: how long those are that one block sorts, which order records have, and rows of which the halves are sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...ir.core import Op, Value
+from ...ir.types import shape_of
+from ...ops.builder import Builder
+from ...ops.fields import find_i64, get_i64
+
+#: The longest row that one block of threads sorts.
+LONGEST = 4096
+
+
+def comes_before(b: Builder, others: Sequence[Value], records: Sequence[Value]) -> Value:
+    """Which of the others come before the records: keys, or keys and their places, by which equal ones are told apart."""
+    first = b.less(others[0], records[0])
+    if len(records) == 1:
+        return first
+    (key, place), (mine, here) = others, records
+    return b.bitwise_or(first, b.bitwise_and(b.equal(key, mine), b.less(place, here)))
+
+
+def has_two_runs(op: Op) -> bool:
+    """Whether an `ng.argsort` gives all positions along lines in one piece that are known to be two sorted halves."""
+    shape, axis, run = shape_of(op.operands[0].type), get_i64(op, "axis"), find_i64(op, "runs")
+    whole = shape == shape_of(op.results[0].type) and axis == len(shape) - 1
+    return whole and run is not None and shape[axis] == 2 * run

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention: scores, their softmax and the product with values become one kernel, which never holds the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from ...ir.core import Block, Module, Op, Value
+from ...ops.schedules import SCHEDULE
+from ...rewrite.contracts import contract
+from ...support.lengths import usual
+from ...support.target import Target
+from ..graph.dead_code import without_dead
+from .gradient_loops import streamed_gradient
+from .regions import in_functions, nested
+from .score_fusions import behind, fusion_of, members
+from .score_gradients import Gradient, gradient_of, written
+from .score_loops import Streams, streamed
+from .scores import attention_of
+from .writer import FusionWriter
+
+
+@contract(needs=("plain", "fused"), gives="fused", anchor="function")
+def attention(module: Module, target: Target) -> Module:
+    """Makes one fusion of kind `attention` of a product (the scores of queries and keys), a softmax of its rows, and the product of
+    that with values: on CPUs, where scores are f32 or f64. Whatever is computed of a score alone may stand between, such as a scale, a
+    mask or a bias; what masks are computed with becomes part of it. Nobody else may read what is between the products.
+
+    The kernel holds the scores of some queries and a block of keys, and never all of them. Its sums are in another order,
+    and relative to the largest score so far: results differ from those of the ops by a few roundings of the sums. Blocks that a mask
+    hides from all their queries are not computed, which assumes finite values: what is hidden counts as zero.
+
+    Before:
+        func.func @main(%q: tensor<2x16x4xf32>, %k: tensor<2x9x4xf32>, %v: tensor<2x9x4xf32>) -> tensor<2x16x4xf32> {
+          %0 = ng.dot %q, %k contract [2] x [2] {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>} : (tensor<2x16x4xf32>, tensor<2x9x4xf32>) -> tensor<2x16x9xf32>
+          %1 = ng.max %0 axes [2] : (tensor<2x16x9xf32>) -> tensor<2x16xf32>
+          %2 = ng.broadcast %1 dims [0, 1] : (tensor<2x16xf32>) -> tensor<2x16x9xf32>
+          %3 = ng.subtract %0, %2 : tensor<2x16x9xf32>
+          %4 = ng.exp %3 : tensor<2x16x9xf32>
+          %5 = ng.sum %4 axes [2] : (tensor<2x16x9xf32>) -> tensor<2x16xf32>
+          %6 = ng.broadcast %5 dims [0, 1] : (tensor<2x16xf32>) -> tensor<2x16x9xf32>
+          %7 = ng.divide %4, %6 : tensor<2x16x9xf32>
+          %8 = ng.dot %7, %v contract [2] x [1] {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>} : (tensor<2x16x9xf32>, tensor<2x9x4xf32>) -> tensor<2x16x4xf32>
+          return %8 : tensor<2x16x4xf32>
+        }
+    After:
+        func.func @main(%q: tensor<2x16x4xf32>, %k: tensor<2x9x4xf32>, %v: tensor<2x9x4xf32>) -> tensor<2x16x4xf32> {
+          %0 = ng.fusion attention(%q, %k, %v) -> tensor<2x16x4xf32> {
+            %0 = ng.dot %q, %k contract [2] x [2] {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>} : (tensor<2x16x4xf32>, tensor<2x9x4xf32>) -> tensor<2x16x9xf32>
+            %1 = ng.max %0 axes [2] : (tensor<2x16x9xf32>) -> tensor<2x16xf32>
+            %2 = ng.broadcast %1 dims [0, 1] : (tensor<2x16xf32>) -> tensor<2x16x9xf32>
+            %3 = ng.subtract %0, %2 : tensor<2x16x9xf32>
+            %4 = ng.exp %3 : tensor<2x16x9xf32>
+            %5 = ng.sum %4 axes [2] : (tensor<2x16x9xf32>) -> tensor<2x16xf32>
+            %6 = ng.broadcast %5 dims [0, 1] : (tensor<2x16xf32>) -> tensor<2x16x9xf32>
+            %7 = ng.divide %4, %6 : tensor<2x16x9xf32>
+            %8 = ng.dot %7, %v contract [2] x [1] {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>} : (tensor<2x16x9xf32>, tensor<2x9x4xf32>) -> tensor<2x16x4xf32>
+            ng.yield %8 : tensor<2x16x4xf32>
+          }
+          func.return %0 : tensor<2x16x4xf32>
+        }
+    """
+    if target.shares_tiles:
+        return module
+    made = in_functions(module, lambda block: _Writer(block, target).written())
+    # What masks were computed with, and is part of kernels now.
+    changed = zip(made.ops, module.ops, strict=True)
+    return made.with_ops([new if new is old else without_dead(new) for new, old in changed])
+
+
+class _Writer(FusionWriter):
+    """Writes a block anew, with its attentions."""
+
+    def __init__(self, block: Block, target: Target):
+        super().__init__(block, target)
+        self.order = {op: i for i, op in enumerate(block.ops)}
+        #: What is written in place of some ops, and what that gives for which values.
+        self.made: dict[Op, tuple[list[Op], list[Value]]] = {}
+        self.gone: set[Op] = set()
+        for op in block.ops:
+            if op not in self.gone:
+                self.look(op)
+
+    def look(self, op: Op) -> None:
+        """Finds the attention that ends with a product, and its gradient."""
+        found = attention_of(op)
+        if found is None or not self.may_take({*found.between, op}):
+            return
+        inside = {*found.between, op}
+        alone = all(
+            r in inside for each in found.between for v in each.results for r in self.readers.get(v, ())
+        )
+        gradient = None if alone else gradient_of(found, self.readers, self.order)
+        outputs = [op.results[0]]
+        if gradient is not None:
+            outputs += [found.largest.results[0], found.total.results[0]]
+        forward = self.fusion(inside, outputs, streamed) if alone or gradient is not None else None
+        if forward is not None and (gradient is None or self.gradient(gradient)):
+            self.made[op] = [forward], outputs
+            self.gone.update(found.between)
+
+    def gradient(self, gradient: Gradient) -> bool:
+        """Takes a gradient, if it has a kernel and there is a place for it."""
+        new, found = written(gradient), gradient.attention
+        known = {*found.between, gradient.errors, *new.ops} - {found.largest, found.total}
+        inside = behind(new.results, known)
+        fusion = (
+            self.fusion(inside, new.results, streamed_gradient) if self.may_take(gradient.inside) else None
+        )
+        place = self.place(gradient, [*new.before, fusion]) if fusion is not None else None
+        if fusion is None or place is None:
+            return False
+        self.made[place] = [*new.before, fusion], [op.results[0] for op in gradient.results]
+        self.gone.update(gradient.inside - {place})
+        return True
+
+    def place(self, gradient: Gradient, ops: Sequence[Op]) -> Op | None:
+        """The first product behind all that some ops read, if nobody has read the others before."""
+        order = self.order
+        inputs = [v.owner for op in ops for v in op.operands]
+        ready = max(order.get(op, -1) for op in (gradient.attention.result, *inputs) if isinstance(op, Op))
+        later = [op for op in gradient.results if order[op] > ready]
+        place = min(later, key=order.__getitem__, default=None)
+        end = order[place] if place is not None else -1
+        early = [v for op in gradient.results if order[op] < end for v in op.results]
+        return None if any(order[r] <= end for v in early for r in self.readers.get(v, ())) else place
+
+    def fusion(
+        self, inside: Collection[Op], outputs: Sequence[Value], how: Callable[[Op, Target], Streams | None]
+    ) -> Op | None:
+        """The fusion of some ops that gives some values; None where it has no kernel, or too few queries for it."""
+        for moves in (True, False):
+            ops, masks = members(inside, self.order, moves)
+            made = fusion_of(ops, outputs, "attention", masks)
+            found = how(made, self.target)
+            if found is not None and usual(found.query_count) >= LEAST_QUERIES:
+                return made
+        return None
+
+    def may_take(self, ops: Collection[Op]) -> bool:
+        """Whether all of some ops stand in this block, in no other kernel, and state no schedule."""
+        return all(op in self.order and op not in self.gone and SCHEDULE not in op.attributes for op in ops)
+
+    def written(self) -> Block:
+        out = self.block.emptied()
+        for op in self.block.ops:
+            if op in self.gone:
+                continue
+            ops, values = self.made.get(op, ([op], list(op.results)))
+            for each in ops:
+                new = self.renamed(each)
+                out.ops.append(nested(new, lambda block: _Writer(block, self.target).written()))
+                self.mapping.update(zip(each.results, out.ops[-1].results, strict=True))
+            self.mapping.update(zip(values, out.ops[-1].results, strict=True))
+        same = len(out.ops) == len(self.block.ops) and all(
+            a is b for a, b in zip(out.ops, self.block.ops, strict=True)
+        )
+        return self.block if same else out
+
+
+#: Fewer queries leave lanes of registers empty.
+LEAST_QUERIES = 8

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Says early, and at the user's line, what a target cannot carry out."""
+
+from __future__ import annotations
+
+from ...decl.target_text import TargetText, load_target
+from ...ir.core import Module, Op
+from ...ir.types import TensorType, element_type, token
+from ...ops.decompositions import DECOMPOSITIONS
+from ...support.diagnostics import Diagnostic, Limit
+from ...support.target import Target
+
+
+def check_target(module: Module, target: Target) -> Module:
+    """Rejects ops of ng that the target's table in lowering/ does not name for their elements; changes nothing.
+
+    Composite ops pass: decompose writes them in terms of the others.
+
+    Before:
+        func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %0 = ng.exp %x : tensor<4xf32>
+          return %0 : tensor<4xf32>
+        }
+    After:
+        func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %0 = ng.exp %x : tensor<4xf32>
+          func.return %0 : tensor<4xf32>
+        }
+    """
+    table = load_target(target.code)
+    found = tuple(
+        Diagnostic(f"{op.name} of {element} is not supported on target '{target.name}' yet", op.location)
+        for op in module.walk()
+        if (element := _unsupported(op, table)) is not None
+    )
+    found += tuple(
+        Diagnostic(
+            f"@{op.symbol} takes {value.type}, whose length is not known",
+            op.location,
+            hint="--remark=sizes prints why one program cannot serve all lengths",
+        )
+        for op in module.ops
+        if op.name == "func.func" and op.regions[0].blocks
+        for value in op.block.args
+        if isinstance(value.type, TensorType) and not value.type.static
+    )
+    if found:
+        raise Limit(found)
+    return module
+
+
+def _unsupported(op: Op, table: TargetText) -> str | None:
+    """The element type for which the target has no way to carry out an op."""
+    # A token is no number: what copies under way are handed on needs no code.
+    types = [value.type for value in op.operands or op.results if value.type is not token]
+    if not op.name.startswith("ng.") or op.name in DECOMPOSITIONS or not types:
+        return None
+    element = element_type(types[-1])
+    return None if table.how(op.name, element) in ("legal", "library") else str(element)

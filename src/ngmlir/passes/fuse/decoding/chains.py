@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a matrix is decoded from codes: the elementwise ops on the way, and the parameters that blocks of codes share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import gcd
+
+from ....ir.core import Op, Value
+from ....ir.elements import ElementsAttr
+from ....ir.literals import item_bytes
+from ....ir.types import FloatType, IntegerType, TensorType, element_type, shape_of, with_element
+from ....ops import ng
+from ....ops.builder import Builder
+from .places import PLACING, Digit, Places, before, flat, of_matrix
+from .ranges import most
+
+#: Ops that lie between a weight and its codes at most.
+_LONGEST = 64
+
+
+@dataclass(frozen=True)
+class Number:
+    """The same number everywhere."""
+
+    op: Op
+
+    def leaves(self) -> Iterator[Leaf]:
+        return iter(())
+
+    def at(self, b: Builder, size: tuple[int, ...], block: int = 0) -> Value:
+        literal = self.op.attributes["value"]
+        assert isinstance(literal, ElementsAttr)
+        type = TensorType(size, element_type(self.op.result.type))
+        return b.constant(type=type, value=literal.of_type(type))
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """Numbers that blocks of codes share: elements of `value`, at places that are digits."""
+
+    value: Value
+    digits: tuple[Digit, ...]  # those of the least strides first
+
+    def leaves(self) -> Iterator[Leaf]:
+        yield self
+
+    @property
+    def block(self) -> int:
+        """Codes of a row that share a number; 0 where all do."""
+        return next((d.divisor for d in self.digits if d.dimension == 1), 0)
+
+    def fits(self, rows: int, depth: int) -> bool:
+        """Whether there is a number for each row, or for all, and in these one for each block."""
+        mine = [[d for d in self.digits if d.dimension == dimension] for dimension in (0, 1)]
+        if any(len(own) > 1 for own in mine) or any(d.divisor > 1 or d.size < rows for d in mine[0]):
+            return False
+        strides = [d.stride for d in self.digits]
+        total = 1
+        for size in shape_of(self.value.type):
+            total *= size
+        nested = all(b % a == 0 for a, b in pairwise([*strides, total]))
+        return nested and all(d.divisor * d.size >= depth for d in mine[1])
+
+    def at(self, b: Builder, size: tuple[int, ...], block: int = 0) -> Value:
+        """One for each row; or for each row and `block` of codes, of which `size` says how many there are."""
+        value, shape = self.value, shape_of(self.value.type)
+        total = 1
+        for length in shape:
+            total *= length
+        cuts = [total, *[d.stride for d in reversed(self.digits)]]
+        apart = [a // c for a, c in pairwise(cuts)] + [cuts[-1]]
+        value = _reshaped(b, value, tuple(apart))
+        kept = [*[d.size for d in reversed(self.digits)], 1]
+        if kept != apart:
+            value = b.slice(value, starts=[0] * len(kept), limits=kept, steps=[1] * len(kept))
+        value = _reshaped(b, value, tuple(kept[:-1]))
+        dims = [d.dimension for d in reversed(self.digits)]
+        if dims == [1, 0]:
+            value, dims = b.transpose(value, permutation=[1, 0]), [0, 1]
+        own = list(shape_of(value.type))
+        element = element_type(value.type)
+        if 1 in dims and self.block > block:
+            # Several blocks of others share each.
+            times = self.block // block
+            shape = (*own, times)
+            value = b.broadcast(value, type=TensorType(shape, element), dimensions=list(range(len(own))))
+            own[-1] *= times
+            value = _reshaped(b, value, tuple(own))
+            if own[-1] > size[1]:
+                limits = [*own[:-1], size[1]]
+                value = b.slice(value, starts=[0] * len(own), limits=limits, steps=[1] * len(own))
+        if dims != list(range(len(size))):
+            value = b.broadcast(value, type=TensorType(size, element), dimensions=dims)
+        return value
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What an elementwise op makes of parameters."""
+
+    op: Op
+    inputs: tuple[Parameter, ...]
+
+    def leaves(self) -> Iterator[Leaf]:
+        for each in self.inputs:
+            yield from each.leaves()
+
+    def at(self, b: Builder, size: tuple[int, ...], block: int = 0) -> Value:
+        type = TensorType(size, element_type(self.op.result.type))
+        return b.add_op(
+            self.op.rebuilt([each.at(b, size, block) for each in self.inputs], types=[type])
+        ).result
+
+
+Parameter = Number | Leaf | Computed
+
+
+@dataclass(frozen=True)
+class Step:
+    """An elementwise op on the way from codes to the matrix: operand `at` comes from codes, the others are parameters."""
+
+    op: Op
+    at: int
+    others: tuple[Parameter | None, ...]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A matrix of `shape` (rows of the weight x depth) that `steps`, the last one first, make of `codes`, which `moves`, the
+    last one first, put where they are."""
+
+    shape: tuple[int, int]
+    codes: Value
+    bits: int
+    steps: tuple[Step, ...]
+    moves: tuple[Op, ...]
+    turned: bool  # whether it is the other way round there
+
+    @property
+    def block(self) -> int:
+        """Codes of a row that share all parameters; 0 where all of a row do."""
+        found = 0
+        for step in self.steps:
+            for parameter in step.others:
+                for leaf in parameter.leaves() if parameter else ():
+                    found = gcd(found, leaf.block)
+        return found
+
+    def unscaled(self) -> tuple[Chain, Parameter | None]:
+        """The matrix before each row is multiplied by one factor, and that; None where none is the last that is done."""
+        last, *steps = self.steps
+        factor = last.others[1 - last.at] if last.op.name == "ng.multiply" else None
+        if factor is None or not steps or any(leaf.block for leaf in factor.leaves()):
+            return self, None
+        return replace(self, steps=tuple(steps)), factor
+
+    def placed(self, b: Builder) -> Value:
+        """The codes where the weights are, rows x depth."""
+        value = self.codes
+        for op in reversed(self.moves):
+            type = with_element(op.result.type, element_type(value.type))
+            value = b.add_op(op.rebuilt([value], types=[type])).result
+        return b.transpose(value, permutation=[1, 0]) if self.turned else value
+
+
+def chain_of(weight: Value, depth: int, constant: Callable[[Value], bool]) -> Chain | None:
+    """How a matrix whose dimension `depth` is contracted is decoded from narrow codes; None where it is not."""
+    sizes = shape_of(weight.type)
+    shape = (sizes[1 - depth], sizes[depth])
+    places: Places | None = of_matrix(shape)
+    if depth == 0:
+        places = places[::-1]
+    steps: list[Step] = []
+    moves: list[Op] = []
+    best: Chain | None = None
+    value = weight
+    for _ in range(_LONGEST):
+        bits = _bits(value)
+        if bits < (best.bits if best else 32) and constant(value):
+            best = Chain(shape, value, bits, tuple(steps), tuple(moves), depth == 0)
+        op = value.owner
+        if not isinstance(op, Op) or bits == 4:
+            break
+        if op.name in PLACING:
+            places = before(op, places, shape)
+            if places is None:
+                break
+            moves.append(op)
+            value = op.operands[0]
+        elif "elementwise" in op.traits and len(op.results) == 1:
+            others = [parameter_of(v, places, shape) for v in op.operands]
+            if others.count(None) != 1:
+                break
+            at = others.index(None)
+            steps.append(Step(op, at, tuple(others)))
+            value = op.operands[at]
+        else:
+            break
+    if best is None or not best.steps:
+        return None
+    leaves = [leaf for step in best.steps for p in step.others if p for leaf in p.leaves()]
+    return best if all(leaf.fits(*shape) and constant(leaf.value) for leaf in leaves) else None
+
+
+def parameter_of(value: Value, places: Places, matrix: Sequence[int], deep: int = 16) -> Parameter | None:
+    """What several codes share; None where each has a number of its own."""
+    op, shape = value.owner, shape_of(value.type)
+    if isinstance(op, Op) and op.name == "ng.constant":
+        literal = op.attributes["value"]
+        if isinstance(literal, ElementsAttr) and literal.splat and literal.type.size:
+            return Number(op)
+    digits = flat(places, shape)
+    if not any(d.dimension == 1 and d.divisor == 1 for d in digits):
+        return Leaf(value, tuple(digits))
+    assert isinstance(op, Op)  # nothing else is constant
+    if deep == 0:
+        return None
+    if op.name in PLACING:
+        inner = before(op, places, matrix)
+        return None if inner is None else parameter_of(op.operands[0], inner, matrix, deep - 1)
+    if "elementwise" not in op.traits or len(op.results) != 1:
+        return None
+    inputs = [parameter_of(v, places, matrix, deep - 1) for v in op.operands]
+    known = [each for each in inputs if each is not None]
+    return Computed(op, tuple(known)) if len(known) == len(inputs) else None
+
+
+def peeled(parameter: Parameter) -> tuple[Parameter, Sequence[Op]]:
+    """A parameter before it is cast to elements that take more bytes, and these casts."""
+    casts: list[Op] = []
+    while isinstance(parameter, Computed) and parameter.op.name == "ng.cast":
+        wide, narrow = (element_type(v.type) for v in (parameter.op.result, *parameter.op.operands))
+        if item_bytes(narrow) >= item_bytes(wide):
+            break
+        casts.insert(0, parameter.op)
+        (parameter,) = parameter.inputs
+    return parameter, casts
+
+
+def _bits(value: Value) -> int:
+    """Bits in which the elements of a value can be held."""
+    element = element_type(value.type)
+    if isinstance(element, FloatType):
+        return element.width
+    limit = most(value)
+    if limit is not None and limit < 256:
+        return 4 if limit < 16 else 8
+    return element.width if isinstance(element, IntegerType) else 64
+
+
+def _reshaped(b: Builder, value: Value, shape: tuple[int, ...]) -> Value:
+    while isinstance(value.owner, ng.ReshapeOp):
+        value = value.owner.input
+    type = TensorType(shape, element_type(value.type))
+    return value if value.type is type else b.reshape(value, type=type)

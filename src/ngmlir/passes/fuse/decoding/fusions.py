@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products that decode a weight, as fusions of kind `decoded`: how they are made, and how they are read.
+
+Their operands are the left side, the codes and the parameters: one number for each row of the weight, or one for each row and
+block. The body spreads the parameters, computes the weight and multiplies. Codes of 4 bits lie in words of i32, which are the
+lanes of a register: neighbours along the depth are in neighbouring lanes, in the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ....ir.attributes import StringAttr, numeric_literal
+from ....ir.core import Block, Op, Region, Value
+from ....ir.literals import item_bytes
+from ....ir.types import TensorType, Type, element_type, f32, i32, shape_of, ui8, with_element
+from ....ops import ng
+from ....ops.builder import Builder
+from ...analysis.product import Product
+from .chains import Chain, Number, Parameter, peeled
+
+#: The kind of such fusions.
+DECODED = "decoded"
+#: Codes of 4 bits in a word, and what hides the others.
+CODES, CODE_BITS, CODE = 8, 4, 15
+
+
+@dataclass(frozen=True)
+class Held:
+    """What is in memory of a weight: its codes, packed if they have 4 bits, and its parameters."""
+
+    chain: Chain
+    codes: Value
+    parameters: Mapping[Parameter, Value]
+
+    def unscaled(self) -> tuple[Held, Parameter | None]:
+        """The weight before each row is multiplied by one factor, and that; None where none is the last that is done."""
+        chain, factor = self.chain.unscaled()
+        used = {peeled(p)[0] for step in chain.steps for p in step.others if p is not None}
+        return Held(chain, self.codes, {p: v for p, v in self.parameters.items() if p in used}), factor
+
+
+def held(chain: Chain, lanes: int, b: Builder) -> Held:
+    """Puts the codes and the parameters of a weight into the order in which kernels read them."""
+    rows, depth = chain.shape
+    blocks = (-(-depth // chain.block),) if chain.block else ()
+    codes = _packed(chain, lanes, b) if chain.bits == CODE_BITS else _narrow(chain, b)
+    found: dict[Parameter, Value] = {}
+    for step in chain.steps:
+        for parameter in step.others:
+            if parameter is not None and not isinstance(parameter, Number):
+                inner, _ = peeled(parameter)
+                if inner not in found:
+                    found[inner] = inner.at(b, (rows, *blocks), chain.block)
+    return Held(chain, codes, found)
+
+
+def decoded_product(left: Value, weight: Held, result: Type, b: Builder) -> Value:
+    """The product of a matrix [rows, depth] and a weight that its kernel decodes, of which each row gives a column."""
+    outer = [left, weight.codes, *dict.fromkeys(weight.parameters.values())]
+    names = ["left", "codes", *(v.name or f"parameter{i}" for i, v in enumerate(outer[2:]))]
+    body = Block([v.type for v in outer], names)
+    inside = dict(zip(outer[2:], body.args[2:], strict=True))
+    arguments = {parameter: inside[value] for parameter, value in weight.parameters.items()}
+    inner = Builder(body, b.location)
+    made = _weight(weight.chain, body.args[1], arguments, inner)
+    product = inner.dot(body.args[0], made, lhs_contract=[1], rhs_contract=[1], type=result)
+    inner.end(ng.YieldOp, product)
+    attributes = {"kind": StringAttr(DECODED)}
+    return b.add_op(ng.FusionOp(outer, [result], attributes, [Region(body)], b.location)).result
+
+
+def decoded_rows(weight: Held, indices: Value, b: Builder) -> Value:
+    """Some rows of a weight, decoded."""
+    (count,) = shape_of(indices.type)
+    codes = b.gather(weight.codes, indices, axis=0)
+    arguments = {p: b.gather(value, indices, axis=0) for p, value in weight.parameters.items()}
+    return _weight(replace(weight.chain, shape=(count, weight.chain.shape[1])), codes, arguments, b)
+
+
+def _packed(chain: Chain, lanes: int, b: Builder) -> Value:
+    """Codes of 4 bits in words, [rows, groups of words, lanes]; those behind the end are 0."""
+    (rows, depth), codes = chain.shape, chain.placed(b)
+    groups = -(-depth // (CODES * lanes))
+    codes = b.cast(codes, type=with_element(codes.type, i32))
+    if more := groups * CODES * lanes - depth:
+        codes = b.pad(codes, value=numeric_literal(0, i32), low=[0, 0], high=[0, more])
+    apart = TensorType((rows, groups, CODES, lanes), i32)
+    codes = b.shift_left(b.reshape(codes, type=apart), _shifts(apart, b))
+    return b.sum(codes, axes=[2])
+
+
+def _narrow(chain: Chain, b: Builder) -> Value:
+    """Codes as they are, in bytes if these hold them."""
+    codes = chain.placed(b)
+    narrow = item_bytes(element_type(codes.type)) * 8 <= chain.bits
+    return codes if narrow else b.cast(codes, type=with_element(codes.type, ui8))
+
+
+def _shifts(type: TensorType, b: Builder) -> Value:
+    """Where in a word the codes along dimension 2 are."""
+    return b.multiply(b.iota(type=type, dimension=2), b.number(CODE_BITS, type))
+
+
+def _weight(chain: Chain, codes: Value, arguments: Mapping[Parameter, Value], b: Builder) -> Value:
+    """The decoded weight."""
+    value = codes
+    if chain.bits == CODE_BITS:
+        value = _unpacked(codes, chain.shape, b)
+    wanted, steps = element_type(chain.codes.type), [*reversed(chain.steps)]
+    if element_type(value.type) is not wanted and steps[0].op.name != "ng.cast":
+        value = b.cast(value, type=with_element(value.type, wanted))
+
+    def spread(parameter: Parameter) -> Value:
+        if isinstance(parameter, Number):
+            return parameter.at(b, chain.shape)
+        parameter, casts = peeled(parameter)
+        here = arguments[parameter]
+        for cast in casts:
+            type = with_element(here.type, element_type(cast.result.type))
+            here = b.add_op(cast.rebuilt([here], types=[type])).result
+        return _spread(here, chain, b)
+
+    for step in steps:
+        operands = [value if p is None else spread(p) for p in step.others]
+        type = TensorType(chain.shape, element_type(step.op.result.type))
+        value = b.add_op(step.op.rebuilt(operands, types=[type])).result
+    return value
+
+
+def _unpacked(words: Value, shape: tuple[int, int], b: Builder) -> Value:
+    rows, groups, lanes = shape_of(words.type)
+    apart = TensorType((rows, groups, CODES, lanes), i32)
+    codes = b.broadcast(words, type=apart, dimensions=[0, 1, 3])
+    codes = b.bitwise_and(b.shift_right_logical(codes, _shifts(apart, b)), b.number(CODE, apart))
+    return _cut(b.reshape(codes, type=TensorType((rows, groups * CODES * lanes), i32)), shape, b)
+
+
+def _spread(value: Value, chain: Chain, b: Builder) -> Value:
+    """A parameter for each code."""
+    (rows, depth), element = chain.shape, element_type(value.type)
+    if not chain.block:
+        return b.broadcast(value, type=TensorType((rows, depth), element), dimensions=[0])
+    blocks = shape_of(value.type)[1]
+    wide = b.broadcast(value, type=TensorType((rows, blocks, chain.block), element), dimensions=[0, 1])
+    wide = b.reshape(wide, type=TensorType((rows, blocks * chain.block), element))
+    return _cut(wide, (rows, depth), b)
+
+
+def _cut(value: Value, shape: tuple[int, int], b: Builder) -> Value:
+    if shape_of(value.type) == shape:
+        return value
+    return b.slice(value, starts=[0, 0], limits=shape, steps=[1, 1])
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A fusion of kind `decoded` as its kernel sees it."""
+
+    fusion: Op
+    dot: Op
+    start: Value  # what the ops of the weight begin with: a code for each element
+    shape: tuple[int, int]  # of the weight
+
+    @property
+    def words(self) -> bool:
+        """Whether the codes lie in words."""
+        return self.start is not self.fusion.block.args[1]
+
+    @property
+    def parameters(self) -> Sequence[Value]:
+        return self.fusion.block.args[2:]
+
+    @property
+    def block(self) -> int:
+        """Codes of a row that share parameters; 0 where all do."""
+        for op in self.fusion.block.ops:
+            if op.name == "ng.broadcast" and op.operands[0] is not self.fusion.block.args[1]:
+                shape = shape_of(op.result.type)
+                return shape[2] if len(shape) == 3 else 0
+        return 0
+
+    @property
+    def product(self) -> Product:
+        """The product as panels are multiplied."""
+        rows = shape_of(self.fusion.block.args[0].type)[0]
+        return Product(0, rows, *self.shape, False, False, f32, f32, element_type(self.dot.result.type))
+
+
+def decoded(fusion: Op) -> Decoded:
+    """Reads a fusion of kind `decoded`."""
+    block = fusion.block
+    dot = next(op for op in block.ops if op.name == "ng.dot")
+    rows, depth = shape_of(dot.operands[1].type)
+    start, found = block.args[1], {block.args[1]}
+    while shape_of(start.type) != (rows, depth):
+        op = next(op for op in block.ops if start in op.operands and op.result not in found)
+        start = op.result
+        found.add(start)
+    return Decoded(fusion, dot, start, (rows, depth))

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fusion: which ops become one kernel."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+from ...ir.attributes import Attribute, StringAttr
+from ...ir.core import Block, Module, Op, Region, Value
+from ...ir.types import shape_of
+from ...ops import ng
+from ...ops.builder import Builder
+from ...ops.fields import get_i64s
+from ...ops.schedules import SCHEDULE, merged, to_attribute
+from ...rewrite.contracts import contract
+from ...rewrite.sweep import sweep
+from ...support.target import Target
+from ..analysis.group import FREE, Group, reads
+from .groups import Groups
+from .regions import in_functions, nested
+
+
+@contract(needs=("plain", "fused"), gives="fused", anchor="function")
+def fuse(module: Module, target: Target) -> Module:
+    """Groups ops into `ng.fusion`s, each of which becomes one kernel.
+
+    Kinds: `map` (elementwise over one space), `rows` (reductions over the innermost loop, perhaps with others,
+    and what comes before and after: softmax and normalisations are one kernel), `columns` (reductions over
+    outer loops only, with prologue and epilogue), `dot` (a matrix product with its epilogue). An op joins the kernel of an operand
+    when it runs over the same loops and no value would have to leave the kernel and come back. A value that is spread along
+    different dimensions is read once for each, as if these were several. A slice that lies in memory in
+    one piece stays a slice: on CPUs it is read where it is. What else only moves a value
+    that is in memory (slice, pad, transpose) is repeated in each kernel that reads it, which then reads through it; but
+    not what would be read against the grain, its neighbours far apart.
+
+    Before:
+        func.func @main(%x: tensor<8x4xf32>) -> tensor<8xf32> {
+          %0 = ng.exp %x : tensor<8x4xf32>
+          %1 = ng.sum %0 axes [1] : (tensor<8x4xf32>) -> tensor<8xf32>
+          %2 = ng.log %1 : tensor<8xf32>
+          return %2 : tensor<8xf32>
+        }
+    After:
+        func.func @main(%x: tensor<8x4xf32>) -> tensor<8xf32> {
+          %0 = ng.fusion rows(%1 = %x) -> tensor<8xf32> {
+            %2 = ng.exp %1 : tensor<8x4xf32>
+            %3 = ng.sum %2 axes [1] : (tensor<8x4xf32>) -> tensor<8xf32>
+            %4 = ng.log %3 : tensor<8xf32>
+            ng.yield %4 : tensor<8xf32>
+          }
+          func.return %0 : tensor<8xf32>
+        }
+    """
+    module = sweep(module, _Directions().rule, frozenset({"ng.broadcast"}), frozenset({"ng.fusion"}))
+    return in_functions(module, lambda block: _Writer(block, target).block())
+
+
+class _Directions:
+    """Gives a value another name where it is spread along other dimensions than before: in one kernel its elements are those of
+    two loops, which are not one."""
+
+    def __init__(self) -> None:
+        self.first: dict[Value, tuple[int, ...]] = {}
+
+    def rule(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        (value,), dimensions = op.operands, get_i64s(op, "dimensions")
+        shape = shape_of(value.type)
+        if self.first.setdefault(value, dimensions) == dimensions or 0 in shape:
+            return None
+        if isinstance(value.owner, Op) and value.owner.name in FREE and not value.owner.operands:
+            same = b.add_op(value.owner.rebuilt()).result
+        else:
+            same = b.slice(value, starts=[0] * len(shape), limits=shape, steps=[1] * len(shape))
+        return [b.broadcast(same, type=op.result.type, dimensions=dimensions)]
+
+
+class _Writer:
+    """Writes a block anew, with a fusion for each of its groups."""
+
+    def __init__(self, block: Block, target: Target):
+        self.source, self.target = block, target
+        self.groups = Groups(block, target)
+        self.groups.refusals.tell(self.groups.live())
+        self.used = _read_elsewhere(self.groups)
+        self.mapping: dict[Value, Value] = {}
+
+    def block(self) -> Block:
+        out = self.source.emptied()
+        for group in _scheduled(self.groups):
+            if group.kind == "alone":
+                (op,) = group.ops
+                new = nested(_renamed(op, self.mapping), lambda block: _Writer(block, self.target).block())
+                self.mapping.update(zip(op.results, new.results, strict=True))
+                out.ops.append(new)
+            else:
+                out.ops += self.views(group)
+                out.ops.append(self.fusion(group))
+        return out
+
+    def views(self, group: Group) -> list[Op]:
+        """The reshapes of what is in memory that a group is given."""
+        made: list[Op] = []
+        for view in group.views:
+            if view.result not in self.mapping:
+                made.append(view.rebuilt([self.mapping.get(v, v) for v in view.operands]))
+                self.mapping[view.result] = made[-1].result
+        return made
+
+    def fusion(self, group: Group) -> Op:
+        ops = sorted(group.ops, key=self.groups.order.__getitem__)
+        inside = {r for op in ops for r in op.results}
+        # The sides of a product come from memory, also where the epilogue repeats the op that gives one.
+        taken = [
+            v
+            for op in ops
+            for v in op.operands
+            if v not in inside or (op.name == "ng.dot" and v not in self.groups.sides)
+        ]
+        inputs = list(dict.fromkeys(taken))
+        outputs = [r for op in ops if self.groups.home.get(op) is group for r in op.results if r in self.used]
+        body = Block([v.type for v in inputs], [v.name for v in inputs])
+        given: dict[Value, Value] = dict(zip(inputs, body.args, strict=True))
+        inner = dict(given)
+        for op in ops:
+            known = {**inner, **given} if op.name == "ng.dot" else inner
+            own = (
+                {k: v for k, v in op.attributes.items() if k != SCHEDULE}
+                if SCHEDULE in op.attributes
+                else None
+            )
+            new = op.rebuilt([known[v] for v in op.operands], attributes=own)
+            inner.update(zip(op.results, new.results, strict=True))
+            body.ops.append(new)
+        body.ops.append(ng.YieldOp([inner[v] for v in outputs], (), {}, (), ops[-1].location))
+        attributes: dict[str, Attribute] = {"kind": StringAttr(group.kind)}
+        if scheduled := merged(ops, group.kind):
+            attributes[SCHEDULE] = to_attribute(scheduled)
+        made = ng.FusionOp(
+            [self.mapping.get(v, v) for v in inputs],
+            [v.type for v in outputs],
+            attributes,
+            [Region(body)],
+            ops[-1].location,
+            names=[v.name for v in outputs],
+        )
+        self.mapping.update(zip(outputs, made.results, strict=True))
+        return made
+
+
+def _read_elsewhere(groups: Groups) -> set[Value]:
+    """Values that some op of another group reads."""
+    return {
+        value
+        for group in groups.live()
+        for op in (*group.ops, *group.views)
+        for value in reads(op)
+        if value.owner not in group.ops or groups.home_of(value) is not group
+    }
+
+
+def _scheduled(groups: Groups) -> list[Group]:
+    """The groups in an order that respects their needs, otherwise that of the text."""
+    live = groups.live()
+    first = {k.number: max(groups.order[op] for op in k.ops if groups.home.get(op) is k) for k in live}
+    waiting: dict[int, int] = {}
+    after: dict[int, list[Group]] = {}
+    for k in live:
+        feeders = {f for op in k.ops for f in groups.feeders(op, k)} - {k}
+        waiting[k.number] = len(feeders)
+        for feeder in feeders:
+            after.setdefault(feeder.number, []).append(k)
+    ready = [(first[n], n) for n, count in waiting.items() if count == 0]
+    heapq.heapify(ready)
+    done: list[Group] = []
+    while ready:
+        _, number = heapq.heappop(ready)
+        group = groups.by_number[number]
+        assert group is not None
+        done.append(group)
+        for later in after.get(number, ()):
+            waiting[later.number] -= 1
+            if waiting[later.number] == 0:
+                heapq.heappush(ready, (first[later.number], later.number))
+    assert len(done) == len(live), "groups wait for each other"
+    return done
+
+
+def _renamed(op: Op, mapping: dict[Value, Value]) -> Op:
+    """The op with operands, also those read inside its regions, replaced."""
+    if not any(v in mapping for v in reads(op)):
+        return op
+
+    def rebuild(block: Block) -> Block:
+        made = block.emptied()
+        for inner in block.ops:
+            new = _renamed(inner, mapping)
+            if new is not inner:
+                mapping.update(zip(inner.results, new.results, strict=True))
+            made.ops.append(new)
+        return made
+
+    return op.with_blocks(rebuild).rebuilt([mapping.get(v, v) for v in op.operands])

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loops of the gradient of an attention, and what its kernel reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...ir.core import Op, Value
+from ...ir.types import element_type, f32, f64, shape_of
+from ...ops.fields import get_i64s
+from ...support.target import Target
+from ..analysis.plan import Plan, Shape
+from ..analysis.product import Product, product_of
+from .links import source
+from .score_fusions import fusion_of, needed
+from .score_loops import Placed, looped, placed, side_of_dot
+from .scores import is_dot, made_by, scores_of
+
+
+@dataclass(frozen=True, eq=False)
+class Total:
+    """One product with a gradient: what stands in the plan for its left side; its right side, as rows; whether it is summed over
+    the queries, so that it has a row for each key."""
+
+    left: Value
+    product: Product
+    by_key: bool
+    side: tuple[int, Shape]
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedGradient(Placed):
+    """How a gradient runs: loops, inputs and sides as in `Streamed`. `sides` are queries, keys, the gradient of the result, values."""
+
+    straight: Plan
+    scored: Value
+    masked: Value
+    largest: Value
+    weights: Value
+    errors: Value
+    scores: Product
+    error_product: Product
+    totals: tuple[Total, ...]
+    inputs: tuple[tuple[int, Shape], ...]
+    sides: tuple[tuple[int, Shape], ...]
+    place: Op
+
+
+def streamed_gradient(fusion: Op, target: Target) -> StreamedGradient | None:
+    """How the gradient of a fusion runs; None where it cannot."""
+    ops, end = fusion.block.ops[:-1], fusion.block.ops[-1]
+    results = [op for v in end.operands if (op := made_by(v, "ng.dot")) is not None]
+    powers = next((op for op in ops if op.name == "ng.exp"), None)
+    less = made_by(source(powers.operands[0]), "ng.subtract") if powers is not None else None
+    masked = source(less.operands[0]) if less is not None else None
+    scores = scores_of(masked) if masked is not None else None
+    errors = [op for op in ops if is_dot(op) and op is not scores and op not in results]
+    weights = _weights(powers, ops) if powers is not None else None
+    alike = len(set(results)) == len(end.operands) and len(errors) == 1
+    if masked is None or scores is None or weights is None or not alike:
+        return None
+    lefts = list(dict.fromkeys(source(op.operands[0]) for op in results))
+    ends = [masked, weights, *lefts]
+    parts = [fusion_of(needed(ops, ends), ends, "attention")]
+    parts += [fusion_of([*needed(ops, op.operands[1:]), op], op.results, "attention") for op in results]
+    plans = [made for each in parts if (made := looped(each, target)) is not None]
+    if len(plans) < len(parts):
+        return None
+    (planned, _), *rest = plans
+    others = [each for each, _ in rest]
+    arguments = {value: number for number, value in enumerate(fusion.block.args)}
+    numbers = [[arguments.get(v, -1) for v in operands] for _, operands in plans]
+    scored = next(op for op in planned.ops if is_dot(op) and op.results[0] in _behind(planned.outputs[0]))
+    error = next(op for op in planned.ops if is_dot(op) and op is not scored)
+    dots = [next(op for op in each.ops if is_dot(op)) for each in others]
+    how, whole = placed(planned, scored), planned.loops[scored.results[0]]
+    matrices = [(planned, op, i) for op in (scored, error) for i in (0, 1)]
+    matrices += [(each, dot, 1) for each, dot in zip(others, dots, strict=True)]
+    element = element_type(masked.type)
+    fits = (
+        all(planned.loops[v] == whole for v in (error.results[0], *planned.outputs))
+        and all(side_of_dot(*side) for side in matrices)
+        and element in (f32, f64)
+        and all(element_type(dot.operands[i].type) is element for _, dot, i in matrices)
+    )
+    totals = [
+        _total(op, planned.outputs[2 + lefts.index(source(op.operands[0]))], each, dot, own)
+        for op, each, dot, own in zip(results, others, dots, numbers[1:], strict=True)
+        if fits
+    ]
+    product, error_product = (product_of(op, planned.sides).turned for op in (scored, error))
+    sides = [planned.side(v) for op in (scored, error) for v in op.operands]
+    return (
+        None
+        if how is None or not fits
+        else StreamedGradient(
+            how.plan,
+            how.batch,
+            how.keys,
+            how.outer,
+            how.queries,
+            planned,
+            scored.results[0],
+            planned.outputs[0],
+            _largest(planned),
+            planned.outputs[1],
+            error.results[0],
+            product,
+            error_product,
+            tuple(totals),
+            tuple([(numbers[0][number], shape) for number, shape in how.plan.sources]),
+            tuple([(numbers[0][number], shape) for number, shape in sides]),
+            scores,
+        )
+    )
+
+
+def _total(op: Op, left: Value, planned: Plan, dot: Op, numbers: Sequence[int]) -> Total:
+    """One of the products; `numbers`: which operand of the fusion each operand of its plan is."""
+    number, shape = planned.side(dot.operands[1])
+    by_key = get_i64s(op, "lhs_contract")[0] < len(shape_of(op.operands[0].type)) - 1
+    return Total(left, product_of(dot, planned.sides), by_key, (numbers[number], shape))
+
+
+def _weights(powers: Op, ops: Sequence[Op]) -> Value | None:
+    """The powers divided by their sums, which are known."""
+    quotients = [op for op in ops if op.name in ("ng.multiply", "ng.divide")]
+    return next((op.results[0] for op in quotients if powers.results[0] in map(source, op.operands)), None)
+
+
+def _largest(planned: Plan) -> Value:
+    """What is subtracted from the scores, among the values of a plan."""
+    powers = next(op for op in planned.ops if op.name == "ng.exp")
+    less = source(powers.operands[0]).owner
+    assert isinstance(less, Op)
+    return _root(less.operands[1])
+
+
+def _root(value: Value) -> Value:
+    """What is spread."""
+    while isinstance(value.owner, Op) and value.owner.name in ("ng.reshape", "ng.broadcast"):
+        value = value.owner.operands[0]
+    return value
+
+
+def _behind(value: Value) -> set[Value]:
+    """All that a value is computed of."""
+    found, stack = {value}, [value]
+    while stack:
+        op = stack.pop().owner
+        new = [v for v in op.operands if v not in found] if isinstance(op, Op) else []
+        found.update(new)
+        stack += new
+    return found

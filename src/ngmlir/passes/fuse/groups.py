@@ -1,0 +1,521 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which ops become one kernel: groups of ops that run over the same loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ...ir.core import Block, Op, Value, count_uses
+from ...ir.literals import item_bytes
+from ...ir.types import element_type, shape_of
+from ...support.diagnostics import Bug
+from ...support.lengths import usual
+from ...support.target import Target
+from ..analysis.access import MOVES, Access, access_of, is_long, is_part
+from ..analysis.group import FREE, MAX_OPS, Group, fusible, has_elements, living, reads, splat
+from ..analysis.implicit import depths, implicit_side
+from ..analysis.sides import side_of
+from ..analysis.space import Atoms, Space, relate
+from .align_sides import is_aligned
+from .refusals import ALONE, BACK, LOOPS, SIDES, TOO_MANY, WHOLE, Refusals, apart
+
+
+class Groups:
+    """The groups of one block. `home` names the group of each op that is not repeated where it is read."""
+
+    def __init__(self, block: Block, target: Target):
+        self.target = target
+        self.space = Space()
+        self.by_number: list[Group | None] = []  # None: taken over by another
+        self.home: dict[Op, Group] = {}
+        self.order = {op: i for i, op in enumerate(block.ops)}
+        self.uses = count_uses(block)
+        self.moves: dict[Op, Access] = {}  # free moves; each dimension for itself
+        self.parts: set[Op] = set()  # those of them that only maps can read
+        self.across: set[Op] = set()  # those against the grain, which only products can read
+        self.sides: set[Value] = set()  # what products read through moves
+        self.refusals = Refusals(self.space, self.home, self.order)
+        for op in block.ops:
+            if self.write_moved(op):
+                continue
+            self.look(op)
+            if not self.free(op) and fusible(op):
+                self.place(op)
+            elif not self.free(op):
+                self.alone(op)
+        self.materialise(block.ops)
+
+    def live(self) -> list[Group]:
+        """All groups that no other has taken over, in order of their making."""
+        return [group for group in self.by_number if group is not None]
+
+    def free(self, op: Op) -> bool:
+        return op in self.moves or (op.name in FREE and (op.name != "ng.constant" or splat(op)))
+
+    def look(self, op: Op) -> None:
+        """Finds out whether a move is free: kernels may read what it moves from memory, nearly as it lies."""
+        if op.name not in MOVES or not all(has_elements(v) for v in (*op.operands, *op.results)):
+            return
+        if self.lies_in_memory(op):
+            return
+        found = access_of(op, self.through)
+        if found is None or (self.unplaced(found[0]) and found[0].owner not in self.across):
+            return
+        source, access = found
+        item = item_bytes(element_type(source.type))
+        if not access.in_order:
+            self.across.add(op)
+        elif access.in_parts(item, self.target):
+            if not is_long(max(access.sizes[-1:], default=1), item, self.target):
+                return
+            self.parts.add(op)
+        self.moves[op] = (access_of(op, self.through, whole=True) or found)[1]
+
+    def lies_in_memory(self, op: Op) -> bool:
+        """Whether a slice is read where it lies in an operand that is in memory: then it is moved by nobody."""
+        if op.name != "ng.slice" or not is_part(op, self.target):
+            return False
+        free = self.unplaced(op.operands[0])
+        while free is not None and free.name == "ng.reshape":
+            free = self.unplaced(free.operands[0])
+        return free is None
+
+    def write_moved(self, op: Op) -> bool:
+        """Lets a product that nobody else reads write its result moved, if a move only permutes it."""
+        if op.name not in MOVES:
+            return False
+        chain = [op]
+        while self.uses[chain[-1].operands[0]] == 1:
+            free = self.unplaced(chain[-1].operands[0])
+            if free is None or free.name != "ng.reshape":
+                break
+            chain.append(free)
+        source = chain[-1].operands[0]
+        group = self.home_of(source)
+        if group is None or group.kind != "dot" or self.uses[source] != 1 or source not in group.atoms:
+            return False  # what has no atoms is written moved already
+        found = access_of(op, lambda _: None, whole=True)
+        if found is None or not found[1].permutes or not self.split_batch(group, source, found[1]):
+            return False
+        group.ops.update(dict.fromkeys(chain))
+        group.behind.update(chain)
+        self.home[op] = group
+        return True
+
+    def split_batch(self, group: Group, source: Value, access: Access) -> bool:
+        """Whether a product can run over the loops of a permuted result: only its batch may be several of them."""
+        mark, space = self.space.mark(), self.space
+        dot = next(op for op in group.ops if op.name == "ng.dot").results[0]
+        if space.unify(group.atoms[source], space.atoms(access.shape)):
+            domain, matrix = space.resolve(group.domain or ()), group.atoms[dot][-2:]
+            if all(len(space.resolve([atom])) <= 1 for atom in matrix):
+                group.rank = len(domain)
+                return True
+        space.undo(mark)
+        return False
+
+    def through(self, value: Value) -> Op | None:
+        """The free op that makes a value, if it moves it."""
+        free = self.unplaced(value)
+        return free if free is not None and (free in self.moves or free.name == "ng.reshape") else None
+
+    # -- choosing ----------------------------------------------------------------------------------------
+
+    def sources(self, values: Iterable[Value]) -> list[Value]:
+        """The values that must exist in memory, or in the same group, before these can be computed."""
+        out: dict[Value, None] = {}
+        stack = list(values)
+        while stack:
+            value = stack.pop()
+            free = self.unplaced(value)
+            if free is not None:
+                stack += free.operands
+            else:
+                out[value] = None
+        return list(out)
+
+    def moved(self, op: Op) -> set[Value]:
+        """The sources of an op's operands that it reads through moves: they come from memory."""
+        out: set[Value] = set()
+        stack = list(op.operands)
+        while stack:
+            free = self.unplaced(stack.pop())
+            if free in self.moves:
+                out.update(self.sources(free.operands))
+            elif free is not None:
+                stack += free.operands
+        return out
+
+    def unplaced(self, value: Value) -> Op | None:
+        """The free op that makes a value, if it has no group of its own."""
+        owner = value.owner
+        if isinstance(owner, Op) and owner in self.order and owner not in self.home and self.free(owner):
+            return owner
+        return None
+
+    def home_of(self, value: Value) -> Group | None:
+        """The group that computes a value; None for what comes from outside the block."""
+        return self.home.get(value.owner) if isinstance(value.owner, Op) else None
+
+    def place(self, op: Op) -> None:
+        """Puts an op into the group of one of its operands, or into a new one; then merges what now fits."""
+        if op.name != "ng.dot":
+            self.place_across(op)
+        feeders = self.feeders(op)
+        if op.name != "ng.dot":
+            ranked = sorted(
+                feeders, key=lambda k: (-usual(self.space.size(k.domain or ())), k.kind == "map", -k.number)
+            )
+            for group in ranked:
+                if self.join(op, group, feeders):
+                    for other in ranked:
+                        if other is not group and not self.merge(group, other):
+                            self.refusals.join(op, other)
+                    return
+                self.refusals.join(op, group)
+        self.open(op)
+
+    def place_across(self, op: Op) -> None:
+        """Groups for the moves against the grain that an op would read."""
+        stack = list(op.operands)
+        while stack:
+            free = self.unplaced(stack.pop())
+            if free in self.across:
+                self.alone(free)
+            elif free is not None:
+                stack += free.operands
+
+    def open(self, op: Op) -> None:
+        if op.name != "ng.dot":
+            self.open_group(op)
+            return
+        group = self.new("dot")
+        group.atoms[op.results[0]] = group.domain = self.space.atoms(shape_of(op.results[0].type))
+        group.rank = len(self.space.resolve(group.domain))
+        group.ops[op] = None
+        for side, depth in zip(op.operands, depths(op), strict=True):
+            found = side_of(side, self.through) or implicit_side(side, depth, self.through)
+            made = self.target.shares_tiles and found is not None and is_aligned(side, depth, found[1])
+            if found is not None and not made and not self.unplaced(found[0]):
+                self.sides.add(side)
+                self.bring(side, group, [])
+        if self.refusals.asked:
+            self.refusals.sources(op, self.sources(reads(op)), SIDES)
+        self.settle(op, group)
+
+    def open_group(self, op: Op) -> None:
+        """A group that begins with this op and the free ops that it reads."""
+        group = self.new("map")
+        if not self.add(op, group):
+            # The op contradicts its own free operands (a broadcast across uneven reshapes): these get groups.
+            for value in op.operands:
+                free = self.unplaced(value)
+                if free is not None:
+                    self.place_free(free)
+            if not self.add(op, group):
+                raise Bug(f"{op.name} cannot stand in a group of its own", op.location)
+        self.settle(op, group)
+
+    def place_free(self, op: Op) -> None:
+        """A group for an op that is normally repeated by its readers; a reshape stays a view, a move a kernel."""
+        if op.name in ("ng.reshape", "ng.constant") or op in self.moves:
+            self.alone(op)
+        else:
+            self.open_group(op)
+
+    def new(self, kind: str) -> Group:
+        group = Group(len(self.by_number), kind)
+        self.by_number.append(group)
+        return group
+
+    def alone(self, op: Op) -> None:
+        """A group of a kind of its own, of one op: it stays as it is, and its operands must be in memory."""
+        group = self.new("alone")
+        group.ops[op] = None
+        if self.refusals.asked and "terminator" not in op.traits:
+            self.refusals.sources(op, self.sources(reads(op)), apart(op))
+        self.settle(op, group)
+
+    def settle(self, op: Op, group: Group) -> None:
+        self.home[op] = group
+        self.follow(group, self.feeders(op))
+
+    def feeders(self, op: Op, inside: Group | None = None) -> set[Group]:
+        """The groups that an op's operands come from.
+
+        What stands in `inside` (a free op repeated there) is computed there, wherever else it stands; but the
+        sides of a product come from memory.
+        """
+        own = inside.ops if inside is not None and op.name != "ng.dot" else {}
+        sources = self.sources(v for v in reads(op) if v.owner not in own)
+        return {home for v in sources if (home := self.home_of(v)) is not None}
+
+    def follow(self, group: Group, feeders: Iterable[Group]) -> None:
+        """`group` now comes after `feeders` and all that comes before them; so does everything after it."""
+        bits = 0
+        for feeder in feeders:
+            if feeder is not group:
+                feeder.after[group] = None
+                bits |= feeder.before | feeder.mark
+        self.precede(bits, [group])
+
+    def precede(self, bits: int, groups: Iterable[Group]) -> None:
+        """Puts the groups of a bit set before others and before all that comes after these."""
+        stack = list(groups)
+        while stack:
+            group = living(stack.pop())
+            new = bits & ~(group.before | group.mark)
+            if new:
+                group.before |= new
+                stack += group.after
+
+    # -- joining -----------------------------------------------------------------------------------------
+
+    def join(self, op: Op, group: Group, feeders: Iterable[Group]) -> bool:
+        if group.kind == "alone":
+            return self.refusals.no(ALONE)
+        if len(group.ops) >= MAX_OPS:
+            return self.refusals.no(TOO_MANY)
+        if any(feeder is not group and feeder.before & group.mark for feeder in feeders):
+            return self.refusals.no(BACK)
+        if any(self.home_of(v) is group for v in self.moved(op)):
+            return self.refusals.no(WHOLE)
+        if not self.add(op, group):
+            return False
+        self.home[op] = group
+        self.follow(group, feeders)
+        return True
+
+    def add(self, op: Op, group: Group) -> bool:
+        """Adds an op with its free operands if the loops agree; leaves no trace if not.
+
+        The loops of a product must stay whole: where the shape of what it reads from memory would part them, it is given that
+        in the shape in which the op reads it, which is a view."""
+        if self.added(op, group):
+            return True
+        if group.kind != "dot":
+            return False
+        views: list[Op] = []
+        if not self.added(op, group, views):
+            return False
+        group.views.update(dict.fromkeys(views))
+        return True
+
+    def added(self, op: Op, group: Group, views: list[Op] | None = None) -> bool:
+        """Adds an op; with `views`, reshapes of what is in memory are put there instead."""
+        mark = self.space.mark()
+        before_domain, before_kind, before_reduced = group.domain, group.kind, group.reduced
+        before_behind = set(group.behind)
+        added_ops: list[Op] = []
+        added_values: list[Value] = []
+        before = None if group.domain is None else self.space.resolve(group.domain)
+        self.refusals.no(LOOPS)
+        if self.relate(op, group, added_ops, added_values, views):
+            # While the group's loops stay what they are, so do those of the values that it has.
+            same = before is not None and self.space.resolve(group.domain or ()) == before
+            if self.allowed(op, group, added_values if same else list(group.atoms)) and self.readable(group):
+                return True
+        self.space.undo(mark)
+        for value in added_values:
+            del group.atoms[value]
+        for added in added_ops:
+            del group.ops[added]
+        group.domain, group.kind, group.reduced = before_domain, before_kind, before_reduced
+        group.behind = before_behind
+        return False
+
+    def relate(
+        self, op: Op, group: Group, ops: list[Op], values: list[Value], views: list[Op] | None
+    ) -> bool:
+        """Labels the op, and the free ops it reads, with the group's loops."""
+        pending = [op]
+        while pending:
+            current = pending.pop()
+            if current in group.ops and current not in group.behind:
+                continue
+            if (
+                views is not None
+                and current.name == "ng.reshape"
+                and self.in_memory(current.operands[0], group)
+            ):
+                views.append(current)
+                continue
+            related = self.related(current, group)
+            if related is None:
+                return False
+            if current in group.behind:
+                group.behind.remove(current)
+            else:
+                group.ops[current] = None
+                ops.append(current)
+            group.atoms.update(related)
+            values += related
+            if current in self.moves:
+                self.bring(current.operands[0], group, ops)
+                continue
+            pending += [free for v in current.operands if (free := self.unplaced(v)) is not None]
+        return True
+
+    def in_memory(self, value: Value, group: Group) -> bool:
+        """Whether the kernel of a group would read a value from memory."""
+        return self.unplaced(value) is None and self.home_of(value) is not group
+
+    def related(self, op: Op, group: Group) -> dict[Value, Atoms] | None:
+        """Atoms for the values of an op that have none yet."""
+        if op not in self.moves:
+            return relate(self.space, op, group.atoms)
+        (result,) = op.results
+        return {} if result in group.atoms else {result: self.space.atoms(shape_of(result.type))}
+
+    def bring(self, value: Value, group: Group, ops: list[Op]) -> None:
+        """Adds what stands between a value that is moved and memory."""
+        stack = [value]
+        while stack:
+            free = self.unplaced(stack.pop())
+            if free is not None and free not in group.ops:
+                group.ops[free] = None
+                group.behind.add(free)
+                ops.append(free)
+                stack += free.operands
+
+    def allowed(self, op: Op, group: Group, values: Iterable[Value]) -> bool:
+        """Whether an op, already labelled, suits the group's kind; may turn a map into rows or columns. `values` are
+        those whose loops may be none of the group's."""
+        space = self.space
+        result = space.resolve(group.atoms[op.results[0]])
+        reduction = "reduction" in op.traits
+        extent = space.resolve(group.atoms[op.operands[0]]) if reduction else result
+        if group.domain is None:
+            group.domain = extent
+        domain = space.resolve(group.domain)
+        if len(set(domain)) != len(domain):
+            return False  # two different loops were found to be one: a diagonal, not this space
+        if group.kind == "dot" and len(domain) != group.rank:
+            return self.refusals.no("the loops of a matrix product can neither be split nor joined")
+        inside = set(domain)
+        if any(not inside.issuperset(space.resolve(group.atoms[v])) for v in values):
+            return False
+        group.reduced = frozenset(space.resolve(tuple(group.reduced)))
+        kept = tuple(a for a in domain if a not in group.reduced)
+        after = any(v in group.dependent for v in self.sources(op.operands))
+        gone = frozenset(extent) - frozenset(result)
+        if gone:
+            return extent == domain and self.reduces(op, group, gone, after)
+        match group.kind:
+            case "rows":
+                good = result in (domain, kept)
+            case "columns":
+                good = result == (kept if after else domain)
+                if after and result == domain:
+                    self.refusals.no("a column reduction is complete only when its kernel ends")
+            case _:
+                good = result == domain
+        if good and after:
+            group.dependent.add(op.results[0])
+        return good
+
+    def readable(self, group: Group, kind: str | None = None) -> bool:
+        """Whether the kernel of a group (were it of that kind) can read all that is moved for it."""
+        kind = kind or group.kind
+        if kind == "map" or not self.moves:
+            return True
+        moves = [op for op in group.ops if op in self.moves and op not in group.behind]
+        if self.parts.isdisjoint(moves) and (kind != "dot" or all(self.by_tiles(op, group) for op in moves)):
+            return True
+        return self.refusals.no("its kernel cannot read moved elements where they lie")
+
+    def by_tiles(self, move: Op, group: Group) -> bool:
+        """Whether tiles of several loops can be read through a move: no dimension of the buffer is more than one."""
+        access, atoms = self.moves[move], group.atoms[move.results[0]]
+        runs = [len(self.space.resolve([atoms[d] for d in run])) for run in access.runs]
+        return all(sum(runs[t] for t in place.terms) <= 1 for place in access.places)
+
+    def reduces(self, op: Op, group: Group, gone: frozenset[int], after: bool) -> bool:
+        """Whether a reduction over the loops `gone` suits the group, which a first one turns into rows or columns."""
+        domain = self.space.resolve(group.domain or ())
+        if group.kind == "map":
+            group.kind = "rows" if domain[-1] in gone else "columns"
+            group.reduced = gone
+        elif gone != group.reduced or (group.kind == "columns" and after):
+            return self.refusals.no("a kernel reduces over the same loops everywhere")
+        group.dependent.add(op.results[0])
+        return True
+
+    def merge(self, group: Group, other: Group) -> bool:
+        """Takes over a group whose ops could stand here: a map, or rows beside rows; nothing may stand between."""
+        both_rows = group.kind == other.kind == "rows"
+        if not (other.kind == "map" or both_rows) or group.kind == "alone":
+            return self.refusals.no(ALONE)
+        if len(group.ops) + len(other.ops) > MAX_OPS:
+            return self.refusals.no(TOO_MANY)
+        if self.between(group, other) or self.between(other, group):
+            return self.refusals.no(BACK)
+        if self.needs_whole(group, other) or self.needs_whole(other, group):
+            return self.refusals.no(WHOLE)
+        self.refusals.no(LOOPS)
+        mark = self.space.mark()
+        domain = self.space.resolve(group.domain or ())
+        reduced = frozenset(self.space.resolve(tuple(group.reduced)))
+        kept = tuple(a for a in domain if a not in reduced)
+        # Beside reductions, values of whole rows (or columns) are as welcome as those of every element.
+        small = self.space.size(other.domain or ()) != self.space.size(domain)
+        good = self.space.unify(kept if small else domain, other.domain or ())
+        good = good and all(
+            self.space.unify(group.atoms[v], atoms) for v, atoms in other.atoms.items() if v in group.atoms
+        )
+        domain = self.space.resolve(group.domain or ())
+        whole = group.kind != "dot" or len(domain) == group.rank
+        good = good and self.readable(group) and self.readable(other, group.kind)
+        if both_rows:
+            mine, theirs = (frozenset(self.space.resolve(tuple(k.reduced))) for k in (group, other))
+            whole = mine == theirs
+        if not good or not whole or len(set(domain)) != len(domain):
+            self.space.undo(mark)
+            return False
+        self.take_over(group, other)
+        return True
+
+    def take_over(self, group: Group, other: Group) -> None:
+        """What `other` held is held by `group`, and whoever came after the one comes after the other."""
+        hidden = group.behind | other.behind
+        group.behind = {op for op in hidden if all(op in k.behind for k in (group, other) if op in k.ops)}
+        group.ops.update(other.ops)
+        group.dependent |= other.dependent
+        for value, atoms in other.atoms.items():
+            group.atoms.setdefault(value, atoms)
+        for op in other.ops:
+            if self.home.get(op) is other:
+                self.home[op] = group
+        self.by_number[other.number] = None
+        other.successor = group
+        group.mark |= other.mark
+        group.before = (group.before | other.before) & ~group.mark
+        group.after.update(other.after)
+        self.precede(group.before | group.mark, group.after)  # what followed one of the two follows both
+        self.follow(group, [f for op in other.ops for f in self.feeders(op, group)])
+
+    def between(self, first: Group, last: Group) -> bool:
+        """Whether a third group comes after `first` and before `last`."""
+        if not last.before & first.mark:
+            return False
+        own = (first, last)
+        return any(f not in own and f.before & first.mark for op in last.ops for f in self.feeders(op, last))
+
+    def needs_whole(self, group: Group, other: Group) -> bool:
+        """Whether `group` multiplies or moves values of `other`, which must be whole before it starts."""
+        read = [v for op in group.ops if op.name == "ng.dot" or op in self.moves for v in op.operands]
+        return any(self.home_of(v) is other for v in self.sources(read))
+
+    def materialise(self, ops: Sequence[Op]) -> None:
+        """Free ops whose results are read outside groups get groups (or stay views)."""
+        for op in reversed(ops):
+            group = self.home.get(op)
+            if group is None or not (group.kind == "alone" or op.name == "ng.dot"):
+                continue
+            pending = [v for v in reads(op) if not (op.name == "ng.dot" and v in self.sides)]
+            while pending:
+                free = self.unplaced(pending.pop())
+                if free is not None:
+                    self.place_free(free)
+                    if free.name == "ng.reshape" or free in self.moves:
+                        pending += free.operands

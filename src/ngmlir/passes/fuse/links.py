@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The links of a chain: fusions that follow each other row by row, each of which needs of a row nothing but what the one
+before has made of that row.
+
+    %0 = ng.fusion chain(%q, %k, %v) -> ... {
+      %s = ng.fusion dot(%q, %k) -> ...       rows of scores
+      %p = ng.fusion rows(%s) -> ...          their softmax
+      %o = ng.fusion dot(%p, %v) -> ...       each row of which multiplies a matrix
+      ng.yield %o
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from ...ir.core import Op, Value
+from ...ir.literals import item_bytes
+from ...ir.types import element_type, shape_of
+from ...support.lengths import is_open
+from ...support.target import Target
+from ..analysis.group import kind
+from ..analysis.plan import Plan, plan
+from ..analysis.product import Product, oriented, product_of
+from ..analysis.reduction import reductions
+
+#: Products of fewer rows may be computed by lanes along the depth, which own no rows.
+LEAST_ROWS = 9
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """One fusion of a chain. `rows` are those of each element of its batch (of reductions: of all of them)."""
+
+    fusion: Op
+    plan: Plan
+    batch: int
+    rows: int
+    lead: tuple[int, ...]  # the loops that are the batch and the rows
+    dot: Op | None = None
+    product: Product | None = None
+
+    @property
+    def count(self) -> int:
+        """All rows."""
+        return self.batch * self.rows
+
+    @cached_property
+    def results(self) -> dict[Value, Value]:
+        """What stands inside for each result of the fusion."""
+        return dict(zip(self.fusion.results, self.plan.outputs, strict=True))
+
+    def argument(self, number: int) -> Value:
+        """What stands inside for an operand of the fusion."""
+        return self.plan.inputs[number]
+
+    def rest(self, value: Value) -> tuple[int, ...] | None:
+        """The shape of what each row has of a value, if its elements lie row by row; else None."""
+        loops = self.plan.loops.get(value, ())
+        first = loops[: len(self.lead)]
+        if first != self.lead or list(loops) != sorted(loops) or value in self.plan.written:
+            return None
+        return tuple(self.plan.sizes[l] for l in loops[len(self.lead) :])
+
+    def row_bytes(self, value: Value) -> int:
+        return prod(self.rest(value) or ()) * item_bytes(element_type(value.type))
+
+
+def link_of(fusion: Op, target: Target) -> Link | None:
+    """A fusion as it would stand in a chain; None for one that owns no rows, or whose sizes are not known: strips have so many."""
+    if any(is_open(shape_of(v.type)) for v in (*fusion.operands, *fusion.results)):
+        return None
+    if kind(fusion) == "rows":
+        planned = plan(fusion)
+        kept = len(planned.loops[reductions(planned.ops, target)[0].result])
+        return Link(fusion, planned, 1, prod(planned.sizes[:kept]), tuple(range(kept)))
+    if kind(fusion) != "dot":
+        return None
+    planned = plan(fusion)
+    dot = next(op for op in planned.ops if op.name == "ng.dot")
+    product, _ = oriented(product_of(dot, planned.sides), target)
+    loops = planned.loops[dot.results[0]]
+    # A product of one column is computed as one of one row.
+    if any(product.implicit) or product.rows < LEAST_ROWS or product.columns == 1:
+        return None
+    return Link(fusion, planned, max(1, product.batch), product.rows, loops[:-1], dot, product)
+
+
+def apart(first: Link, value: Value, second: Link, number: int) -> str:
+    """Why a result of one link cannot be handed row by row to another, as the operand of a number; "" if it can."""
+    made, read = first.results[value], second.argument(number)
+    if first.count != second.count or (
+        first.product is not None and second.product is not None and first.rows != second.rows
+    ):
+        return f"the one has {first.count} rows, the other {second.count}"
+    if read in second.plan.accesses or read in second.plan.sides:
+        return "what is handed on is moved, for which it must be whole"
+    wanted = [second.rest(read)] if read in second.plan.loops else []
+    if second.dot is not None and second.product is not None and read in second.dot.operands:
+        left, right = second.dot.operands
+        if read is right or read is not left:
+            return "what is multiplied on the right must be whole"
+        if second.product.lhs_depth_first or second.product.lhs_element is not second.product.accumulator:
+            return "a left side that is turned or widened must be whole"
+        wanted.append((second.product.depth,))
+    rest = first.rest(made)
+    if rest is None or any(each != rest for each in wanted):
+        return "an intermediate result is not contiguous by rows"
+    return ""
+
+
+def left_handed(link: Link) -> bool:
+    """Whether the left side of a product is what another link of the chain hands on."""
+    sides = [link.plan.side(side)[0] for side in (link.dot.operands[:1] if link.dot else ())]
+    return any(isinstance(source(link.fusion.operands[number]).owner, Op) for number in sides)
+
+
+def links_of(chain: Op, target: Target) -> list[Link]:
+    """The fusions of a chain, in order."""
+    found = [link_of(op, target) for op in chain.block.ops if op.name == "ng.fusion"]
+    return [link for link in found if link is not None]
+
+
+def source(value: Value) -> Value:
+    """What a value is a view of."""
+    while isinstance(value.owner, Op) and value.owner.name == "ng.reshape":
+        value = value.owner.operands[0]
+    return value
+
+
+def handed(links: Sequence[Link]) -> Mapping[Value, Link]:
+    """What one link makes for others, and which link makes it."""
+    made = {value: link for link in links for value in link.fusion.results}
+    return {v: made[v] for link in links for v in map(source, link.fusion.operands) if v in made}
+
+
+def places(links: Sequence[Link]) -> Mapping[Value, Value]:
+    """In whose place each value that is handed on lies: what a reduction makes of each element of a row takes that
+    element's place, if nobody else reads it."""
+    made = handed(links)
+    readers = [value for link in links for value in map(source, link.fusion.operands)]
+    found: dict[Value, Value] = {}
+    for link in links:
+        whole = tuple(range(len(link.plan.sizes)))
+        free = [
+            value
+            for number, operand in enumerate(link.fusion.operands)
+            if (value := source(operand)) in made
+            and readers.count(value) == 1
+            and link.product is None
+            and link.plan.loops.get(link.argument(number)) == whole
+        ]
+        for result, value in link.results.items():
+            if result in made:
+                element = element_type(result.type)
+                same = [
+                    v for v in free if element_type(v.type) is element and link.plan.loops[value] == whole
+                ]
+                found[result] = found[same[0]] if same else result
+                free = [v for v in free if v not in same[:1]]
+    return found
+
+
+def faults(chain: Op, target: Target) -> list[str]:
+    """Why the fusions of a chain cannot be one kernel."""
+    inside = [op for op in chain.block.ops[:-1] if op.name != "ng.reshape"]
+    links = links_of(chain, target)
+    if len(links) < len(inside) or len(inside) < 2 or not any(link.product for link in links):
+        return ["a chain holds two or more fusions of kind 'dot' and 'rows', one product at least, and views"]
+    made = handed(links)
+    found = [
+        why
+        for link in links
+        for number, operand in enumerate(link.fusion.operands)
+        if (value := source(operand)) in made and (why := apart(made[value], value, link, number))
+    ]
+    products = {(link.batch, link.rows) for link in links if link.product}
+    if len(products) > 1 or len({link.count for link in links}) > 1:
+        found.append("its fusions have other numbers of rows")
+    if any(source(v) in made for v in chain.block.ops[-1].operands):
+        found.append("what one fusion hands to another is not given back as well")
+    return list(dict.fromkeys(found))

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Narrow weights: products decode constant weights by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Literal
+
+from ...ir.core import Block, Module, Op, Value
+from ...ir.types import TensorType, element_type, f32, shape_of
+from ...ops.builder import Builder
+from ...ops.fields import get_i64, get_i64s
+from ...ops.schedules import SCHEDULE
+from ...rewrite.contracts import contract
+from ...rewrite.sweep import sweep_op
+from ...support.lengths import is_open
+from ...support.target import Target
+from ..graph.dead_code import without_dead
+from ..graph.integer_products import REASSOCIATES
+from ..graph.invariants import Invariants
+from .decoding.chains import Chain, Number, chain_of
+from .decoding.fusions import Held, decoded_product, decoded_rows, held
+
+
+@contract(needs=("plain",), anchor="function")
+def narrow_weights(
+    module: Module, target: Target, *, assume: frozenset[Literal["reassoc"]] = frozenset()
+) -> Module:
+    """Products whose one side is decoded from constants of fewer bits read these codes, and decode them by themselves: the
+    weight is in memory once, and narrow. What is multiplied is the same, bit by bit; but in functions that say `ng.reassoc`, or
+    with `assume=reassoc`, by the scale of a whole row of the weight its sum is multiplied.
+
+    A weight is decoded by elementwise ops, of which each takes one operand that has a number for each code, and others that
+    are the same for a row, or for a block of neighbours that are multiplied by neighbours of the other side: scales, zero points,
+    minima. Blocks must be whole registers. Codes that are known to be below 16 are packed in 4 bits; others are bytes, or
+    floats of 16 bits. Codes and parameters are put into the order of the rows of the weight, which `prepare` does once.
+
+    Rows that are taken from such a matrix, as embeddings are, are taken from the codes.
+
+    Before:
+        func.func @main(%x: tensor<1x3xf32>) -> tensor<1x2xf32> {
+          %0 = ng.constant dense<[[1, -2, 3], [4, 5, -6]]> : tensor<2x3xi8>
+          %1 = ng.cast %0 : (tensor<2x3xi8>) -> tensor<2x3xf32>
+          %2 = ng.constant dense<[0.5, 0.25]> : tensor<2xf32>
+          %3 = ng.broadcast %2 dims [0] : (tensor<2xf32>) -> tensor<2x3xf32>
+          %4 = ng.multiply %1, %3 : tensor<2x3xf32>
+          %5 = ng.dot %x, %4 contract [1] x [1] : (tensor<1x3xf32>, tensor<2x3xf32>) -> tensor<1x2xf32>
+          return %5 : tensor<1x2xf32>
+        }
+    After:
+        func.func @main(%x: tensor<1x3xf32>) -> tensor<1x2xf32> {
+          %0 = ng.constant dense<[[1, -2, 3], [4, 5, -6]]> : tensor<2x3xi8>
+          %1 = ng.constant dense<[0.5, 0.25]> : tensor<2xf32>
+          %2 = ng.fusion decoded(%left = %x, %codes = %0, %parameter0 = %1) -> tensor<1x2xf32> {
+            %0 = ng.cast %codes : (tensor<2x3xi8>) -> tensor<2x3xf32>
+            %1 = ng.broadcast %parameter0 dims [0] : (tensor<2xf32>) -> tensor<2x3xf32>
+            %2 = ng.multiply %0, %1 : tensor<2x3xf32>
+            %3 = ng.dot %left, %2 contract [1] x [1] : (tensor<1x3xf32>, tensor<2x3xf32>) -> tensor<1x2xf32>
+            ng.yield %3 : tensor<1x2xf32>
+          }
+          func.return %2 : tensor<1x2xf32>
+        }
+    """
+
+    def rewritten(function: Op) -> Op:
+        if not function.regions or not function.regions[0].blocks or target.shares_tiles:
+            return function
+        ops = function.block.ops
+        invariants = Invariants(ops, function.block.args)
+        rule = _Rule(target, invariants, "reassoc" in assume or REASSOCIATES in function.attributes)
+        kinds = frozenset({"ng.dot", "ng.gather"})
+        made = sweep_op(function, rule.rewritten, kinds, frozenset({"ng.fusion"}))
+        return function if made is function else without_dead(made)
+
+    return module.with_ops([rewritten(op) if op.name == "func.func" else op for op in module.ops])
+
+
+class _Rule:
+    def __init__(self, target: Target, invariants: Invariants, scaled: bool):
+        self.lanes, self.scaled = target.lanes(4), scaled
+        self.invariants = invariants
+        self.held: dict[tuple[Chain, Block], Held] = {}
+
+    def rewritten(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        return self.rows(op, b) if op.name == "ng.gather" else self.product(op, b)
+
+    def product(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        if SCHEDULE in op.attributes or get_i64s(op, "lhs_batch") or not all(map(_is_matrix, op.operands)):
+            return None
+        contracts = get_i64s(op, "lhs_contract"), get_i64s(op, "rhs_contract")
+        if len(contracts[0]) != 1:
+            return None
+        for side in (1, 0):
+            weight, other = op.operands[side], op.operands[1 - side]
+            chain = None if self.constant(other) else self.chain(weight, contracts[side][0])
+            if chain is None:
+                continue
+            if contracts[1 - side][0] == 0:
+                other = b.transpose(other, permutation=[1, 0])
+            type = TensorType((shape_of(other.type)[0], chain.shape[0]), f32)
+            weight, factor = self.in_memory(chain, b), None
+            if self.scaled:
+                weight, factor = weight.unscaled()
+            made = decoded_product(other, weight, type, b)
+            if isinstance(factor, Number):
+                made = b.multiply(made, factor.at(b, type.shape))
+            elif factor is not None:
+                scales = factor.at(b, chain.shape[:1])
+                made = b.multiply(made, b.broadcast(scales, type=type, dimensions=[1]))
+            return [made if side else b.transpose(made, permutation=[1, 0])]
+        return None
+
+    def rows(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        """Some rows of a weight: these alone are decoded."""
+        table, indices = op.operands
+        if get_i64(op, "axis") or not _is_matrix(table) or is_open(shape_of(indices.type)):
+            return None
+        count = prod(shape_of(indices.type))
+        chain = None if self.constant(indices) else self.chain(table, 1)
+        if chain is None or not 0 < count <= chain.shape[0]:
+            return None
+        line = b.reshape(indices, type=TensorType((count,), element_type(indices.type)))
+        return [b.reshape(decoded_rows(self.in_memory(chain, b), line, b), type=op.result.type)]
+
+    def chain(self, weight: Value, depth: int) -> Chain | None:
+        """How a weight is decoded whose kernel may do that."""
+        known = self.constant(weight) and not is_open(shape_of(weight.type))
+        chain = chain_of(weight, depth, self.constant) if known else None
+        return None if chain is None or chain.block % self.lanes else chain
+
+    def constant(self, value: Value) -> bool:
+        return value in self.invariants.values
+
+    def in_memory(self, chain: Chain, b: Builder) -> Held:
+        """What several ops of a block read of a weight is there once."""
+        key = (chain, b.block)
+        if key not in self.held:
+            self.held[key] = held(chain, self.lanes, b)
+        return self.held[key]
+
+
+def _is_matrix(value: Value) -> bool:
+    """Whether kernels that decode take a value: a matrix of f32 that has elements."""
+    type = value.type
+    if not isinstance(type, TensorType) or type.element is not f32 or type.rank != 2 or type.axes:
+        return False
+    return 0 not in type.shape

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loop nests: each fusion says what it loops over, and how it reads its operands and writes its results."""
+
+from __future__ import annotations
+
+from ...ir.core import Block, Module, Op, Region, Value
+from ...ir.elements import ElementsAttr
+from ...ir.nest import KINDS, NEST, Loop, Map, NestAttr
+from ...ir.types import TensorType, element_type, i64, shape_of, with_element
+from ...ops.builder import Builder
+from ...ops.fields import to_attribute
+from ...rewrite.contracts import contract
+from ...support.target import Target
+from ..analysis.group import LOOP_NESTS, kind
+from ..analysis.implicit import Implicit, depths
+from ..analysis.sides import Side
+from ..graph.inline import copied
+from .loops import Found, loops_of
+from .regions import in_functions, nested
+
+
+@contract(needs=("plain", "fused"), gives="fused", anchor="function")
+def nest(module: Module, target: Target) -> Module:
+    """Writes the loop nest of each fusion, `ng.nest`: its loops, and an indexing map for each operand and result.
+
+    What ops inside do that only move, spread or reshape values is in the maps then: inside, a value has a dimension for each loop along
+    which it changes. An operand that is read in several ways is given once for each. A fusion that has a nest keeps it; one of kind `decoded` has none.
+
+    Before:
+        func.func @main(%x: tensor<8x9xf32>, %g: tensor<8x1xf32>) -> tensor<8xf32> {
+          %0 = ng.fusion rows(%x, %g) -> tensor<8xf32> {
+            %1 = ng.slice %x from [0, 1] to [8, 9] step [1, 2] : (tensor<8x9xf32>) -> tensor<8x4xf32>
+            %2 = ng.reshape %g : (tensor<8x1xf32>) -> tensor<8xf32>
+            %3 = ng.broadcast %2 dims [0] : (tensor<8xf32>) -> tensor<8x4xf32>
+            %4 = ng.multiply %1, %3 : tensor<8x4xf32>
+            %5 = ng.sum %4 axes [1] : (tensor<8x4xf32>) -> tensor<8xf32>
+            ng.yield %5 : tensor<8xf32>
+          }
+          return %0 : tensor<8xf32>
+        }
+    After:
+        func.func @main(%x: tensor<8x9xf32>, %g: tensor<8x1xf32>) -> tensor<8xf32> {
+          %0 = ng.fusion rows(%g, %x) {ng.nest = #ng.nest<d0 = 8, d1 = 4 reduction
+              read [d0]
+              read [d0, d1 * 2 + 1] of [8, 9]
+              write [d0]>} -> tensor<8xf32> {
+            %0 = ng.broadcast %g dims [0] : (tensor<8xf32, #ng.axes<d0>>) -> tensor<8x4xf32, #ng.axes<d0, d1>>
+            %1 = ng.multiply %x, %0 : tensor<8x4xf32, #ng.axes<d0, d1>>
+            %2 = ng.sum %1 axes [1] : (tensor<8x4xf32, #ng.axes<d0, d1>>) -> tensor<8xf32, #ng.axes<d0>>
+            ng.yield %2 : tensor<8xf32, #ng.axes<d0>>
+          }
+          func.return %0 : tensor<8xf32>
+        }
+    """
+    return in_functions(module, lambda block: _written(block, target))
+
+
+def _written(block: Block, target: Target) -> Block:
+    """The block with the nests of its fusions; itself where all have one."""
+    made = {op: with_nest(op, target) for op in block.ops}
+    if all(op is new for op, new in made.items()):
+        return block
+    out, mapping = block.emptied(), dict[Value, Value]()
+    for op, new in made.items():
+        out.ops.append(copied(new, mapping))
+        mapping.update(zip(op.results, out.ops[-1].results, strict=True))
+    return out
+
+
+def with_nest(op: Op, target: Target) -> Op:
+    """An op whose fusions have nests: those in its regions, or itself."""
+    if op.name != "ng.fusion":
+        return nested(op, lambda block: _written(block, target))
+    if kind(op) == "chain":
+        return op.with_blocks(lambda block: _written(block, target))
+    if NEST in op.attributes or kind(op) not in LOOP_NESTS:
+        return op
+    return in_nest(op, loops_of(op, target))
+
+
+def in_nest(fusion: Op, found: Found) -> Op:
+    """A fusion with the nest of its loops."""
+    return _Writer(fusion, found).fusion()
+
+
+def _matrix(side: Side | Implicit | None, loops: tuple[int, ...], rank: int) -> Map:
+    """The map of an operand of a product, whose dimensions are some loops."""
+    if side is None:
+        return Map(loops, matrix="matrix")
+    return (side.map(rank) if isinstance(side, Side) else side.map())._replace(loops=loops)
+
+
+class _Writer:
+    """Writes one fusion with its nest."""
+
+    def __init__(self, fusion: Op, found: Found):
+        self.old, self.found = fusion, found
+        body = found.fusion.block
+        self.ops, self.end = body.ops[:-1], body.ops[-1]
+        self.operands = dict(zip(body.args, fusion.operands, strict=False))
+        reads: list[tuple[Value, Value, Map]] = []  # the argument of old, what it is read from, how
+        for value in body.args:
+            if value in found.accesses:
+                source, access = found.accesses[value]
+                reads.append((value, source, Map((), access.places, access.shape, access.fill)))
+            elif value in found.loops:
+                reads.append((value, value, Map(found.loops[value])))
+        self.plain = len(reads)
+        for op in self.ops:
+            for value, loops in zip(op.operands, self.sides(op), strict=True) if op.name == "ng.dot" else ():
+                source, side = found.sides.get(value, (value, None))
+                reads.append((value, source, _matrix(side, loops, len(shape_of(value.type)))))
+        self.reads = reads
+        self.nest = NestAttr(
+            self.loops(), tuple([map for _, _, map in reads]), tuple(map(self.written, self.end.operands))
+        )
+
+    def sides(self, dot: Op) -> list[tuple[int, ...]]:
+        """The loops of the dimensions of both operands of a product, where they have any."""
+        batch, kept = list(self.found.loops[dot.result]), list[tuple[int, ...]]()
+        for size in shape_of(dot.result.type)[:-3:-1]:
+            kept.append((batch.pop(),) if size != 1 else ())
+        columns, rows = kept
+        found: list[tuple[int, ...]] = []
+        for value, depth, own in zip(dot.operands, depths(dot), (rows, columns), strict=True):
+            shape = shape_of(value.type)
+            summed = (len(self.found.sizes),) if shape[depth] != 1 else ()
+            found.append((*batch, *(summed + own if depth == len(shape) - 2 else own + summed)))
+        return found
+
+    def loops(self) -> tuple[Loop, ...]:
+        """The loops; those that a reduction leaves out are reduced, and the last of a product, its depth."""
+        of = self.found.loops
+        reduced = {
+            l for op in self.ops if "reduction" in op.traits for l in {*of[op.operands[0]]} - {*of[op.result]}
+        }
+        loops = [Loop(size, KINDS[l in reduced]) for l, size in enumerate(self.found.sizes)]
+        for dot in self.ops:
+            if dot.name == "ng.dot" and (depth := shape_of(dot.operands[0].type)[depths(dot)[0]]) != 1:
+                loops.append(Loop(depth, KINDS[1]))
+        return tuple(loops)
+
+    def written(self, value: Value) -> Map:
+        access = self.found.written.get(value)
+        return Map(self.found.loops[value]) if access is None else Map((), access.places, access.shape)
+
+    def type(self, value: Value) -> TensorType:
+        """The type of a value inside the nest."""
+        return self.nest.type_over(sorted(self.found.loops[value]), element_type(value.type))
+
+    def fusion(self) -> Op:
+        operands = [self.operands[source] for _, source, _ in self.reads]
+        types = self.nest.inside([v.type for v in operands])
+        block = Block(types, [value.name for value, _, _ in self.reads])
+        b = Builder(block)
+        given = [value for value, _, _ in self.reads]
+        inner = dict(zip(given[: self.plain], block.args, strict=False))
+        matrices = iter(block.args[self.plain :])
+        for op in self.ops:
+            b.location = op.location
+            if op.name == "ng.dot":
+                product = b.add_op(op.rebuilt([next(matrices), next(matrices)])).result
+                inner[op.result] = b.reshape(product, type=self.type(op.result))
+            else:
+                inner[op.result] = self.computed(op, [inner[v] for v in op.operands], b)
+        block.ops.append(self.end.rebuilt([inner[v] for v in self.end.operands]))
+        return self.old.rebuilt(
+            operands, [Region(block)], attributes={**self.old.attributes, NEST: self.nest}
+        )
+
+    def computed(self, op: Op, operands: list[Value], b: Builder) -> Value:
+        """The result of an op inside the nest."""
+        type, loops = self.type(op.result), sorted(self.found.loops[op.result])
+        if op.name == "ng.reshape":
+            return operands[0]
+        if op.name == "ng.broadcast":
+            own = sorted(self.found.loops[op.operands[0]])
+            if own == loops:
+                return operands[0]
+            return b.broadcast(operands[0], type=type, dimensions=[loops.index(l) for l in own])
+        if op.name == "ng.constant":
+            value = op.attributes["value"]
+            assert isinstance(value, ElementsAttr)
+            return b.constant(type=type, value=ElementsAttr(value.data, type))
+        if op.name == "ng.iota":
+            return self.positions(op, type, loops, b)
+        if "reduction" in op.traits:
+            before = sorted(self.found.loops[op.operands[0]])
+            axes = [i for i, l in enumerate(before) if l not in loops]
+            changed = {**op.attributes, "axes": to_attribute("i64s", axes)}
+            return b.add_op(op.rebuilt(operands, attributes=changed, types=[type])).result
+        return b.add_op(op.rebuilt(operands, types=[type])).result
+
+    def positions(self, op: Op, type: TensorType, loops: list[int], b: Builder) -> Value:
+        """Positions along a dimension, which may be several loops or none."""
+        counted = self.found.counted.get(op, ())
+        if len(counted) == 1:
+            return b.iota(type=type, dimension=loops.index(counted[0]))
+        whole = with_element(type, i64)
+        total, stride = None, 1
+        for loop in reversed(counted):
+            along = b.iota(type=whole, dimension=loops.index(loop))
+            along = along if total is None else b.multiply(along, b.number(stride, whole))
+            total = along if total is None else b.add(total, along)
+            stride *= self.found.sizes[loop]
+        total = b.number(0, whole) if total is None else total
+        return total if type is whole else b.cast(total, type=type)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a result of a fusion is computed by others that read it, instead of being read, and fusions that give something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...ir.core import Block, Op, Region, Value
+from ...ops import ng
+from ...support.diagnostics import Limit
+from ...support.target import Target
+from ..graph.inline import copied
+from .loops import loops_of
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a value is computed: `views` show what is outside in the shapes in which the ops read it."""
+
+    value: Value
+    inputs: Mapping[Value, Value]  # what the ops read -> value outside
+    ops: Sequence[Op]
+    result: Value
+    views: Sequence[Op] = ()
+
+
+def inlined(
+    fusion: Op, value: Value, recipe: Recipe, mapping: Mapping[Value, Value], target: Target
+) -> Op | None:
+    """A fusion that computes a value instead of reading it, over the same loops; None if it cannot."""
+    inputs = [v for v in fusion.operands if v is not value]
+    outside = [mapping.get(v, v) for v in inputs]
+    more = [v for v in dict.fromkeys(recipe.inputs.values()) if v not in outside]
+    body = Block([v.type for v in (*inputs, *more)], [v.name for v in (*inputs, *more)])
+    found = dict(zip([*outside, *more], body.args, strict=True))
+    inner = {argument: found[v] for argument, v in recipe.inputs.items()}
+    body.ops = [copied(op, inner) for op in recipe.ops]
+    arguments = dict(zip(fusion.operands, fusion.block.args, strict=True))
+    names = {arguments[v]: at for v, at in zip(inputs, body.args, strict=False)}
+    names[arguments[value]] = inner[recipe.result]
+    body.ops += [copied(op, names) for op in fusion.block.ops]
+    new = fusion.rebuilt([*inputs, *more], [Region(body)])
+    try:
+        same = loops_of(new, target).sizes == loops_of(fusion, target).sizes
+    except Limit:
+        return None
+    return new if same else None
+
+
+def giving(fusion: Op, kept: Sequence[bool]) -> Op:
+    """A fusion without some of its results, and without what was computed for them alone."""
+    pairs = zip(fusion.block.ops[-1].operands, fusion.results, kept, strict=True)
+    left = [(inner, result.name) for inner, result, stays in pairs if stays]
+    return yielding(fusion, [inner for inner, _ in left], [name for _, name in left])
+
+
+def yielding(fusion: Op, results: Sequence[Value], names: Sequence[str]) -> Op:
+    """A fusion that gives these values of its block, and computes what they need."""
+    block = fusion.block
+    ops = [*reversed([*needed(block, results)])]
+    read = {v for op in ops for v in op.operands} | {*results}
+    pairs = [(v, a) for v, a in zip(fusion.operands, block.args, strict=True) if a in read]
+    body = Block([a.type for _, a in pairs], [a.name for _, a in pairs])
+    inner: dict[Value, Value] = dict(zip([a for _, a in pairs], body.args, strict=True))
+    body.ops = [copied(op, inner) for op in ops]
+    body.ops.append(ng.YieldOp([inner[v] for v in results], (), {}, (), block.ops[-1].location))
+    return ng.FusionOp(
+        [v for v, _ in pairs],
+        [v.type for v in results],
+        fusion.attributes,
+        [Region(body)],
+        fusion.location,
+        names=names,
+    )
+
+
+def needed(block: Block, results: Sequence[Value]) -> Iterator[Op]:
+    """The ops of a body that some values are computed by, the last one first."""
+    wanted = {*results}
+    for op in reversed(block.ops[:-1]):
+        if not wanted.isdisjoint(op.results):
+            wanted.update(op.operands)
+            yield op

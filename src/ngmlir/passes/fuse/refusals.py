@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the remarks of fusion say: which ops became one kernel, and why others are not part of the kernels that they read
+from. It is noted while groups are made, where somebody asks, and told when they are final."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod
+from typing import NamedTuple
+
+from ...ir.core import Op, Value
+from ...ir.types import shape_of
+from ...ops.parts import first_of_part
+from ...rewrite.remarks import remark, wanted, written_name
+from ...support.diagnostics import Diagnostic
+from ..analysis.group import FREE, MAX_OPS, Group, living
+from ..analysis.space import Space
+
+#: The topic of its remarks.
+TOPIC = "fuse"
+
+#: Why an op or a group does not join another, as remarks tell it.
+LOOPS = "it runs over other loops"
+ALONE = "it is a kernel of its own"
+BACK = "a kernel that is fused with neither would have to run between them"
+WHOLE = "a matrix product, or an op that moves elements, needs the whole of it in memory first"
+SIDES = "a matrix product reads its operands from memory"
+TOO_MANY = f"a kernel has at most {MAX_OPS} ops"
+
+#: The kinds of kernels, as remarks call them.
+_KINDS = {
+    "map": "elementwise",
+    "rows": "row reduction",
+    "columns": "column reduction",
+    "dot": "matrix product",
+}
+#: As many ops of a kernel are named.
+_NAMED = 8
+
+
+class _Refusal(NamedTuple):
+    """An op that is not in the kernel of a group that it reads; `source` is what that is told by."""
+
+    reader: Op
+    group: Group
+    source: Op
+    why: str
+
+
+class Refusals:
+    """What was refused, and why. `home` and `order` are those of the groups, which go on changing."""
+
+    def __init__(self, space: Space, home: Mapping[Op, Group], order: Mapping[Op, int]):
+        self.space, self.home, self.order = space, home, order
+        self.why = ""  # the last reason
+        self.asked = wanted(TOPIC)
+        self.found: list[_Refusal] = []
+
+    def no(self, why: str) -> bool:
+        """False, for a reason."""
+        self.why = why
+        return False
+
+    def join(self, op: Op, group: Group) -> None:
+        """An op that reads from a group did not join it, for the last reason."""
+        if not self.asked:
+            return
+        telling, why = self.telling(group), self.why
+        if why is ALONE:
+            why = apart(telling)
+        elif why is LOOPS:
+            own = shape_of((op.operands if "reduction" in op.traits else op.results)[0].type)
+            domain = [self.space.sizes[a] for a in self.space.resolve(group.domain or ())]
+            # Loops over the same elements may have been joined: their lengths say nothing then.
+            mine, theirs = _sizes(own), _sizes(domain)
+            told = mine.count("x") == theirs.count("x") or prod(own) != prod(domain)
+            why += f" ({mine} against {theirs})" if told and mine != theirs else " (in another order)"
+        self.found.append(_Refusal(op, group, telling, why))
+
+    def sources(self, op: Op, sources: Iterable[Value], why: str) -> None:
+        """What computes these values is not in the kernel of an op that reads them."""
+        for value in sources:
+            owner = value.owner
+            if isinstance(owner, Op) and (group := self.home.get(owner)) is not None:
+                self.found.append(_Refusal(op, group, owner, why))
+
+    def telling(self, group: Group) -> Op:
+        """What a group is for those who read of it: its product, its first reduction or its first op."""
+        ops = self.members(group)
+        telling = [op for op in ops if op.name == "ng.dot"] or [op for op in ops if "reduction" in op.traits]
+        return (telling or ops)[0]
+
+    def members(self, group: Group) -> list[Op]:
+        """The ops that a group computes for all, in order."""
+        return sorted((op for op in group.ops if self.home.get(op) is group), key=self.order.__getitem__)
+
+    def tell(self, groups: Iterable[Group]) -> None:
+        """Remarks on each group of several ops, and on what reads from a group and is not in it after all."""
+        if not self.asked:
+            return
+        for group in groups:
+            self.tell_fused(group)
+        told: set[tuple[object, object]] = set()
+        for reader, refused, source, why in self.found:
+            group = living(refused)
+            alone = group.ops if group.kind == "alone" else ()
+            if any(_is_no_kernel(o) for o in (reader, *alone)) or self.home[reader] is group:
+                continue
+            # Of two ops that were written the first reason is enough, whatever became of them.
+            pairs = {(reader, group), (_written(reader), _written(source))}
+            if not pairs & told:
+                told |= pairs
+                message, notes = _not_fused(reader, source, why)
+                remark(TOPIC, message, reader.location, notes)
+
+    def tell_fused(self, group: Group) -> None:
+        """A remark on the ops that are one kernel, if they are several."""
+        if group.kind == "alone":
+            return
+        at = self.telling(group).location
+        parts: dict[str, None] = {}
+        for op in self.members(group):
+            if not _is_no_kernel(op):
+                place = "" if op.location == at else f" ({_place(op, at.file)})"
+                parts.setdefault(f"{written_name(op)}{place}")
+        if len(parts) > 1:
+            shown = list(parts)[:_NAMED]
+            more = f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
+            remark(TOPIC, f"fused into one kernel ({_KINDS[group.kind]}): {', '.join(shown)}{more}", at)
+
+
+def _not_fused(reader: Op, source: Op, why: str) -> tuple[str, tuple[Diagnostic, ...]]:
+    """The message on an op that is not in the kernel of what it reads, and the note on where that stands."""
+    one, other = written_name(reader), written_name(source)
+    if reader.location == source.location and reader.location.known:
+        parts = f"{reader.name} with {source.name}"
+        return f"{one} is several kernels: {parts} is not fused: {why}", ()
+    notes = (
+        (Diagnostic(f"{other} is computed here", source.location, "note"),) if source.location.known else ()
+    )
+    return f"{one} is not fused with {other}, which it reads: {why}", notes
+
+
+def _written(op: Op) -> object:
+    """What stands for the op that an op was made from."""
+    return (written_name(op), op.location) if op.location.known else op
+
+
+def _place(op: Op, file: str) -> str:
+    """Where an op stands, for those who are shown a line of a file."""
+    return f"line {op.location.line}" if op.location.file == file else str(op.location)
+
+
+def _is_no_kernel(op: Op) -> bool:
+    """Whether an op is a view, or costs nothing."""
+    return op.name in FREE or (op.name == "ng.slice" and first_of_part(op) is not None)
+
+
+def apart(op: Op) -> str:
+    """Why nothing joins an op."""
+    bodies = op.regions and op.name != "ng.fusion"
+    return f"{written_name(op)} {'has kernels' if bodies else 'is a kernel'} of its own"
+
+
+def _sizes(sizes: Iterable[int]) -> str:
+    return "x".join(str(size) for size in sizes if size != 1) or "1"

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loops of an attention, and what its kernel reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Protocol
+
+from ...ir.core import Op, Value
+from ...ir.types import element_type, f32, f64
+from ...support.diagnostics import Limit
+from ...support.lengths import is_same
+from ...support.target import Target
+from ..analysis.implicit import Implicit
+from ..analysis.plan import Plan, Shape, plan
+from ..analysis.product import Product, product_of
+from .loops import loops_of
+from .nest import in_nest
+from .score_fusions import fusion_of, needed
+from .scores import Attention, attention_of, is_dot
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A plan with the loops over keys before those over queries, and which are which."""
+
+    plan: Plan
+    batch: tuple[int, ...]
+    keys: int
+    outer: tuple[int, ...]
+    queries: int
+
+    @property
+    def key_count(self) -> int:
+        return self.plan.sizes[self.keys]
+
+    @property
+    def query_count(self) -> int:
+        """How many queries there are, for each step of the outer loops."""
+        return self.plan.sizes[self.queries]
+
+    @property
+    def parts(self) -> int:
+        """Steps of the outer loops."""
+        return prod([self.plan.sizes[l] for l in self.outer])
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed(Placed):
+    """How an attention runs: the loops of its scores, those over the keys before those over the queries, and both products
+    as they are computed, queries along the lanes of registers.
+
+    `plan` has the loops [batch..., keys, outer queries..., queries]: a mask may be another for parts of the queries, such as
+    heads that share keys; `straight` has the keys last, as scores would lie in memory. `inputs` are the operands of the fusion that scores are masked with, and the shapes in which they are
+    read; `sides` those of queries, keys and values.
+    """
+
+    attention: Attention
+    straight: Plan
+    scores: Product
+    result: Product
+    inputs: tuple[tuple[int, Shape], ...]
+    sides: tuple[tuple[int, Shape], ...]
+
+    @property
+    def masked(self) -> Value:
+        """The scores as the softmax takes them, among the values of the plan."""
+        return self.plan.outputs[0]
+
+    @property
+    def place(self) -> Op:
+        """What the kernel is made around."""
+        return self.attention.scores
+
+    @property
+    def scored(self) -> Value:
+        """The product of queries and keys, among the values of the plan."""
+        return next(op.results[0] for op in self.plan.ops if op.name == "ng.dot")
+
+
+def looped(fusion: Op, target: Target) -> tuple[Plan, tuple[Value, ...]] | None:
+    """The loops of a fusion of products, and its operands in the order in which they are read; None where it has none, or a side
+    of a product is no matrix in memory."""
+    try:
+        found = loops_of(fusion, target)
+    except Limit:
+        return None
+    there = {*found.sides, *found.fusion.block.args}
+    lies = all(v in there for op in found.fusion.block.ops if is_dot(op) for v in op.operands)
+    made = in_nest(fusion, found) if lies else None
+    # Each product has a depth of its own, behind the loops of scores.
+    return (replace(plan(made), sizes=found.sizes), made.operands) if made is not None else None
+
+
+def streamed(fusion: Op, target: Target) -> Streamed | None:
+    """How the attention of a fusion runs; None where it cannot: its loops are others, or what is multiplied is no matrix in memory."""
+    ops = fusion.block.ops[:-1]
+    found = [made for op in ops if op.name == "ng.dot" and (made := attention_of(op)) is not None]
+    if len(found) != 1:
+        return None
+    attention = found[0]
+    ends = [attention.masked, attention.largest.results[0], attention.total.results[0], attention.weights]
+    before = needed(ops, ends)
+    behind = [*needed(ops, attention.result.operands[1:]), attention.result]
+    fusions = (
+        fusion_of(before, ends, "attention"),
+        fusion_of(behind, attention.result.results, "attention"),
+    )
+    first, last = (looped(each, target) for each in fusions)
+    if first is None or last is None:
+        return None
+    arguments = {value: number for number, value in enumerate(fusion.block.args)}
+    numbers, others = ([arguments.get(v, -1) for v in operands] for _, operands in (first, last))
+    return _streamed(attention, first[0], last[0], numbers, others)
+
+
+def _streamed(
+    attention: Attention, first: Plan, last: Plan, numbers: Sequence[int], others: Sequence[int]
+) -> Streamed | None:
+    """`numbers`, `others`: which operand of the fusion each operand of the two plans is."""
+    dots = [next(op for op in each.ops if op.name == "ng.dot") for each in (first, last)]
+    masked, largest, total, weights = first.outputs
+    how, whole = placed(first, dots[0]), first.loops[dots[0].results[0]]
+    sides = [(first, dots[0], 0), (first, dots[0], 1), (last, dots[1], 1)]
+    element = element_type(masked.type)
+    fits = (
+        all(first.loops[v] == whole for v in (masked, weights))
+        and all(first.loops[v] == whole[:-1] for v in (largest, total))
+        and element in (f32, f64)
+        and all(side_of_dot(*side) for side in sides)
+        and all(element_type(dot.operands[i].type) is element for _, dot, i in sides)
+    )
+    if how is None or not fits:
+        return None
+    scores, result = (product_of(dot, each.sides) for dot, each in zip(dots, (first, last), strict=True))
+    read = [
+        (p.side(dot.operands[i]), own)
+        for (p, dot, i), own in zip(sides, (numbers, numbers, others), strict=True)
+    ]
+    return Streamed(
+        how.plan,
+        how.batch,
+        how.keys,
+        how.outer,
+        how.queries,
+        attention,
+        first,
+        scores.turned,
+        result.turned,
+        tuple([(numbers[number], shape) for number, shape in how.plan.sources]),
+        tuple([(own[number], shape) for (number, shape), own in read]),
+    )
+
+
+def placed(planned: Plan, scores: Op) -> Placed | None:
+    """The loops of a plan by what they run over, for tiles that have queries in the lanes of registers; None where they are others."""
+    whole = planned.loops[scores.results[0]]
+    product = product_of(scores, planned.sides)
+    batch, rows = _batch(planned.sizes[:-1], product.batch), len(whole) - 1
+    fits = (
+        whole == tuple(range(len(planned.sizes)))
+        and not planned.accesses
+        and not planned.written
+        and batch < rows
+        and is_same(planned.sizes[-1], product.columns)
+        and is_same(prod(planned.sizes[:batch]), max(1, product.batch))
+    )
+    if not fits:
+        return None
+    to = {loop: loop for loop in range(batch)} | {rows: batch} | {l: l + 1 for l in range(batch, rows)}
+    turned = permuted(planned, to)
+    return Placed(turned, tuple(range(batch)), batch, tuple(range(batch + 1, rows)), rows)
+
+
+def side_of_dot(planned: Plan, dot: Op, which: int) -> bool:
+    """Whether an operand of a product is a matrix as it lies."""
+    return not isinstance(planned.sides.get(dot.operands[which]), Implicit)
+
+
+def _batch(sizes: Sequence[int], batch: int) -> int:
+    """How many of the first loops are the batch, if some are."""
+    sums = [prod(sizes[:count]) for count in range(len(sizes))]
+    return next((count for count, size in enumerate(sums) if is_same(size, max(1, batch))), 0)
+
+
+def permuted(planned: Plan, to: Mapping[int, int]) -> Plan:
+    """A plan whose loops have other numbers."""
+    sizes = [0] * len(planned.sizes)
+    for old, new in to.items():
+        sizes[new] = planned.sizes[old]
+    return replace(
+        planned,
+        sizes=tuple(sizes),
+        loops={v: tuple(to[l] for l in own) for v, own in planned.loops.items()},
+        dimension_loops={op: tuple(to[l] for l in own) for op, own in planned.dimension_loops.items()},
+    )
+
+
+class Streams(Protocol):
+    """What `Streamed` and `StreamedGradient` have in common: their loops, and what they read."""
+
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def straight(self) -> Plan: ...
+    @property
+    def batch(self) -> tuple[int, ...]: ...
+    @property
+    def outer(self) -> tuple[int, ...]: ...
+    @property
+    def queries(self) -> int: ...
+    @property
+    def key_count(self) -> int: ...
+    @property
+    def query_count(self) -> int: ...
+    @property
+    def parts(self) -> int: ...
+    @property
+    def scored(self) -> Value: ...
+    @property
+    def masked(self) -> Value: ...
+    @property
+    def scores(self) -> Product: ...
+    @property
+    def inputs(self) -> tuple[tuple[int, Shape], ...]: ...
+    @property
+    def sides(self) -> tuple[tuple[int, Shape], ...]: ...
+    @property
+    def place(self) -> Op: ...

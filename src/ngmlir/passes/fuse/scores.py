@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an attention is: a product of queries and keys, a softmax of each row of it, and a product with values.
+
+%s = ng.dot %q, %k           scores, a row for each query
+%w = ...                     elementwise: scaled, masked, with a bias
+%m = ng.max %w               along the keys
+%e = ng.exp (%w - %m)
+%l = ng.sum %e               along the keys
+%p = %e / %l                 or %e * (1 / %l)
+%o = ng.dot %p, %v
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import prod
+
+from ...ir.core import Op, Value
+from ...ir.elements import ElementsAttr
+from ...ir.types import shape_of
+from ...ops.fields import get_i64s
+from ..analysis.group import FREE
+from .links import source
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """The ops of one attention. `masked`: the scores as the softmax takes them; `weights`: what is multiplied by the values."""
+
+    scores: Op
+    masked: Value
+    largest: Op
+    powers: Op
+    total: Op
+    weights: Value
+    result: Op
+
+    @property
+    def between(self) -> set[Op]:
+        """The ops that hold a number for each query and key: from the scores to the weights."""
+        return {*_through(self.result.operands[0], {self.scores}), self.scores}
+
+
+def attention_of(product: Op) -> Attention | None:
+    """The attention that ends with a product; None where it ends none."""
+    last = len(shape_of(product.operands[0].type)) - 1 if is_dot(product) else -1
+    if last < 0 or get_i64s(product, "lhs_contract") != (last,):
+        return None
+    weights = source(product.operands[0])
+    parts = _softmax(weights)
+    scores = scores_of(parts[0]) if parts is not None else None
+    if parts is None or scores is None:
+        return None
+    same = shape_of(scores.results[0].type) == shape_of(product.operands[0].type)
+    return Attention(scores, *parts, weights, product) if same else None
+
+
+def _softmax(weights: Value) -> tuple[Value, Op, Op, Op] | None:
+    """What a softmax is computed of, its maximum, its powers and their sum."""
+    division, product = made_by(weights, "ng.divide"), made_by(weights, "ng.multiply")
+    pairs = [(v, unspread(w)) for v, w in (division.operands,)] if division is not None else []
+    if product is not None:
+        pairs = [(v, _inverted(unspread(w))) for v, w in (product.operands, product.operands[::-1])]
+    for value, total in pairs:
+        powers = made_by(source(value), "ng.exp")
+        less = made_by(source(powers.operands[0]), "ng.subtract") if powers is not None else None
+        largest = unspread(less.operands[1]) if less is not None else None
+        if powers is None or less is None or largest is None or total is None:
+            continue
+        masked = source(less.operands[0])
+        if (largest.name, total.name) == ("ng.max", "ng.sum") and (
+            source(largest.operands[0]) is masked and source(total.operands[0]) is powers.results[0]
+        ):
+            return masked, largest, powers, total
+    return None
+
+
+def _inverted(op: Op | None) -> Op | None:
+    """The op of whose result another gives the inverse."""
+    inverse = op is not None and op.name == "ng.divide" and is_number(op.operands[0], 1)
+    return unspread(op.operands[1]) if op is not None and inverse else None
+
+
+def made_by(value: Value, name: str) -> Op | None:
+    """The op that makes a value, if it has this name."""
+    op = value.owner
+    return op if isinstance(op, Op) and op.name == name else None
+
+
+def unspread(value: Value) -> Op | None:
+    """The op whose result is spread."""
+    while isinstance(value.owner, Op) and value.owner.name in ("ng.reshape", "ng.broadcast"):
+        value = value.owner.operands[0]
+    return value.owner if isinstance(value.owner, Op) else None
+
+
+def is_number(value: Value, number: float) -> bool:
+    """Whether a value is a constant that has one number everywhere."""
+    op = unspread(value)
+    held = op.attributes["value"] if op is not None and op.name == "ng.constant" else None
+    return isinstance(held, ElementsAttr) and held.splat and bool((held.array() == number).all())
+
+
+def scores_of(masked: Value) -> Op | None:
+    """The one product that scores are computed of, element by element."""
+    found: set[Op] = set()
+    stack, seen = [masked], {masked}
+    while stack:
+        op = stack.pop().owner
+        if not isinstance(op, Op):
+            continue
+        if op.name == "ng.dot" and prod(shape_of(op.results[0].type)) == prod(shape_of(masked.type)):
+            found.add(op)
+        elif op.name == "ng.reshape" or "elementwise" in op.traits:
+            for value in op.operands:
+                if value not in seen:
+                    seen.add(value)
+                    stack.append(value)
+    return found.pop() if len(found) == 1 else None
+
+
+def _through(end: Value, starts: Collection[Op]) -> set[Op]:
+    """The ops on all ways from some ops to a value."""
+    known: dict[Op, bool] = {op: True for op in starts}
+    stack = [end.owner]
+    while stack:
+        op = stack[-1]
+        if not isinstance(op, Op) or op in known:
+            stack.pop()
+            continue
+        missing = [
+            v.owner
+            for v in op.operands
+            if isinstance(v.owner, Op) and v.owner not in known and _inner(v.owner)
+        ]
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
+        known[op] = any(isinstance(v.owner, Op) and known.get(v.owner, False) for v in op.operands)
+    return {op for op, on in known.items() if on}
+
+
+def _inner(op: Op) -> bool:
+    return op.name in FREE or "elementwise" in op.traits or "reduction" in op.traits
+
+
+def is_dot(op: Op) -> bool:
+    """Whether an op is a product."""
+    return op.name == "ng.dot"

@@ -1,0 +1,426 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Splitting: reductions whose results are too few to share among programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Literal, TypeAlias
+
+from ...ir.core import Module, Op, Value
+from ...ir.literals import item_bytes
+from ...ir.types import FloatType, TensorType, element_type, shape_of
+from ...ops.builder import Builder
+from ...ops.fields import get_bool, get_i64, get_i64s
+from ...ops.schedules import SCHEDULE
+from ...rewrite.contracts import contract
+from ...rewrite.sweep import sweep_op
+from ...support.lengths import is_open, usual
+from ...support.target import Target
+from ..analysis.product import Product, product_of
+from ..analysis.reduction import Accumulation, merged
+from ..graph.dead_code import without_dead
+from .splitting.positions import best_in_parts, best_part
+from .splitting.room import LEAST_TILE, PATIENCE, TILE, Cut, Room
+from .splitting.values import (
+    along,
+    converted,
+    in_shape,
+    moved_on,
+    parted,
+    sliced,
+    spread_shape,
+    taken,
+    view,
+    widened,
+    with_rest,
+)
+
+Combined: TypeAlias = Literal["sum", "product", "max", "min"]
+#: What each cumulative op combines by.
+_COMBINED: dict[str, Combined] = {
+    "ng.cumulative_sum": "sum",
+    "ng.cumulative_product": "product",
+    "ng.cumulative_max": "max",
+    "ng.cumulative_min": "min",
+}
+
+
+@contract(needs=("named", "plain"), anchor="function")
+def split_reductions(module: Module, target: Target, *, elements: int = 0) -> Module:
+    """Splits a reduction with many operands and few results into two, so that there is work for all cores.
+
+    The reduced dimension becomes parts, each reduced by itself; the results of the parts are reduced then. On a CPU narrow
+    columns lie side by side, as many as fill the registers. On a machine of many, parts begin where lines of memory do, and the
+    rest that a length leaves joins what the parts gave, an element for each; parts of what a few elementwise ops compute are
+    computed of parts of what these read. There dimensions that do not lie side by side are reduced one after the other, and
+    what runs along a line goes on in each of its runs from what comes before, and products of a batch that are too small for a
+    block of threads each become sums. How many parts there are follows from the shape
+    and from what the target is, never from how many threads there are, so a result has the same bits everywhere. `elements`
+    are those that a part has at least; 0: as the target likes it. What states a schedule stays in one piece: how its kernel is
+    cut is said.
+
+    Before:
+        func.func @main(%x: tensor<1048576xf32>) -> tensor<f32> {
+          %0 = ng.sum %x axes [0] : (tensor<1048576xf32>) -> tensor<f32>
+          return %0 : tensor<f32>
+        }
+    After:
+        func.func @main(%x: tensor<1048576xf32>) -> tensor<f32> {
+          %0 = ng.reshape %x : (tensor<1048576xf32>) -> tensor<16x65536xf32>
+          %1 = ng.sum %0 axes [1] : (tensor<16x65536xf32>) -> tensor<16xf32>
+          %2 = ng.sum %1 axes [0] : (tensor<16xf32>) -> tensor<f32>
+          func.return %2 : tensor<f32>
+        }
+    """
+    return module.with_ops(
+        [_function(op, target, elements) if op.name == "func.func" else op for op in module.ops]
+    )
+
+
+def _function(function: Op, target: Target, elements: int) -> Op:
+    made = sweep_op(function, _Splitting(function, target, elements).rule, closed=frozenset({"ng.fusion"}))
+    return function if made is function else without_dead(made)  # nobody may read what is computed of parts
+
+
+class _Splitting:
+    def __init__(self, function: Op, target: Target, elements: int):
+        self.target, self.elements = target, elements
+        together = _read_again(function)
+        #: For each reduction, in the order in which the sweep meets them, whether what it reduces is read again.
+        self.again = iter([op in together for op in function.walk() if "reduction" in op.traits])
+
+    def room(self, value: Value) -> Room:
+        return Room.of(self.target, item_bytes(element_type(value.type)), self.elements)
+
+    def rule(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        again = "reduction" in op.traits and next(self.again)
+        if again and not self.target.shares_tiles:
+            return None
+        if SCHEDULE in op.attributes or not all(_plain(v) for v in (*op.operands, *op.results)):
+            return None
+        if op.name in ("ng.argmax", "ng.argmin"):
+            return self.position(op, b)
+        if op.name == "ng.dot":
+            return self.dot(op, b)
+        if "cumulative" in op.traits:
+            return self.cumulative(op, b)
+        if "reduction" not in op.traits:
+            return None
+        name = op.name.removeprefix("ng.")
+        made = self.reduced(b, name, op.operands[0], get_i64s(op, "axes"), again)
+        return None if made is None else [made]
+
+    # -- sums and the like -------------------------------------------------------------------------------
+
+    def reduced(
+        self, b: Builder, name: str, source: Value, axes: Sequence[int], again: bool = False
+    ) -> Value | None:
+        """The reduction in several steps; None if it is best made in one. What is read `again` is rather left together, so
+        that one kernel does all of it."""
+        if not axes:
+            return None
+        room = self.room(source)
+        if not room.squares:
+            return self.by_threads(b, name, source, axes, room)
+        return self.by_blocks(b, name, source, axes, room, again)
+
+    def by_threads(
+        self, b: Builder, name: str, source: Value, axes: Sequence[int], room: Room
+    ) -> Value | None:
+        """In parts of equal length, for the threads of a CPU, whose registers narrow columns fill side by side."""
+        shape = shape_of(source.type)
+        axis, last = max(axes, key=lambda d: shape[d]), len(shape) - 1
+        fold = room.fold(shape[axis], shape[last]) if axis == last - 1 and last not in axes else 1
+        size = shape[axis] // fold
+        side = 1 if last in axes else shape[last] * fold
+        results = prod(s for d, s in enumerate(shape) if d not in axes) * fold
+        parts = room.parts(size, prod(shape), room.stripes(results // side, side))
+        if parts * fold == 1:
+            return None
+        cut = [parts] if parts > 1 else []
+        behind = list(shape[axis + 1 :])
+        behind[-1:] = [behind[-1] * fold] if behind else []
+        reduce = getattr(b, name)
+        value = view(b, widened(b, name, source), (*shape[:axis], *cut, size // parts, *behind))
+        value = reduce(value, axes=[d + len(cut) if d >= axis else d for d in axes])
+        place = sum(d not in axes for d in range(axis))
+        if cut:
+            value = reduce(value, axes=[place])
+        if fold > 1:
+            value = view(b, value, (*shape_of(value.type)[:-1], fold, shape[-1]))
+            value = reduce(value, axes=[place])
+        return converted(b, value, element_type(source.type))
+
+    def by_blocks(
+        self, b: Builder, name: str, source: Value, axes: Sequence[int], room: Room, again: bool
+    ) -> Value | None:
+        """In parts that begin where lines of memory do, for the blocks of a GPU, and a rest."""
+        shape, runs = shape_of(source.type), _runs(axes)
+        if len(runs) > 1:
+            return self.in_turn(b, name, source, runs, room, again)
+        axis, count = runs[0][0], len(runs[0])
+        before, size, after = merged(shape, axis, count)
+        parts, length = room.cut(before, size, after)
+        if parts == 1:
+            return None
+        wide = spread_shape(source)
+        if wide and (apart := _dimensions(shape, runs[0], wide)):
+            value = in_shape(b, source, wide)
+            made = self.in_turn(b, name, value, [[d] for d in apart], room, again)
+            return None if made is None else view(b, made, [s for d, s in enumerate(shape) if d not in axes])
+        line = view(b, source, (*shape[:axis], size, *shape[axis + count :]))
+        value = widened(b, name, taken(b, line, axis, 0, parts * length))
+        value = along(b, name, parted(b, value, axis, parts), axis + 1)
+        # The parts may be enough for a step between.
+        value = self.reduce(b, name, with_rest(b, name, value, line, axis, parts * length), [axis])
+        return converted(b, value, element_type(source.type))
+
+    def in_turn(
+        self, b: Builder, name: str, source: Value, runs: Sequence[Sequence[int]], room: Room, again: bool
+    ) -> Value | None:
+        """Axes that do not lie side by side: the longest run of them first, which leaves the least. One program would take in
+        the outer ones step by step, and wait for memory in each; of short rows it has but one at once."""
+        shape = shape_of(source.type)
+        steps = [prod(shape[d] for d in run) for run in runs]
+        kept = prod(shape) // prod(steps)
+        rows = runs[-1][-1] == len(shape) - 1
+        slow = prod(steps[:-1]) >= PATIENCE or (rows and steps[-1] < room.stripe)
+        if not (slow or room.short_of_programs(prod(shape), kept)) or (again and 2 * kept > room.programs):
+            return None
+        value, gone = widened(b, name, source), list[int]()
+        for run in sorted(runs, key=lambda run: -prod(shape[d] for d in run)):
+            value = self.reduce(b, name, value, [d - sum(other < d for other in gone) for d in run])
+            gone += run
+        return converted(b, value, element_type(source.type))
+
+    def reduce(self, b: Builder, name: str, value: Value, axes: Sequence[int]) -> Value:
+        """The reduction, in however many steps."""
+        made = self.reduced(b, name, value, axes)
+        return getattr(b, name)(value, axes=axes) if made is None else made
+
+    # -- products ----------------------------------------------------------------------------------------
+
+    def dot(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        """A product of few results and much depth: the parts of the depth are a batch, whose products are summed."""
+        product = _matrices(op)
+        if product is None or product.depth == 1:
+            return None
+        room = self.room(op.operands[0])
+        if room.squares and 1 in (product.rows, product.columns):
+            return [self.lines(op, b, product)]
+        if room.squares and self.small(product):
+            return [self.by_elements(op, b, product)]
+        batch, rows, columns, depth = max(1, product.batch), product.rows, product.columns, product.depth
+        if rows == columns == 1 and room.parts(depth, batch * depth, batch) > 1:
+            return [self.lines(op, b, product)]
+        programs = batch * -(-rows // TILE) * -(-columns // TILE)
+        work = batch * rows * columns * depth
+        if product.batch or 2 * programs > room.programs or rows * columns == 1:
+            return None
+        wanted = min(
+            -(-room.programs // programs), work // programs // room.multiplications, depth // room.depth
+        )
+        parts, length = room.depths(depth, wanted) if wanted >= 4 else Cut(1, depth)
+        moves = (not product.lhs_depth_first and rows > 1) or (not product.rhs_depth_first and columns > 1)
+        thin = min(rows, columns) < 2 * room.unit
+        narrow = product.widens
+        if parts == 1 or ((moves or narrow or thin) and not room.squares) or (narrow and wanted < 16):
+            return None  # elements of f16 and bf16 are multiplied faster than few parts are added up
+        contracts = [1 - product.lhs_depth_first, 1 - product.rhs_depth_first]
+
+        def multiplied(start: int, stop: int, parts: int) -> Value:
+            """What the depth gives between two steps, in so many parts; all of it, if these are 0."""
+            sides = [
+                sliced(b, v, depth, start, stop) for v, depth in zip(op.operands, contracts, strict=True)
+            ]
+            sides = [_in_parts(b, v, parts, not depth) for v, depth in zip(sides, contracts, strict=True)]
+            batch, first = ([0], 1) if parts else ([], 0)
+            return b.dot(
+                *sides, lhs_contract=[first + contracts[0]], rhs_contract=[first + contracts[1]], lhs_batch=batch,
+                rhs_batch=batch, type=TensorType((*[parts][: first], rows, columns), product.accumulator),
+            )  # fmt: skip
+
+        total = self.reduce(b, "sum", multiplied(0, parts * length, parts), [0])
+        if parts * length < depth:
+            total = b.add(total, multiplied(parts * length, depth, 0))
+        return [converted(b, total, element_type(op.results[0].type))]
+
+    def lines(self, op: Op, b: Builder, product: Product) -> Value:
+        """A product with one row or one column, as sums along the lines of the other side."""
+        lhs, rhs = (converted(b, side, product.accumulator) for side in op.operands)
+        batch = [product.batch] if product.batch else []
+        line = [*batch, product.depth]
+        if product.rows == product.columns == 1:
+            products, depth = b.multiply(view(b, lhs, line), view(b, rhs, line)), len(batch)
+        else:
+            other, one = (lhs, rhs) if product.columns == 1 else (rhs, lhs)
+            first = product.lhs_depth_first if product.columns == 1 else product.rhs_depth_first
+            depth = len(batch) + (not first)
+            spread = b.broadcast(view(b, one, line), type=other.type, dimensions=[*range(len(batch)), depth])
+            products = b.multiply(other, spread)
+        return self.summed(op, b, products, depth)
+
+    def small(self, product: Product) -> bool:
+        """Whether the products of a batch are so small that each would leave most of a block of threads idle."""
+        atom = product.atom(self.target)
+        deepest, share = (atom.depth // 2, 16) if atom else (LEAST_TILE, 4)
+        share *= 1 if product.rhs_depth_first else 2  # a kernel turns that side before
+        work = product.rows * product.columns * product.depth
+        return product.batch > 1 and product.depth <= deepest and work <= LEAST_TILE**3 // share
+
+    def by_elements(self, op: Op, b: Builder, product: Product) -> Value:
+        """Small products as sums, of which a block computes many: columns lie side by side, as in the result."""
+        lhs, rhs = (converted(b, side, product.accumulator) for side in op.operands)
+        rhs = rhs if product.rhs_depth_first else b.transpose(rhs, permutation=[0, 2, 1])
+        depth = 1 if product.lhs_depth_first else 2
+        whole = TensorType((*shape_of(lhs.type), product.columns), product.accumulator)
+        left, right = (
+            b.broadcast(side, type=whole, dimensions=dims)
+            for side, dims in ((lhs, [0, 1, 2]), (rhs, [0, depth, 3]))
+        )
+        return self.summed(op, b, b.multiply(left, right), depth)
+
+    def summed(self, op: Op, b: Builder, products: Value, depth: int) -> Value:
+        """The result of a product whose multiplications are done, by sums along the `depth`."""
+        total = self.reduce(b, "sum", products, [depth])
+        if isinstance(element_type(total.type), FloatType):  # a product begins with 0.0, and so is never -0.0
+            total = b.add(total, b.number(0.0, total.type))
+        return view(b, converted(b, total, element_type(op.results[0].type)), shape_of(op.results[0].type))
+
+    # -- positions ---------------------------------------------------------------------------------------
+
+    def position(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        axes = sorted(get_i64s(op, "axes"))
+        if axes != list(range(axes[0], axes[0] + len(axes))):
+            return None
+        source = op.operands[0]
+        before, size, after = merged(shape_of(source.type), axes[0], len(axes))
+        room = self.room(source).for_bytes(item_bytes(element_type(source.type)))
+        cut = room.cut(before, size, after)
+        if cut.parts == 1:
+            return None
+        outer, inner = [before] if before > 1 else [], [after] if after > 1 else []
+        line = view(b, source, (*outer, size, *inner))
+        # Searches read memory as it lies: of all lines but one, parts that leave a rest would be copied.
+        search = best_in_parts if before == 1 or cut.parts * cut.length == size else best_part
+        return [view(b, search(op, b, line, len(outer), cut), shape_of(op.results[0].type))]
+
+    # -- cumulative ops ----------------------------------------------------------------------------------
+
+    def cumulative(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        reverse, exclusive = get_bool(op, "reverse"), get_bool(op, "exclusive")
+        made = self.running(b, _COMBINED[op.name], op.operands[0], get_i64(op, "axis"), reverse, exclusive)
+        return None if made is None else [made]
+
+    def running(
+        self, b: Builder, name: Combined, source: Value, axis: int, reverse: bool, exclusive: bool
+    ) -> Value | None:
+        """What comes before each run; then the runs go on from that. Everything is read twice, so this is for machines of
+        many."""
+        before, size, after = merged(shape_of(source.type), axis)
+        room = self.room(source)
+        run = room.run(before, size, after)
+        if run >= size or not room.squares:
+            return None
+        outer, inner = [before] if before > 1 else [], [after] if after > 1 else []
+        place = len(outer)
+        line = view(b, source, (*outer, size, *inner))
+
+        def totals(start: int, stop: int, length: int) -> Value:
+            """Of the runs between two steps, each of so many."""
+            runs = widened(b, name, taken(b, line, place, start, stop))
+            return along(b, name, parted(b, runs, place, (stop - start) // length), place + 1)
+
+        # The last run may be shorter; before all others comes none.
+        last = (size - 1) // run * run
+        found = [totals(run if reverse else 0, last, run)] if last > run or not reverse else []
+        found += [totals(last, size, size - last)] if reverse else []
+        total = found[0] if len(found) == 1 else b.concatenate(found, axis=place)
+        earlier = self.running(b, name, total, place, reverse, False)
+        if earlier is None:
+            earlier = getattr(b, f"cumulative_{name}")(total, axis=place, reverse=reverse)
+        earlier = moved_on(b, earlier, place, reverse, Accumulation(name, element_type(total.type)).start)
+        if exclusive and name == "sum" and isinstance(element_type(total.type), FloatType):
+            earlier = b.add(earlier, b.number(0.0, earlier.type))  # the sum of nothing, not -0.0
+        joined = b.cumulative_runs(
+            line, earlier, axis=place, run=run, combine=name, reverse=reverse, exclusive=exclusive
+        )
+        return view(b, joined, shape_of(source.type))
+
+
+def _dimensions(shape: Sequence[int], run: Sequence[int], other: Sequence[int]) -> range | None:
+    """The dimensions of another shape of the same elements that some of a shape are, which lie side by side; None if they are
+    one, or only a part of one."""
+    starts = [prod(other[:d]) for d in range(len(other) + 1)]
+    first, behind = prod(shape[: run[0]]), prod(shape[: run[-1] + 1])
+    if first not in starts or behind not in starts:
+        return None
+    found = range(starts.index(first), starts.index(behind))
+    return found if len(found) > 1 else None
+
+
+def _runs(axes: Sequence[int]) -> list[list[int]]:
+    """Axes in order, those together that lie side by side."""
+    runs: list[list[int]] = []
+    for d in sorted(axes):
+        if runs and runs[-1][-1] == d - 1:
+            runs[-1].append(d)
+        else:
+            runs.append([d])
+    return runs
+
+
+def _read_again(function: Op) -> set[Op]:
+    """The reductions whose results go back to as many elements as they come from, as in a softmax. One core does these
+    together while a row is near; in parts they would read memory once more."""
+    found: set[Op] = set()
+    derived: dict[Value, set[Op]] = {}
+    for op in function.walk():
+        sources = {r for o in op.operands for r in derived.get(o, ()) if r not in found}
+        made = sum(_size(r) for r in op.results)
+        back = {r for r in sources if made >= _size(r.operands[0])}
+        found |= back
+        sources -= back
+        if "reduction" in op.traits:
+            sources.add(op)
+        for result in op.results if sources else ():
+            derived[result] = sources
+    return found
+
+
+# ---- values ------------------------------------------------------------------------------------------------
+
+
+def _plain(value: Value) -> bool:
+    """Whether a value has elements, as many as is known, and no axis names."""
+    type = value.type
+    if not isinstance(type, TensorType) or type.encoding is not None or is_open(type.shape):
+        return False
+    return type.static and type.size > 0
+
+
+def _size(value: Value) -> int:
+    return usual(value.type.size) if isinstance(value.type, TensorType) and value.type.static else 0
+
+
+def _matrices(op: Op) -> Product | None:
+    """The sizes of a product that is one of matrices, or of a batch of them."""
+    batch = get_i64s(op, "lhs_batch"), get_i64s(op, "rhs_batch")
+    rank = 2 + len(batch[0])
+    if any(len(get_i64s(op, f"{side}_contract")) != 1 for side in ("lhs", "rhs")):
+        return None
+    if batch not in (((), ()), ((0,), (0,))) or any(len(shape_of(o.type)) != rank for o in op.operands):
+        return None
+    return product_of(op, {})
+
+
+def _in_parts(b: Builder, side: Value, parts: int, depth_first: bool) -> Value:
+    """A matrix as a batch of so many parts of its depth; 0: as it is."""
+    if not parts:
+        return side
+    first, last = shape_of(side.type)
+    if depth_first:
+        return view(b, side, (parts, first // parts, last))
+    cut = view(b, side, (first, parts, last // parts))
+    return cut if first == 1 else b.transpose(cut, permutation=[1, 0, 2])

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the best element of a line is, found in parts of it."""
+
+from __future__ import annotations
+
+from ....ir.core import Op, Value
+from ....ir.types import TensorType, element_type, i32, i64, shape_of
+from ....ops.builder import Builder
+from .room import Cut
+from .values import along, converted, parted, sliced, spread, taken, view
+
+
+def best_in_parts(op: Op, b: Builder, line: Value, axis: int, cut: Cut) -> Value:
+    """Where the best element of each part is, then which part has the best of these."""
+    size = shape_of(line.type)[axis]
+
+    def bests(first: int, count: int, steps: int) -> tuple[Value, Value]:
+        """Of so many parts from a place on: where their best elements are, and these."""
+        parts = parted(b, sliced(b, line, axis, first, first + count * steps), axis, count)
+        places = searched(op, b, parts, axis + 1)
+        values = b.gather_elements(parts, spread(b, places, axis + 1), axis=axis + 1)
+        return places, view(b, values, shape_of(places.type))
+
+    found, best = bests(0, *cut)
+    if rest := size - cut.parts * cut.length:
+        behind = bests(cut.parts * cut.length, 1, rest)
+        found, best = (b.concatenate([x, y], axis=axis) for x, y in zip((found, best), behind, strict=True))
+    part = searched(op, b, best, axis)
+    within = b.gather_elements(found, spread(b, part, axis), axis=axis)
+    start = b.multiply(part, b.number(cut.length, part.type))
+    return b.add(start, view(b, within, shape_of(part.type)))
+
+
+def best_part(op: Op, b: Builder, line: Value, axis: int, cut: Cut) -> Value:
+    """Which part has the best element, then where in it that is; of parts that leave a rest."""
+    size, whole = shape_of(line.type)[axis], cut.parts * cut.length
+    name = op.name.removeprefix("ng.arg")
+    best = along(b, name, parted(b, taken(b, line, axis, 0, whole), axis, cut.parts), axis + 1)
+    rest = taken(b, line, axis, whole, size)
+    best = b.concatenate([best, spread(b, along(b, name, rest, axis), axis)], axis=axis)
+    part = searched(op, b, best, axis)
+    start = b.multiply(part, b.number(cut.length, part.type))
+    # Of a shorter part, the last element stands in for those that it lacks: these are never the first.
+    shape = [cut.length if d == axis else n for d, n in enumerate(shape_of(line.type))]
+    places = TensorType(tuple(shape), i32 if size < 1 << 31 else i64)
+    kept = [d for d in range(len(shape)) if d != axis]
+    first = b.broadcast(converted(b, start, places.element), type=places, dimensions=kept)
+    index = b.minimum(b.add(first, b.iota(type=places, dimension=axis)), b.number(size - 1, places))
+    return b.add(start, searched(op, b, b.gather_elements(line, index, axis=axis), axis))
+
+
+def searched(op: Op, b: Builder, value: Value, axis: int) -> Value:
+    """Where the best elements along an axis are, by an op that searches for them."""
+    kept = [size for d, size in enumerate(shape_of(value.type)) if d != axis]
+    type = TensorType(tuple(kept), element_type(op.results[0].type))
+    return getattr(b, op.name.removeprefix("ng."))(value, type=type, axes=[axis])

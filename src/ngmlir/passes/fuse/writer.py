@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What passes have in common that write a block of fusions anew, while fusions behind change."""
+
+from __future__ import annotations
+
+from ...ir.core import Block, Op, Value
+from ...support.target import Target
+from ..analysis.group import reads
+from ..graph.inline import copied
+
+
+class FusionWriter:
+    """A block that is written anew, from its first op to the last."""
+
+    def __init__(self, block: Block, target: Target):
+        self.block, self.target = block, target
+        self.readers: dict[Value, list[Op]] = {}
+        for op in block.ops:
+            for value in dict.fromkeys(reads(op)):
+                self.readers.setdefault(value, []).append(op)
+        self.current = {op: op for op in block.ops}  # what has become of an op that is still to be written
+        self.mapping: dict[Value, Value] = {}
+
+    def renamed(self, op: Op) -> Op:
+        """An op that reads what stands for its operands now."""
+        if not any(v in self.mapping for v in reads(op)):
+            return op
+        if op.regions and op.name != "ng.fusion":
+            return copied(op, dict(self.mapping))
+        return op.rebuilt([self.mapping.get(v, v) for v in op.operands])

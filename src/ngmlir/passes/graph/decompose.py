@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Composite ops to primitive ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...ir.core import Module, Op, Value
+from ...ops.builder import Builder
+from ...ops.decompositions import DECOMPOSITIONS
+from ...rewrite.contracts import contract
+from ...rewrite.sweep import sweep
+from ...support.target import Target
+
+
+@contract(needs=("named", "plain"), anchor="function")
+def decompose(module: Module, target: Target) -> Module:
+    """Replaces composite ops (softmax, mean, one_hot, random numbers ...) by the primitive ops that define them.
+
+    Before:
+        func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %0 = ng.square %x : tensor<4xf32>
+          return %0 : tensor<4xf32>
+        }
+    After:
+        func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %0 = ng.multiply %x, %x : tensor<4xf32>
+          func.return %0 : tensor<4xf32>
+        }
+    """
+
+    def expand(op: Op, builder: Builder) -> Sequence[Value] | None:
+        made = DECOMPOSITIONS[op.name](builder, op, op.operands)
+        return [made] if isinstance(made, Value) else made
+
+    # A decomposition may use another composite op; their nesting is finite, and each sweep goes one level down.
+    kinds = frozenset(DECOMPOSITIONS)
+    while True:
+        smaller = sweep(module, expand, kinds)
+        if smaller is module:
+            return module
+        module = smaller

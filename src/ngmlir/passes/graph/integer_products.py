@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integer products: products of numbers that are held as 8-bit codes multiply the codes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ...ir.attributes import FloatAttr, IntegerAttr, numeric_literal
+from ...ir.core import Module, Op, Value, count_uses
+from ...ir.elements import ElementsAttr
+from ...ir.types import IntegerType, TensorType, Type, element_type, f32, i8, i32, shape_of, ui8, with_element
+from ...ops.builder import Builder
+from ...ops.fields import get_i64s
+from ...rewrite.contracts import contract
+from ...rewrite.sweep import sweep_op
+from ...support.target import Target
+from .dead_code import without_dead
+
+#: Of a function: its products of dequantized operands may be those of the codes, scaled after the sum.
+REASSOCIATES = "ng.reassoc"
+#: Ops that give the elements of their one operand some place, and add none but a padding.
+_PLACING = frozenset({"ng.pad", "ng.windows", "ng.reshape", "ng.transpose", "ng.slice", "ng.reverse"})
+#: Types of codes, each with the one of other sign.
+_OTHER = {i8: ui8, ui8: i8}
+#: A sum of codes has room for more than any of them.
+_ROOM = (1 << 31) - 1
+
+
+@contract(needs=("named", "plain"), anchor="function")
+def integer_products(
+    module: Module, target: Target, *, assume: frozenset[Literal["reassoc"]] = frozenset()
+) -> Module:
+    """Products of codes less their zero points become products of the codes, less what the zero points add:
+
+        sum (x - a) (w - b) = sum x w - a sum w - b sum x + K a b
+
+    exactly, since i32 wraps around. The sums over a constant side are constants. Where the target multiplies only unsigned by
+    signed bytes, one side is moved by 128, which is another zero point. f32 products of `scale * (x - a)` become
+    the same, scaled once after the sum, in functions that say `ng.reassoc` or with `assume=reassoc`: if no sum of codes can
+    leave i32, the result is the exact sum with three roundings (to f32, of the scales, by them), where the f32 product
+    rounds each operand, product and sum. There what is divided by a scale and rounded to integers is multiplied by the
+    reciprocal. Codes that are made and read by the same zero point are read before they were narrowed.
+
+    Before:
+        func.func @main(%x: tensor<4x6xui8>, %w: tensor<6x5xi8>) -> tensor<4x5xi32> {
+          %0 = ng.cast %x : (tensor<4x6xui8>) -> tensor<4x6xi32>
+          %1 = ng.constant dense<7> : tensor<4x6xi32>
+          %2 = ng.subtract %0, %1 : tensor<4x6xi32>
+          %3 = ng.cast %w : (tensor<6x5xi8>) -> tensor<6x5xi32>
+          %4 = ng.dot %2, %3 contract [1] x [0] : (tensor<4x6xi32>, tensor<6x5xi32>) -> tensor<4x5xi32>
+          return %4 : tensor<4x5xi32>
+        }
+    After:
+        func.func @main(%x: tensor<4x6xui8>, %w: tensor<6x5xi8>) -> tensor<4x5xi32> {
+          %0 = ng.dot %x, %w contract [1] x [0] : (tensor<4x6xui8>, tensor<6x5xi8>) -> tensor<4x5xi32>
+          %1 = ng.cast %w : (tensor<6x5xi8>) -> tensor<6x5xi32>
+          %2 = ng.sum %1 axes [0] : (tensor<6x5xi32>) -> tensor<5xi32>
+          %3 = ng.constant dense<7> : tensor<5xi32>
+          %4 = ng.multiply %2, %3 : tensor<5xi32>
+          %5 = ng.broadcast %4 dims [1] : (tensor<5xi32>) -> tensor<4x5xi32>
+          %6 = ng.subtract %0, %5 : tensor<4x5xi32>
+          func.return %6 : tensor<4x5xi32>
+        }
+    """
+
+    def rewritten(function: Op) -> Op:
+        scaled = "reassoc" in assume or REASSOCIATES in function.attributes
+        made = sweep_op(function, _Products(target, scaled).rule, frozenset({"ng.dot", "ng.round"}))
+        if not made.regions[0].blocks:
+            return made
+        made = without_dead(made)
+        uses = count_uses(made.block)
+        return sweep_op(made, lambda op, b: _requantized(op, b, uses), frozenset({"ng.cast"}))
+
+    return module.with_ops([rewritten(op) if op.regions else op for op in module.ops])
+
+
+@dataclass(frozen=True)
+class _Term:
+    """A number for each position of some dimensions of a tensor: `value` runs over these, in order; or one `number` for all."""
+
+    value: Value | None
+    dims: tuple[int, ...] = ()
+    number: float | None = None
+
+
+@dataclass(frozen=True)
+class _Codes:
+    """A tensor of numbers `scale * (codes - zero)`, i32 without a scale. The codes are `base`, moved by `moves` (the first
+    of them first)."""
+
+    base: Value
+    moves: tuple[Op, ...] = ()
+    zero: _Term | None = None
+    scale: _Term | None = None
+    element: Type = i32
+
+    @property
+    def codes(self) -> IntegerType:
+        found = element_type(self.base.type)
+        assert isinstance(found, IntegerType)
+        return found
+
+    @property
+    def greatest(self) -> float:
+        """The greatest magnitude of a code less its zero point."""
+        if self.zero is None:
+            return 255 if self.codes.unsigned else 128
+        if self.zero.number is None:
+            return 255
+        low = 0 if self.codes.unsigned else -128
+        return max(abs(low - self.zero.number), abs(low + 255 - self.zero.number))
+
+    @property
+    def constant(self) -> bool:
+        return isinstance(self.base.owner, Op) and self.base.owner.name == "ng.constant"
+
+    def placed(self, b: Builder) -> Value:
+        """The codes where they are multiplied; a padding has the zero point."""
+        value, codes = self.base, self.codes
+        for op in self.moves:
+            attributes = dict(op.attributes)
+            if op.name == "ng.pad":
+                number = self.zero.number if self.zero else None
+                attributes["value"] = numeric_literal(int(number or 0), codes)
+            type = with_element(op.results[0].type, codes)
+            value = b.add_op(op.rebuilt([value], types=[type], attributes=attributes)).result
+        return value
+
+    def moved(self, b: Builder) -> _Codes:
+        """The same numbers by codes of the other sign, which are 128 away."""
+        other = _OTHER[self.codes]
+        top = b.number(-128 if self.codes is i8 else 128, self.base.type)
+        base = b.bitcast(b.bitwise_xor(self.base, top), type=with_element(self.base.type, other))
+        by = -128 if other is i8 else 128
+        zero = _Term(None, (), by)
+        if self.zero is not None and self.zero.number is not None:
+            zero = _Term(None, (), self.zero.number + by)
+        elif self.zero is not None and self.zero.value is not None:
+            value = self.zero.value
+            zero = replace(self.zero, value=b.add(value, b.number(by, value.type)))
+        return replace(self, base=base, zero=None if zero.number == 0 else zero)
+
+
+class _Products:
+    def __init__(self, target: Target, scaled: bool):
+        self.target, self.scaled = target, scaled
+
+    def rule(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        if op.name == "ng.round":
+            return _steps(op, b) if self.scaled else None
+        return self.product(op, b)
+
+    def product(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        result = op.results[0].type
+        element = element_type(result)
+        if element is not i32 and not (element is f32 and self.scaled):
+            return None
+        sides = [_codes_of(v) for v in op.operands]
+        if any(side is None or side.element is not element for side in sides):
+            return None
+        lhs, rhs = (side for side in sides if side is not None)
+        contracts = get_i64s(op, "lhs_contract"), get_i64s(op, "rhs_contract")
+        for side, contract_ in zip((lhs, rhs), contracts, strict=True):
+            terms = [term for term in (side.zero, side.scale) if term is not None]
+            if any(d in contract_ for term in terms for d in term.dims):
+                return None
+        if element is f32:
+            shape, depth = shape_of(op.operands[0].type), 1
+            for d in contracts[0]:
+                depth *= shape[d]
+            if not 0 <= depth * lhs.greatest * rhs.greatest <= _ROOM:
+                return None
+        lhs, rhs = self.signed(lhs, rhs, b)
+        return [_Product(op, lhs, rhs, b).result()]
+
+    def signed(self, lhs: _Codes, rhs: _Codes, b: Builder) -> tuple[_Codes, _Codes]:
+        """Both sides with signs that a dot instruction multiplies, if there is one for bytes."""
+        there = {atom.sides for atom in self.target.dots if atom.element_bits == 8}
+        there |= {sides[::-1] for sides in there}
+        if not there or (lhs.codes.text, rhs.codes.text) in there:
+            return lhs, rhs
+        # What is moved has a zero point, by which the sums of the other side count: which are constant, if that is.
+        if rhs.constant or not lhs.constant:
+            return lhs.moved(b), rhs
+        return lhs, rhs.moved(b)
+
+
+class _Product:
+    """One product of codes, and what becomes of it."""
+
+    def __init__(self, op: Op, lhs: _Codes, rhs: _Codes, b: Builder):
+        self.op, self.b, self.type = op, b, op.results[0].type
+        self.sides = (lhs, rhs)
+        self.codes = (lhs.placed(b), rhs.placed(b))
+        self.contracts = get_i64s(op, "lhs_contract"), get_i64s(op, "rhs_contract")
+        self.batches = get_i64s(op, "lhs_batch"), get_i64s(op, "rhs_batch")
+
+    def result(self) -> Value:
+        b, (lhs, rhs) = self.b, self.sides
+        whole = with_element(self.type, i32)
+        total = b.add_op(self.op.rebuilt(self.codes, types=[whole])).result
+        corrections = [self.correction(0), self.correction(1)]
+        for value in corrections:
+            if value is not None:
+                total = b.subtract(total, value)
+        if lhs.zero is not None and rhs.zero is not None:
+            both = b.multiply(self.over(lhs.zero, 0, i32), self.over(rhs.zero, 1, i32))
+            depth = 1
+            for d in self.contracts[0]:
+                depth *= shape_of(self.op.operands[0].type)[d]
+            total = b.add(total, b.multiply(both, b.number(depth, whole)))
+        if element_type(self.type) is i32:
+            return total
+        total = b.cast(total, type=self.type)
+        if lhs.scale is None or rhs.scale is None:
+            scales = [self.over(s.scale, i, f32) for i, s in enumerate(self.sides) if s.scale is not None]
+        else:
+            scales = [self.product(lhs.scale, rhs.scale)]
+        return b.multiply(total, scales[0]) if scales else total
+
+    def correction(self, side: int) -> Value | None:
+        """What the zero point of a side adds: by it the sums of the codes of the other."""
+        b, zero, other = self.b, self.sides[side].zero, 1 - side
+        if zero is None:
+            return None
+        codes = self.codes[other]
+        wide = b.cast(codes, type=with_element(codes.type, i32))
+        sums = b.sum(wide, axes=list(self.contracts[other]))
+        kept = [d for d in range(len(shape_of(codes.type))) if d not in self.contracts[other]]
+        places = [self.place(d, other) for d in kept]
+        if not zero.dims:
+            sums = b.multiply(sums, b.broadcast(self.value(zero, i32), type=sums.type, dimensions=[])
+                              if zero.number is None else b.number(zero.number, sums.type))  # fmt: skip
+            return self.spread(sums, places, i32)
+        return b.multiply(self.spread(sums, places, i32), self.over(zero, side, i32))
+
+    def product(self, lhs: _Term, rhs: _Term) -> Value:
+        """Of the scales, over the result: made of few numbers before it is repeated."""
+        b = self.b
+        if not lhs.dims or not rhs.dims:
+            one, more, side = (lhs, rhs, 1) if not lhs.dims else (rhs, lhs, 0)
+            value = self.value(more, f32)
+            single = self.value(one, f32)
+            if more.dims:
+                single = b.broadcast(single, type=value.type, dimensions=[])
+            return self.spread(b.multiply(value, single), [self.place(d, side) for d in more.dims], f32)
+        return b.multiply(self.over(lhs, 0, f32), self.over(rhs, 1, f32))
+
+    def over(self, term: _Term, side: int, element: Type) -> Value:
+        """A term of a side over the result."""
+        return self.spread(self.value(term, element), [self.place(d, side) for d in term.dims], element)
+
+    def value(self, term: _Term, element: Type) -> Value:
+        if term.value is not None:
+            return term.value
+        return self.b.number(term.number or 0, TensorType((), element))
+
+    def spread(self, value: Value, places: Sequence[int], element: Type) -> Value:
+        type = with_element(self.type, element)
+        return self.b.broadcast(value, type=type, dimensions=list(places))
+
+    def place(self, dimension: int, side: int) -> int:
+        """The dimension of the result that a kept one of a side is."""
+        batch = self.batches[side]
+        if dimension in batch:
+            return batch.index(dimension)
+
+        def free(of: int) -> list[int]:
+            gone = {*self.contracts[of], *self.batches[of]}
+            return [d for d in range(len(shape_of(self.op.operands[of].type))) if d not in gone]
+
+        before = len(batch) + (len(free(0)) if side else 0)
+        return before + free(side).index(dimension)
+
+
+def _requantized(op: Op, b: Builder, uses: Mapping[Value, int]) -> Sequence[Value] | None:
+    """f32 numbers of codes that were just made for them alone: what was cast to integers, without the zero point and back."""
+    found = _codes_of(op.results[0]) if element_type(op.results[0].type) is f32 else None
+    if found is None or found.moves or found.scale is not None or not isinstance(found.base.owner, Op):
+        return None
+    if uses.get(found.base, 0) > 1:
+        return None
+    made, number = found.base.owner, found.zero.number if found.zero else 0
+    if made.name != "ng.cast" or number is None:
+        return None
+    whole = made.operands[0]
+    if isinstance(whole.owner, Op) and whole.owner.name == "ng.add":
+        whole, moved = whole.owner.operands
+        term = _term_of(moved)
+        if term is None or term.number != number:
+            return None
+    elif number:
+        return None
+    low = -number if found.codes.unsigned else -128 - number
+    if not isinstance(whole.owner, Op) or whole.owner.name != "ng.cast":
+        return None
+    if not _within(whole.owner.operands[0], low, low + 255) or element_type(whole.type) is not i32:
+        return None
+    return [b.cast(whole, type=op.results[0].type)]
+
+
+def _within(value: Value, low: float, high: float) -> bool:
+    """Whether a float is held to a range by the last two ops that made it."""
+    for name, sign, end in (("ng.minimum", 1, high), ("ng.maximum", -1, low)):
+        op = value.owner
+        term = _term_of(op.operands[1]) if isinstance(op, Op) and op.name == name else None
+        if not isinstance(op, Op) or term is None or term.number is None or sign * (term.number - end) > 0:
+            return False
+        value = op.operands[0]
+    return True
+
+
+def _steps(op: Op, b: Builder) -> Sequence[Value] | None:
+    """What is rounded after a division by a scale, by its reciprocal instead: another step where two are as near."""
+    division = op.operands[0].owner
+    if not isinstance(division, Op) or division.name != "ng.divide":
+        return None
+    type, term = division.results[0].type, _term_of(division.operands[1])
+    if element_type(type) is not f32 or term is None or term.number is None:
+        return None
+    if not 2.0**-100 < abs(term.number) < 2.0**100:
+        return None
+    return [b.round(b.multiply(division.operands[0], b.number(1 / term.number, type)))]
+
+
+def _codes_of(value: Value) -> _Codes | None:
+    """A value as numbers held by codes; None where it is no such."""
+    op = value.owner
+    if not isinstance(op, Op) or not isinstance(value.type, TensorType) or value.type.axes:
+        return None
+    element = element_type(value.type)
+    match op.name:
+        case "ng.cast":
+            source = op.operands[0]
+            if element_type(source.type) in _OTHER and element in (i32, f32):
+                return _Codes(source, element=element)
+            found = _codes_of(source) if element is f32 else None
+            return replace(found, element=f32) if found and found.element is i32 else None
+        case "ng.subtract":
+            found, zero = _codes_of(op.operands[0]), _term_of(op.operands[1])
+            if found is None or zero is None or found.zero or found.moves or found.element is not i32:
+                return None
+            return found if zero.number == 0 else replace(found, zero=zero)
+        case "ng.multiply":
+            for one, other in (op.operands, op.operands[::-1]):
+                found, scale = _codes_of(one), _term_of(other)
+                if found and scale and found.scale is None and not found.moves and element is f32:
+                    return replace(found, scale=scale)
+            return None
+        case name if name in _PLACING:
+            found = _codes_of(op.operands[0])
+            return found and _placed(found, op)
+        case _:
+            return None
+
+
+def _placed(found: _Codes, op: Op) -> _Codes | None:
+    """The numbers after a move: whose zero point and scale must be one number each, and known if it fills a border."""
+    terms = [term for term in (found.zero, found.scale) if term is not None]
+    if any(term.dims for term in terms):
+        return None
+    moved = replace(found, moves=(*found.moves, op))
+    if op.name == "ng.pad":
+        fill = op.attributes["value"]
+        assert isinstance(fill, FloatAttr | IntegerAttr)
+        if fill.value != 0 or (found.zero is not None and found.zero.number is None):
+            return None
+    return moved
+
+
+def _term_of(value: Value) -> _Term | None:
+    """A value as one that repeats along some dimensions; None where it repeats along none."""
+    op = value.owner
+    if isinstance(op, Op) and op.name == "ng.constant":
+        literal = op.attributes["value"]
+        if isinstance(literal, ElementsAttr) and literal.splat and literal.type.size:
+            number = literal.array().flat[0]
+            return _Term(None, (), number.item())
+    if not shape_of(value.type):
+        return _Term(value, ())
+    if isinstance(op, Op) and op.name == "ng.broadcast":
+        source, dims = op.operands[0], get_i64s(op, "dimensions")
+        inner = _term_of(source)
+        if inner is not None and not inner.dims:
+            return inner
+        return _Term(source, dims)
+    return None

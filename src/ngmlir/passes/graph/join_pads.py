@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of padded tensors that lie beside each other: what lies beside each other is joined, not added."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
+from itertools import groupby
+from math import prod
+from typing import NamedTuple
+
+from ...ir.attributes import numeric_literal
+from ...ir.core import Block, Module, Op, Value
+from ...ir.types import FloatType, TensorType, Type, element_type, shape_of
+from ...ops.builder import Builder
+from ...ops.fields import get_i64s
+from ...ops.schedules import SCHEDULE
+from ...rewrite.contracts import contract
+from ...support.target import Target
+from .dead_code import without_dead
+
+
+@contract(needs=("named", "plain"), anchor="function")
+def join_pads(module: Module, target: Target) -> Module:
+    """Replaces sums of tensors with zero padding by concatenations, where the tensors are adjacent.
+
+    Such sums are the gradients of slices: T slices of one tensor, padded and added, take T times its size. Parts that
+    overlap are still added, in the order in which they were, but only where they lie. Every number had a zero added to
+    it, which makes 0.0 of -0.0: it has one added still.
+
+    Two parts stay a sum, which the kernel that reads it computes. Slices with steps lie beside each other in rows of a step's length.
+
+    Before:
+        func.func @main(%x: tensor<1xf32>, %y: tensor<2xf32>, %z: tensor<1xf32>) -> tensor<5xf32> {
+          %0 = ng.pad %x low [4] high [0] : (tensor<1xf32>) -> tensor<5xf32>
+          %1 = ng.pad %y low [1] high [2] : (tensor<2xf32>) -> tensor<5xf32>
+          %2 = ng.add %0, %1 : tensor<5xf32>
+          %3 = ng.pad %z low [0] high [4] : (tensor<1xf32>) -> tensor<5xf32>
+          %4 = ng.add %2, %3 : tensor<5xf32>
+          return %4 : tensor<5xf32>
+        }
+    After:
+        func.func @main(%x: tensor<1xf32>, %y: tensor<2xf32>, %z: tensor<1xf32>) -> tensor<5xf32> {
+          %0 = ng.constant dense<0.0> : tensor<1xf32>
+          %1 = ng.add %z, %0 : tensor<1xf32>
+          %2 = ng.constant dense<0.0> : tensor<2xf32>
+          %3 = ng.add %y, %2 : tensor<2xf32>
+          %4 = ng.constant dense<0.0> : tensor<1xf32>
+          %5 = ng.constant dense<0.0> : tensor<1xf32>
+          %6 = ng.add %x, %5 : tensor<1xf32>
+          %7 = ng.concatenate %1, %3, %4, %6 axis 0 : (tensor<1xf32>, tensor<2xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<5xf32>
+          func.return %7 : tensor<5xf32>
+        }
+    """
+    return module.with_ops([_function(op) if op.name == "func.func" else op for op in module.ops])
+
+
+class _Part(NamedTuple):
+    """A tensor and where it lies in the sum; `padded` is that with zeros around it.
+
+    Gradients of slices with steps are padded in rows of that many elements: `moves`, the last one first, make lines of rows.
+    """
+
+    term: Value
+    padded: Value
+    value: Value
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    moves: tuple[Op, ...]
+
+    @property
+    def space(self) -> object:
+        """What parts have in common that can be joined."""
+        moved = [(op.name, op.attributes, op.result.type) for op in self.moves]
+        return self.padded.type, moved
+
+
+#: Terms of a sum that follow one another: all parts of one space, or none.
+_Run = Sequence[Value | _Part]
+
+
+def _function(function: Op) -> Op:
+    uses: dict[Value, int] = {}
+    for op in function.walk():
+        for value in op.operands:
+            uses[value] = uses.get(value, 0) + 1
+    joined = _regions(function, uses, {})
+    return (
+        function
+        if joined is function
+        else without_dead(joined, ("ng.add", "ng.pad", "ng.reshape", "ng.slice"))
+    )
+
+
+def _regions(op: Op, uses: Mapping[Value, int], mapping: dict[Value, Value]) -> Op:
+    return op.with_blocks(lambda block: _block(block, uses, mapping))
+
+
+def _block(block: Block, uses: Mapping[Value, int], mapping: dict[Value, Value]) -> Block:
+    """The block with its sums joined; itself if there is nothing to join."""
+    sums = _sums(block, uses)
+    out = block.emptied()
+    builder = Builder(out)
+    for old in block.ops:
+        if old in sums:
+            builder.location = old.location
+            made = _Joining(mapping, builder).total(sums[old])
+            made.name = made.name or old.result.name
+            mapping[old.result] = made
+            continue
+        op = old
+        if any(v in mapping for v in old.operands):
+            op = old.rebuilt([mapping.get(v, v) for v in old.operands])
+        if op.regions:
+            op = _regions(op, uses, mapping)
+        if op is not old:
+            mapping.update(zip(old.results, op.results, strict=True))
+        out.ops.append(op)
+    return block if out.ops == block.ops else out
+
+
+def _sums(block: Block, uses: Mapping[Value, int]) -> dict[Op, list[_Run]]:
+    """The sums in a block of which something can be joined, by the last addition: runs of parts and of other terms."""
+    here = {op for op in block.ops if op.name == "ng.add" and SCHEDULE not in op.attributes}
+    inner: set[Op] = set()
+    found: dict[Op, list[_Run]] = {}
+    for op in reversed(block.ops):
+        if op not in here or op in inner:
+            continue
+        terms = [_part(v) or v for v in _terms(op, here, uses, inner)]
+        runs: list[_Run] = [
+            [*run] for _, run in groupby(terms, lambda term: term.space if isinstance(term, _Part) else None)
+        ]
+        if any(_joins(run, first=number == 0) for number, run in enumerate(runs)):
+            found[op] = runs
+    return found
+
+
+def _terms(last: Op, here: Collection[Op], uses: Mapping[Value, int], inner: set[Op]) -> list[Value]:
+    """What a sum adds up, one after the other; the additions before the last one go to `inner`."""
+    terms: list[Value] = []
+    op = last
+    while True:
+        before = next((v for v in op.operands if v.owner in here and uses[v] == 1), None)
+        if before is None:
+            return [*op.operands, *reversed(terms)]
+        terms.append(op.operands[1] if before is op.operands[0] else op.operands[0])
+        assert isinstance(before.owner, Op)
+        op = before.owner
+        inner.add(op)
+
+
+#: So many parts take more than writing and reading the whole once more does: the kernel that wants a sum can compute it.
+_FEWEST = 3
+
+
+def _part(value: Value) -> _Part | None:
+    """A value as a part of a sum, if it is a tensor that zeros were padded around."""
+    op, moves = value.owner, list[Op]()
+    while isinstance(op, Op) and (op.name == "ng.reshape" or (op.name == "ng.slice" and _keeps_most(op))):
+        moves.append(op)
+        op = op.operands[0].owner
+    if not isinstance(op, Op) or op.name != "ng.pad" or SCHEDULE in op.attributes:
+        return None
+    (source,), type = op.operands, op.result.type
+    assert isinstance(type, TensorType)
+    fill = op.attributes.get("value")
+    if not type.static or 0 in shape_of(source.type) or fill not in (None, numeric_literal(0, type.element)):
+        return None
+    low = get_i64s(op, "low")
+    high = tuple([a + b for a, b in zip(low, shape_of(source.type), strict=True)])
+    return _Part(value, op.result, source, low, high, tuple(moves))
+
+
+def _keeps_most(op: Op) -> bool:
+    """Whether a slice leaves so little out that it may as well be taken of a whole sum."""
+    source, type = op.operands[0].type, op.result.type
+    assert isinstance(source, TensorType) and isinstance(type, TensorType)
+    return type.static and source.static and 2 * prod(type.shape) > prod(source.shape)
+
+
+def _joins(run: _Run, first: bool) -> bool:
+    """Whether a run of terms is better joined; after others, parts that overlap would be added in another order."""
+    parts = [term for term in run if isinstance(term, _Part)]
+    cut = _cut(parts) if len(parts) >= _FEWEST else None
+    return cut is not None and (first or _apart(parts))
+
+
+def _apart(parts: Sequence[_Part]) -> bool:
+    """Whether cuts alone part them."""
+    cut = _cut(parts)
+    return len(parts) == 1 if cut is None else all(_apart(group) for group in cut[1])
+
+
+def _cut(parts: Sequence[_Part]) -> tuple[int, list[list[_Part]]] | None:
+    """A dimension along which parts fall into groups that do not meet, and the groups from left to right, each in the
+    order of the parts."""
+    for d in range(len(parts[0].low) if len(parts) > 1 else 0):
+        groups: list[list[int]] = []
+        end = 0
+        for i in sorted(range(len(parts)), key=lambda i: parts[i].low[d]):
+            if not groups or parts[i].low[d] >= end:
+                groups.append([])
+            groups[-1].append(i)
+            end = max(end, parts[i].high[d])
+        if len(groups) > 1:
+            return d, [[parts[i] for i in sorted(group)] for group in groups]
+    return None
+
+
+class _Joining:
+    """Builds a sum anew."""
+
+    def __init__(self, mapping: Mapping[Value, Value], builder: Builder):
+        self.mapping, self.b = mapping, builder
+
+    def total(self, runs: Sequence[_Run]) -> Value:
+        terms: list[Value] = []
+        for number, run in enumerate(runs):
+            parts = [term for term in run if isinstance(term, _Part)]
+            if _joins(run, number == 0):
+                shape = shape_of(parts[0].padded.type)
+                whole = self.box(parts, [0] * len(shape), shape)
+                for move in reversed(parts[0].moves):
+                    whole = self.b.add_op(move.rebuilt([whole])).result
+                terms.append(whole)
+            else:
+                terms += [self.now(term.term if isinstance(term, _Part) else term) for term in run]
+        return reduce(self.b.add, terms)
+
+    def now(self, value: Value) -> Value:
+        return self.mapping.get(value, value)
+
+    def box(self, parts: Sequence[_Part], low: Sequence[int], high: Sequence[int]) -> Value:
+        """The sum of parts in a box around them."""
+        cut = _cut(parts)
+        if cut is None:
+            value = reduce(self.b.add, [self.padded(part, low, high) for part in parts])
+            return self.b.add(value, self.b.number(0, value.type)) if _signed_zero(value.type) else value
+        d, groups = cut
+        pieces: list[Value] = []
+        at = low[d]
+        for group in groups:
+            start, end = min(p.low[d] for p in group), max(p.high[d] for p in group)
+            if start > at:
+                pieces.append(self.zeros(parts[0].value.type, low, high, d, at, start))
+            pieces.append(self.box(group, _replaced(low, d, start), _replaced(high, d, end)))
+            at = end
+        if high[d] > at:
+            pieces.append(self.zeros(parts[0].value.type, low, high, d, at, high[d]))
+        return self.b.concatenate(pieces, axis=d)
+
+    def padded(self, part: _Part, low: Sequence[int], high: Sequence[int]) -> Value:
+        """A part in a box."""
+        before = [a - b for a, b in zip(part.low, low, strict=True)]
+        behind = [b - a for a, b in zip(part.high, high, strict=True)]
+        value = self.now(part.value)
+        return self.b.pad(value, low=before, high=behind) if any((*before, *behind)) else value
+
+    def zeros(
+        self, like: Type, low: Sequence[int], high: Sequence[int], d: int, start: int, end: int
+    ) -> Value:
+        """What no part covers: the box from `start` to `end` along one dimension."""
+        assert isinstance(like, TensorType)
+        shape = [b - a for a, b in zip(_replaced(low, d, start), _replaced(high, d, end), strict=True)]
+        return self.b.number(0, TensorType(tuple(shape), like.element, like.encoding))
+
+
+def _replaced(sizes: Sequence[int], d: int, size: int) -> list[int]:
+    return [*sizes[:d], size, *sizes[d + 1 :]]
+
+
+def _signed_zero(type: Type) -> bool:
+    return isinstance(element_type(type), FloatType)

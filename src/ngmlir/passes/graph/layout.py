@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layout: transposes and slices that need not be made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...ir.attributes import Attribute, IntegerAttr, integers
+from ...ir.core import Block, Module, Op, Value, count_uses
+from ...ir.elements import ElementsAttr
+from ...ir.types import TensorType, Type, element_type, shape_of, with_element
+from ...ops.builder import Builder
+from ...ops.fields import get_i64, get_i64s
+from ...ops.schedules import SCHEDULE
+from ...rewrite.contracts import contract
+from ...rewrite.sweep import sweep_op
+from ...support.target import Target
+from .dead_code import without_dead
+from .sunk_transposes import in_place, order_of, permuted, source_of, sunk, taken_in
+from .window_products import as_windows, sliced_product
+from .window_sums import as_sum_over_windows
+
+
+@contract(needs=("named", "plain"), anchor="function")
+def layout(module: Module, target: Target) -> Module:
+    """Chooses one order of dimensions for the readers and writers of a transposed tensor, so that no data must be
+    moved.
+
+    A matrix product or a reduction reads either order; what is computed from constants, positions and
+    repetitions is computed in the order that is wanted; what is computed of transposes is computed of what they move, and
+    transposed, where a product or a reduction follows that then reads any order; else an elementwise op takes a transpose
+    over when only one of its operands has to be moved for it. What is computed for a slice alone is computed of slices: of fewer
+    elements, and in the kernel that wants them. A product whose result are windows that are summed is a product of windows. A product
+    that states a schedule stays the product that it says this of.
+
+    Before:
+        func.func @main(%x: tensor<4x3xf32>, %w: tensor<5x3xf32>) -> tensor<4x5xf32> {
+          %0 = ng.transpose %w perm [1, 0] : (tensor<5x3xf32>) -> tensor<3x5xf32>
+          %1 = ng.dot %x, %0 contract [1] x [0] : (tensor<4x3xf32>, tensor<3x5xf32>) -> tensor<4x5xf32>
+          return %1 : tensor<4x5xf32>
+        }
+    After:
+        func.func @main(%x: tensor<4x3xf32>, %w: tensor<5x3xf32>) -> tensor<4x5xf32> {
+          %0 = ng.dot %x, %w contract [1] x [1] : (tensor<4x3xf32>, tensor<5x3xf32>) -> tensor<4x5xf32>
+          func.return %0 : tensor<4x5xf32>
+        }
+    """
+    return module.with_ops([_function(op) if op.name == "func.func" else op for op in module.ops])
+
+
+def _function(function: Op) -> Op:
+    if not function.regions[0].blocks:
+        return function
+    # What a rule makes between its operands and its result is new to the count of uses: the next round counts it.
+    for _ in range(_ROUNDS):
+        rules = _Layout(function)
+        changed = sweep_op(function, rules.rule, follow=rules.follow)
+        if changed is function:
+            break
+        function = without_dead(
+            changed
+        )  # transposes that nobody reads any more are no uses of what they move
+    return function
+
+
+_ROUNDS = 4
+
+
+class _Layout:
+    def __init__(self, function: Op):
+        self.uses = count_uses(function.regions[0].blocks[0])
+        #: The block of each op: nothing may be moved into a loop.
+        self.block: dict[Op, Block] = {
+            op: block
+            for top in (function, *function.walk())
+            for region in top.regions
+            for block in region.blocks
+            for op in block.ops
+        }
+        self.moved: dict[tuple[Block, Value, tuple[int, ...]], Value] = {}
+        self.taken = {value for block in {*self.block.values()} for value in taken_in(block.ops)}
+
+    def follow(self, old: Sequence[Value], new: Sequence[Value]) -> None:
+        """What stands for a value has its uses beside its own. Where a later op is read is thus known before the next
+        round, however many transposes follow each other."""
+        for before, after in zip(old, new, strict=True):
+            self.uses[after] = self.uses.get(after, 0) + self.uses.get(before, 0)
+            if before in self.taken:
+                self.taken.add(after)
+            if isinstance(before.owner, Op) and isinstance(after.owner, Op):
+                self.block.setdefault(after.owner, self.block[before.owner])
+
+    def rule(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        match op.name:
+            case "ng.transpose":
+                return self.transpose(op, b)
+            case "ng.dot":
+                return self.dot(op, b)
+            case "ng.slice":
+                return self.slice(op, b) or self.sink(op, b)
+            case "ng.pad" if not any((*get_i64s(op, "low"), *get_i64s(op, "high"))):
+                return op.operands
+            case "ng.overlap_add":
+                alone = self.uses.get(op.operands[0], 2) == 1
+                made = alone and (as_windows(op, self.uses, b) or as_sum_over_windows(op, self.uses, b))
+                return made or None
+            case _:
+                return self.sink(op, b)
+
+    def sink(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        """What is computed of transposes, where these end further on."""
+        if "reduction" not in op.traits and not any(result in self.taken for result in op.results):
+            return None
+        found = sunk(op, self.free, b)
+        return None if found is None else [found]
+
+    def free(self, value: Value, order: Sequence[int], b: Builder) -> Value | None:
+        return self.move(value, order, b) if self.vanishes(value, order) else None
+
+    # -- slices ------------------------------------------------------------------------------------------
+
+    def slice(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        source = op.operands[0]
+        owner = source.owner
+        if op.results[0].type is source.type and all(step == 1 for step in get_i64s(op, "steps")):
+            return [source]
+        if isinstance(owner, Op) and owner.name == "ng.dot" and self.uses.get(source, 2) == 1:
+            return sliced_product(op, owner, b)
+        if isinstance(owner, Op) and owner.name == "ng.slice":
+            return [b.slice(owner.operands[0], **_composed(owner, op))]
+        if isinstance(owner, Op) and owner.name == "ng.transpose" and self.uses.get(source, 2) == 1:
+            made = sunk(op, self.free, b)  # fewer elements are moved
+            return None if made is None else [made]
+        if not isinstance(owner, Op) or not (owner.name == "ng.broadcast" or self.only_for(op, source)):
+            return None
+        return [self.cut(source, op, b)]
+
+    def only_for(self, slice: Op, value: Value) -> bool:
+        """Whether an elementwise op computes a value for a slice, or what is computed for that, and for nothing else."""
+        owner = value.owner
+        return (
+            isinstance(owner, Op)
+            and "elementwise" in owner.traits
+            and self.uses.get(value, 2) == 1
+            and self.block.get(owner) is self.block.get(slice)
+        )
+
+    def cut(self, value: Value, slice: Op, b: Builder, depth: int = 8) -> Value:
+        """A slice of a value, computed of slices where that is all that is wanted of it."""
+        owner = value.owner
+        starts, limits, steps = (get_i64s(slice, name) for name in ("starts", "limits", "steps"))
+        wanted = with_element(slice.results[0].type, element_type(value.type))
+        if isinstance(owner, Op) and owner.name == "ng.broadcast":
+            dims = get_i64s(owner, "dimensions")
+            (source,) = owner.operands
+            if any(starts[d] or steps[d] != 1 or limits[d] != shape_of(value.type)[d] for d in dims):
+                chosen = ([part[d] for d in dims] for part in (starts, limits, steps))
+                source = b.slice(source, **dict(zip(("starts", "limits", "steps"), chosen, strict=True)))
+            return _changed(owner, [source], wanted, {}, b)
+        if isinstance(owner, Op) and depth and self.only_for(slice, value):
+            return _changed(owner, [self.cut(o, slice, b, depth - 1) for o in owner.operands], wanted, {}, b)
+        return b.slice(value, starts=starts, limits=limits, steps=steps)
+
+    # -- transposes --------------------------------------------------------------------------------------
+
+    def transpose(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        source = op.operands[0]
+        order = get_i64s(op, "permutation")
+        if not self.vanishes(source, order) and op.results[0] in self.taken:
+            return None  # it goes the other way
+        inner = order_of(source)
+        if inner is not None and not self.vanishes(source, order):
+            return [b.transpose(source_of(source), permutation=[inner[d] for d in order])]
+        if not (
+            self.vanishes(source, order)
+            or self.one_moves(source, order)
+            or (self.absorbs(source, order) and _lies_across(source.owner))
+        ):
+            return None
+        return [self.move(source, order, b)]
+
+    def vanishes(self, value: Value, order: Sequence[int], depth: int = 8) -> bool:
+        """Whether a value can be had in another order without moving data."""
+        owner = value.owner
+        if in_place(order, shape_of(value.type)):
+            return True
+        if not isinstance(owner, Op) or depth == 0:
+            return False
+        if owner.name == "ng.constant":
+            literal = owner.attributes["value"]
+            return isinstance(literal, ElementsAttr) and literal.splat
+        if owner.name in ("ng.iota", "ng.extent"):
+            return True
+        if owner.name == "ng.transpose":
+            inner = get_i64s(owner, "permutation")
+            return self.vanishes(owner.operands[0], [inner[d] for d in order], depth - 1)
+        if owner.name == "ng.broadcast":
+            dims = get_i64s(owner, "dimensions")
+            places = [list(order).index(d) for d in dims]
+            return places == sorted(places)
+        if "elementwise" in owner.traits or owner.name == "ng.cast_axes":
+            return all(self.vanishes(o, order, depth - 1) for o in owner.operands)
+        return False
+
+    def one_moves(self, value: Value, order: Sequence[int]) -> bool:
+        """Whether an elementwise op, read only here, passes the transpose on to a single operand of equal size."""
+        owner = value.owner
+        if not isinstance(owner, Op) or self.uses.get(value, 2) != 1:
+            return False
+        if not ("elementwise" in owner.traits or owner.name == "ng.cast_axes"):
+            return False
+        moving = [o for o in owner.operands if not self.vanishes(o, order)]
+        # Worth it only if the transpose then meets one that undoes it, or a product that can take it over.
+        return len(moving) == 1 and (self.one_moves(moving[0], order) or self.absorbs(moving[0], order))
+
+    def absorbs(self, value: Value, order: Sequence[int]) -> bool:
+        owner = value.owner
+        return (
+            isinstance(owner, Op)
+            and owner.name == "ng.dot"
+            and _swaps(owner, order)
+            and self.uses.get(value, 2) == 1
+            and SCHEDULE not in owner.attributes
+        )
+
+    def move(self, value: Value, order: Sequence[int], b: Builder) -> Value:
+        """The value in another order."""
+        order, type = tuple(order), value.type
+        if order == tuple(range(len(order))):
+            return value
+        if in_place(order, shape_of(type)):
+            assert isinstance(type, TensorType)
+            return b.reshape(value, type=permuted(type, order))
+        key = (b.block, value, order)
+        if key not in self.moved:
+            self.moved[key] = self.made(value, order, b)
+        return self.moved[key]
+
+    def made(self, value: Value, order: tuple[int, ...], b: Builder) -> Value:
+        owner, type = value.owner, value.type
+        assert isinstance(type, TensorType)
+        if isinstance(owner, Op) and (self.vanishes(value, order) or self.one_moves(value, order)):
+            wanted = permuted(type, order)
+            match owner.name:
+                case "ng.constant":
+                    literal = owner.attributes["value"]
+                    assert isinstance(literal, ElementsAttr)
+                    return b.constant(type=wanted, value=literal.of_type(wanted))
+                case "ng.iota":
+                    place = IntegerAttr(order.index(get_i64(owner, "dimension")))
+                    return _changed(owner, [], wanted, {"dimension": place}, b)
+                case "ng.extent":
+                    return _changed(owner, [], wanted, {}, b)
+                case "ng.transpose":
+                    inner = get_i64s(owner, "permutation")
+                    return self.move(owner.operands[0], [inner[d] for d in order], b)
+                case "ng.broadcast":
+                    places = integers(order.index(d) for d in get_i64s(owner, "dimensions"))
+                    return _changed(owner, owner.operands, wanted, {"dimensions": places}, b)
+                case _:
+                    return _changed(owner, [self.move(o, order, b) for o in owner.operands], wanted, {}, b)
+        assert isinstance(owner, Op) and self.absorbs(value, order)
+        return _swapped(owner, permuted(type, order), b)
+
+    # -- readers -----------------------------------------------------------------------------------------
+
+    def dot(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        """Contracted and batch dimensions are named by place, so a product reads any order of them."""
+        operands = list(op.operands)
+        attributes = dict(op.attributes)
+        changed = False
+        for i, side in enumerate(("lhs", "rhs")):
+            order = order_of(operands[i])
+            if order is None:
+                continue
+            contract, batch = get_i64s(op, f"{side}_contract"), get_i64s(op, f"{side}_batch")
+            free = [order[d] for d in range(len(order)) if d not in contract and d not in batch]
+            if free != sorted(free):
+                continue
+            operands[i] = source_of(operands[i])
+            attributes[f"{side}_contract"] = integers(order[d] for d in contract)
+            attributes[f"{side}_batch"] = integers(order[d] for d in batch)
+            changed = True
+        if not changed:
+            return None
+        new = op.rebuilt(operands, attributes=attributes)
+        b.add_op(new)
+        return new.results
+
+
+def _composed(inner: Op, outer: Op) -> dict[str, list[int]]:
+    """The slice that a slice of a slice is."""
+    made: dict[str, list[int]] = {"starts": [], "limits": [], "steps": []}
+    first, second = ([get_i64s(op, name) for name in ("starts", "steps")] for op in (inner, outer))
+    for start, step, begin, by, size in zip(*first, *second, shape_of(outer.results[0].type), strict=True):
+        start, step = (start + begin * step, step * by) if size else (0, 1)
+        made["starts"].append(start)
+        made["limits"].append(start + (size - 1) * step + (1 if step > 0 else -1) if size else 0)
+        made["steps"].append(step)
+    return made
+
+
+def _swaps(dot: Op, order: Sequence[int]) -> bool:
+    """Whether the order exchanges the rows and the columns of a product, each as a whole; single elements may stand
+    anywhere."""
+    shape = shape_of(dot.results[0].type)
+    return [d for d in order if shape[d] != 1] == [d for d in _swapped_order(dot) if shape[d] != 1]
+
+
+def _swapped_order(dot: Op) -> list[int]:
+    """The columns of a product before its rows."""
+    batch = len(get_i64s(dot, "lhs_batch"))
+    rows = len(shape_of(dot.operands[0].type)) - batch - len(get_i64s(dot, "lhs_contract"))
+    rank = len(shape_of(dot.results[0].type))
+    return [*range(batch), *range(batch + rows, rank), *range(batch, batch + rows)]
+
+
+def _changed(
+    op: Op, operands: Sequence[Value], type: Type, changed: Mapping[str, Attribute], b: Builder
+) -> Value:
+    """The result of an op on other operands, of which it says otherwise only what is `changed`."""
+    new = op.rebuilt(operands, types=[type], attributes={**op.attributes, **changed})
+    return b.add_op(new).result
+
+
+def _tensor(type: Type) -> TensorType:
+    assert isinstance(type, TensorType)
+    return type
+
+
+def _lies_across(dot: object) -> bool:
+    """Whether the closest elements of the left side of a product are no summands of one sum: these are read as they lie
+    where they are columns."""
+    assert isinstance(dot, Op)
+    shape = shape_of(dot.operands[0].type)
+    long = [d for d, size in enumerate(shape) if size != 1]
+    return bool(long) and long[-1] not in get_i64s(dot, "lhs_contract")
+
+
+def _swapped(dot: Op, wanted: Type, b: Builder) -> Value:
+    """The product with its sides exchanged: the transpose of the product's matrix."""
+    sides = {
+        f"{new}_{kind}": get_i64s(dot, f"{old}_{kind}")
+        for new, old in (("lhs", "rhs"), ("rhs", "lhs"))
+        for kind in ("contract", "batch")
+    }
+    made = permuted(_tensor(dot.results[0].type), _swapped_order(dot))
+    product = b.dot(dot.operands[1], dot.operands[0], **sides, type=made)
+    return product if made is wanted else b.reshape(product, type=wanted)  # single elements stand elsewhere

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where samples and steps lie, in programs that say only which axes these are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from ...ir.core import Block, Module, Op, Region, Value
+from ...ir.types import TensorType, Type
+from ...ops.builder import Builder
+from ...ops.fields import get_i64
+from ...ops.roles import SAMPLES, STEPS, by_place, feature_number
+from ...rewrite.contracts import contract
+from ...support.target import Target
+from .placed_ops import Held, Order, in_order, place, stated
+
+Place = Literal["target", "first", "last"]
+
+
+@contract(needs=("named",), anchor="function")
+def place_samples(
+    module: Module, target: Target, *, samples: Place = "target", steps: Place = "target"
+) -> Module:
+    """Places the batch axis (`N`) and the time axis (`REC`) first or last, where the target is fastest.
+
+    What is moved are values whose other axes are features by place (`_0`, `_1`, ...: those of `ng.simple`); axes that a
+    program has named lie as it says. So do arguments and results: values are transposed as they come and go, and the pass
+    `layout` takes out what of that meets. With `steps` first, the slices that a scan goes over are pieces of memory.
+    Options say it in place of the target.
+
+    Before:
+        func.func @main(%x: tensor<4x5x3xf32, #ng.axes<N, REC, _0>>) -> tensor<4x5x3xf32, #ng.axes<N, REC, _0>> {
+          %0 = ng.exp %x : tensor<4x5x3xf32, #ng.axes<N, REC, _0>>
+          return %0 : tensor<4x5x3xf32, #ng.axes<N, REC, _0>>
+        }
+    After:
+        func.func @main(%x: tensor<4x5x3xf32, #ng.axes<N, REC, _0>>) -> tensor<4x5x3xf32, #ng.axes<N, REC, _0>> {
+          %0 = ng.transpose %x perm [1, 0, 2] : (tensor<4x5x3xf32, #ng.axes<N, REC, _0>>) -> tensor<5x4x3xf32, #ng.axes<REC, N, _0>>
+          %1 = ng.exp %0 : tensor<5x4x3xf32, #ng.axes<REC, N, _0>>
+          %2 = ng.transpose %1 perm [1, 0, 2] : (tensor<5x4x3xf32, #ng.axes<REC, N, _0>>) -> tensor<4x5x3xf32, #ng.axes<N, REC, _0>>
+          func.return %2 : tensor<4x5x3xf32, #ng.axes<N, REC, _0>>
+        }
+    """
+    facts = target.architecture
+    wanted = Wanted(
+        facts.samples if samples == "target" else samples, facts.steps if steps == "target" else steps
+    )
+    return module.with_ops([_function(op, wanted) if op.name == "func.func" else op for op in module.ops])
+
+
+class Wanted:
+    """Where a target wants samples and steps."""
+
+    def __init__(self, samples: str, steps: str):
+        places = ((STEPS, steps), (SAMPLES, samples))
+        first = [name for name, place in places if place == "first"]
+        last = [name for name, place in reversed(places) if place == "last"]
+        self.rank = {name: at for at, name in enumerate([*first, "", *last])}
+
+    def __call__(self, type: Type) -> Order | None:
+        """The order in which the dimensions of a value are to lie; None where they do."""
+        names = type.axes if isinstance(type, TensorType) else None
+        if names is None or not all(name in self.rank or by_place(name) for name in names):
+            return None
+        order = tuple(sorted(range(len(names)), key=lambda d: self.rank.get(names[d], self.rank[""])))
+        return None if order == tuple(range(len(names))) else order
+
+
+def _function(function: Op, wanted: Wanted) -> Op:
+    values = [*_values(function)]
+    names = {n for v in values if isinstance(v.type, TensorType) for n in v.type.axes or ()}
+    if all(feature_number(name) is None for name in names):
+        return function  # a program of another family
+    if all(wanted(v.type) is None for v in values):
+        return function
+    return function.with_blocks(lambda block: _block(block, wanted))
+
+
+def _values(op: Op) -> Iterator[Value]:
+    """All values in an op: results and arguments of blocks."""
+    for inner in op.walk():
+        yield from inner.results
+        for region in inner.regions:
+            for block in region.blocks:
+                yield from block.args
+
+
+def _block(block: Block, wanted: Wanted) -> Block:
+    out = block.emptied()
+    held = Held(wanted, Builder(out))
+    for op in block.ops:
+        _place(held, op)
+    return out
+
+
+def _place(held: Held, op: Op) -> None:
+    """The op where values lie as they are to, or, where that cannot be, as they lay."""
+    held.builder.location = op.location
+    values = (*op.operands, *(_values(op) if op.regions else op.results))
+    if any(held.wanted(v.type) is not None for v in values):
+        if _scan(held, op) if op.name == "ng.scan" else not op.regions and place(held, op):
+            return
+    inside = {v: held.stated(v) for v in captured(op)} if op.regions else {}
+    operands = [held.stated(v) for v in op.operands]
+    new = op if operands == [*op.operands] else op.rebuilt(operands)
+    if any(v is not now for v, now in inside.items()):
+        new = new.with_blocks(lambda block: _with(block, inside))
+    held.builder.add_op(new)
+    for old, made in zip(op.results, new.results, strict=True):
+        if old is not made:
+            held.hold(old, made, stated(old))
+
+
+def captured(op: Op) -> list[Value]:
+    """The values of around an op that its regions use."""
+    own = set(_values(op))
+    found = (v for inner in op.walk() if inner is not op for v in inner.operands)
+    return [v for v in dict.fromkeys(found) if v not in own]
+
+
+def _with(block: Block, mapping: dict[Value, Value]) -> Block:
+    """The block with other values from around it."""
+    out = block.emptied()
+    renamed = dict(mapping)
+    for op in block.ops:
+        new = op.rebuilt([renamed.get(v, v) for v in op.operands])
+        if op.regions:
+            new = new.with_blocks(lambda inner: _with(inner, renamed))
+        out.ops.append(new)
+        renamed.update(zip(op.results, new.results, strict=True))
+    return out
+
+
+def _scan(held: Held, op: Op) -> bool:
+    """A loop over steps, whose values are placed in its body too; it goes over the first dimension of what it slices."""
+    body, carried = op.regions[0].block, get_i64(op, "carried")
+    end = body.ops[-1]
+    for whole, part in (
+        *zip(op.operands[carried:], body.args[carried:], strict=True),
+        *zip(op.results[carried:], end.operands[carried:], strict=True),
+    ):
+        if held.order(whole) != (0, *(d + 1 for d in held.order(part))):
+            return False
+    operands = [held.placed(v) for v in op.operands]
+    for value in captured(op):
+        held.placed(value)  # once, before the loop
+    new = Block([in_order(a.type, held.order(a)) for a in body.args], [a.name for a in body.args])
+    inner = Held(held.wanted, Builder(new), held)
+    for old, arg in zip(body.args, new.args, strict=True):
+        inner.hold(old, arg, held.order(old))
+    for each in body.ops[:-1]:
+        _place(inner, each)
+    inner.builder.location = end.location
+    inner.builder.add_op(end.rebuilt([inner.placed(v) for v in end.operands]))
+    types = [in_order(r.type, held.order(r)) for r in op.results]
+    made = op.rebuilt(operands, [Region(new)], types=types)
+    held.builder.add_op(made)
+    for old, result in zip(op.results, made.results, strict=True):
+        held.hold(old, result, held.order(old))
+    return True

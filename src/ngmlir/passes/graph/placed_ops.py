@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops on values whose dimensions lie in another order, and what holds such values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ...ir.attributes import Attribute
+from ...ir.core import Op, Value
+from ...ir.types import TensorType, Type, shape_of
+from ...ops.builder import Builder
+from ...ops.fields import get_i64s
+from ...ops.loops import Loop, loops_of
+from ...ops.roles import SAMPLES, STEPS
+from ...ops.schedules import SCHEDULE
+from .sunk_transposes import permuted
+
+#: Dimension i of what lies in an order is dimension order[i] of the value as it was.
+Order = tuple[int, ...]
+
+
+def stated(value: Value) -> Order:
+    """The order in which a value was."""
+    return tuple(range(len(shape_of(value.type)))) if isinstance(value.type, TensorType) else ()
+
+
+def in_order(type: Type, order: Order) -> Type:
+    return permuted(type, order) if isinstance(type, TensorType) else type
+
+
+class Held:
+    """What holds the values of a program now, and in which orders."""
+
+    def __init__(self, wanted: Callable[[Type], Order | None], builder: Builder, outer: Held | None = None):
+        self.wanted = wanted
+        self.builder = builder
+        # What is made inside a body is not seen outside.
+        self.forms: dict[Value, dict[Order, Value]] = {}
+        if outer is not None:
+            self.forms = {value: dict(forms) for value, forms in outer.forms.items()}
+
+    def order(self, value: Value) -> Order:
+        """The order in which a value is to lie."""
+        return self.wanted(value.type) or stated(value)
+
+    def now(self, value: Value, order: Order) -> Value:
+        """The value in an order."""
+        forms = self.forms.setdefault(value, {stated(value): value})
+        if order not in forms:
+            have, held = next(iter(forms.items()))
+            forms[order] = self.builder.transpose(held, permutation=[have.index(d) for d in order])
+        return forms[order]
+
+    def placed(self, value: Value) -> Value:
+        return self.now(value, self.order(value))
+
+    def stated(self, value: Value) -> Value:
+        return self.now(value, stated(value))
+
+    def hold(self, value: Value, new: Value, order: Order) -> None:
+        """Notes what holds a value, and in which order."""
+        new.name = new.name or value.name
+        self.forms[value] = {order: new}
+
+    def add(
+        self,
+        op: Op,
+        operands: Sequence[Value],
+        order: Order,
+        changed: Mapping[str, Attribute] | None = None,
+    ) -> None:
+        """The op on other operands, whose result comes in an order."""
+        (result,) = op.results
+        new = op.rebuilt(
+            operands, attributes={**op.attributes, **(changed or {})}, types=[in_order(result.type, order)]
+        )
+        self.builder.add_op(new)
+        self.hold(result, new.result, order)
+
+
+def place(held: Held, op: Op) -> bool:
+    """Adds an op that computes values as they are to lie; False where it is to have them as they were."""
+    if op.name == "ng.reshape":
+        return _reshape(held, op)
+    if op.name == "ng.transpose":
+        permutation, order = get_i64s(op, "permutation"), held.order(op.result)
+        held.hold(op.result, held.now(op.operands[0], tuple(permutation[d] for d in order)), order)
+        return True
+    loops = loops_of(op)
+    if loops is None:
+        return False
+    (own,) = loops.results
+    wanted = [own[d] for d in held.order(op.result)]
+    operands, result = loops.leading(wanted), wanted
+    changed = None if operands is None else loops.reordered(operands, wanted)
+    if operands is None or changed is None:
+        # Some loops end here: the operands say in which order the others lie.
+        both = zip(op.operands, loops.operands, strict=True)
+        operands = [[dims[d] for d in held.order(value)] for value, dims in both]
+        result = loops.following(operands)
+        changed = None if result is None else loops.reordered(operands, result)
+        if result is None or changed is None:
+            return False
+    orders = zip(op.operands, loops.operands, operands, strict=True)
+    given = [held.now(v, tuple([was.index(loop) for loop in now])) for v, was, now in orders]
+    # A schedule is of the rows and columns of a product as they stand.
+    if op.name == "ng.dot" and result != wanted == _exchanged(result) and SCHEDULE not in op.attributes:
+        given, result, changed = given[::-1], wanted, {_OTHER[name]: a for name, a in changed.items()}
+    held.add(op, given, tuple([own.index(loop) for loop in result]), changed)
+    return True
+
+
+#: What an attribute of a product is called where its sides change places.
+_OTHER = {
+    f"{a}_{what}": f"{b}_{what}"
+    for a, b in (("lhs", "rhs"), ("rhs", "lhs"))
+    for what in ("contract", "batch")
+}
+
+
+def _exchanged(result: Sequence[Loop]) -> list[Loop]:
+    """The loops of a product's result where its sides change places."""
+    return [loop for group in "bnm" for loop in result if loop[0] == group]
+
+
+def _reshape(held: Held, op: Op) -> bool:
+    """Of features alone: samples and steps stand before them, and stay what they are."""
+    source, result = op.operands[0], op.result
+    parts: list[tuple[list[str], list[str]]] = []
+    for value in (source, result):
+        names = (value.type.axes if isinstance(value.type, TensorType) else None) or ()
+        roles = [n for n in names if n in (SAMPLES, STEPS)]
+        if list(names[: len(roles)]) != roles:
+            return False
+        features = ["*"] * (len(names) > len(roles))
+        parts.append(
+            (roles, [names[d] if d < len(roles) else "*" for d in held.order(value)] if features else [])
+        )
+    (roles, skeleton), (others, after) = parts
+    if roles != others or shape_of(source.type)[: len(roles)] != shape_of(result.type)[: len(roles)]:
+        return False
+    if skeleton and after and list(dict.fromkeys(skeleton)) != list(dict.fromkeys(after)):
+        return False
+    held.add(op, [held.placed(source)], held.order(result))
+    return True

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A function for another number of rows: what decides, op by op, whether there is one, and makes it.
+
+Values that come from the rows keep apart what belongs to each. Values that do not, but stand beside them (a bias that was
+repeated for every row, a constant), are made anew for the other number where they are the same for each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ....ir.attributes import Attribute, AxesAttr
+from ....ir.core import Block, Op, Region, Value
+from ....ir.elements import ElementsAttr, elements
+from ....ir.types import TensorType, Type, shape_of
+from ....ops.builder import Builder, function
+from ....ops.fields import get_i64, get_i64s
+from ....ops.memory_limit import LIMIT
+from ....ops.sampled import of_its_lengths
+from ....support.diagnostics import Diagnostic, Location
+from ....support.rows import Length, Rows
+from ..inline import copied
+from ..place_samples import captured
+from .rows import MixesRows, reading, reshaped_rows, resized, with_length
+
+
+class Refused(Exception):
+    """No function for other numbers of rows; the diagnostic says which op is in the way."""
+
+    def __init__(self, message: str, location: Location):
+        super().__init__(message)
+        self.diagnostic = Diagnostic(message, location, severity="remark")
+
+
+class Resizing:
+    """Writes functions of `length` rows for `wanted` rows."""
+
+    def __init__(self, length: int, wanted: int):
+        self.length, self.wanted = length, wanted
+        self.rows: dict[Value, Rows] = {}
+        self.new: dict[Value, Value] = {}
+        #: What stands beside rows, made for the other number of them.
+        self.beside: dict[tuple[Value, Rows], Value] = {}
+
+    def function(self, main: Op, open_: Mapping[int, Rows], name: str) -> tuple[Op, tuple[Rows | None, ...]]:
+        """The function, called `name`, and what its results have. Raises Refused."""
+        for i, rows in open_.items():
+            self.rows[main.block.args[i]] = rows
+        block = self.block(main.block)
+        end = main.block.ops[-1]
+        b = Builder(block, end.location)
+        b.end(type(end), *[self.new[v] for v in end.operands])
+        kept = of_its_lengths(main).attributes
+        labels = {key: kept[key] for key in ("arg_attrs", LIMIT) if key in kept}
+        made = function(name, block, labels, location=main.location)
+        return made, tuple([self.rows.get(v) for v in end.operands])
+
+    def block(self, block: Block) -> Block:
+        """A block without its end, on arguments that have as many rows as is wanted."""
+        types = [self.type(value) for value in block.args]
+        made = Block(types, [value.name for value in block.args])
+        made.label = block.label
+        self.new.update(zip(block.args, made.args, strict=True))
+        b = Builder(made)
+        for op in block.ops[:-1]:
+            b.location = op.location
+            self.op(op, b)
+        return made
+
+    def type(self, value: Value) -> Type:
+        rows = self.rows.get(value)
+        return value.type if rows is None else resized(value.type, rows, self.wanted)
+
+    def op(self, op: Op, b: Builder) -> None:
+        if op.name == "ng.recompute":
+            return  # the values of a block are few
+        given = [self.rows.get(v) for v in op.operands]
+        around = captured(op) if op.regions else ()
+        if not any(given) and not any(v in self.rows for v in around):
+            b.add_op(copied(op, self.new))
+            return
+        control = {"ng.if": self.choice, "ng.while": self.loop, "ng.scan": self.loop}.get(op.name)
+        if control is not None:
+            control(op, b)
+            return
+        try:
+            how = reading(op, given)
+        except MixesRows as found:
+            raise Refused(f"{op.name} {found.reason}", op.location) from None
+        operands = [self.operand(v, rows, op, b) for v, rows in zip(op.operands, how.operands, strict=True)]
+        self.note(op.results, how.results)
+        length = next((r.inner * self.wanted for r in how.operands if r is not None), 0)
+        attributes = with_length(op, how.lengths, length) if how.lengths else op.attributes
+        new = op.rebuilt(operands, attributes=attributes, types=[self.type(r) for r in op.results])
+        b.add_op(new)
+        self.new.update(zip(op.results, new.results, strict=True))
+
+    def note(self, values: Sequence[Value], rows: Sequence[Rows | None]) -> None:
+        for value, each in zip(values, rows, strict=True):
+            if each is not None:
+                self.rows[value] = each
+
+    def operand(self, value: Value, rows: Rows | None, op: Op, b: Builder) -> Value:
+        """A value as an op needs it."""
+        have = self.rows.get(value)
+        if have == rows:
+            return self.new[value]
+        if have is not None:
+            raise Refused(f"{op.name} computes rows with different layouts", op.location)
+        assert rows is not None
+        made = self.repeated(value, rows, b)
+        if made is None:
+            what = f"%{value.name}" if value.name else getattr(value.owner, "name", "what it is given")
+            message = f"{op.name} takes of {what} another element for each row"
+            raise Refused(message, op.location)
+        return made
+
+    # ---- what stands beside rows
+
+    def repeated(self, value: Value, rows: Rows, b: Builder) -> Value | None:
+        """A value without rows for the other number of them; None where its elements differ from row to row."""
+        if (value, rows) not in self.beside:
+            made = self.made_anew(value, rows, b)
+            if made is None:
+                return None
+            self.beside[value, rows] = made
+        return self.beside[value, rows]
+
+    def made_anew(self, value: Value, rows: Rows, b: Builder) -> Value | None:
+        op, shape = value.owner, shape_of(value.type)
+        d = rows.dimension
+        if shape[d] != self.length * rows.inner:
+            return None
+        below: Sequence[Rows] | None = None  # what the operands are to have
+        attributes: Mapping[str, Attribute] | None = None
+        type = resized(value.type, rows, self.wanted)
+        if isinstance(op, Op):
+            if op.name == "ng.constant":
+                literal = op.attributes["value"]
+                if not isinstance(literal, ElementsAttr) or not literal.splat:
+                    return self.constant(op, rows, b)
+                below, attributes = (), {**op.attributes, "value": ElementsAttr(literal.data, type)}
+            elif op.name == "ng.iota" and get_i64(op, "dimension") != d:
+                below = ()
+            elif op.name == "ng.broadcast":
+                places = get_i64s(op, "dimensions")
+                if d not in places:
+                    new = op.rebuilt([self.new[op.operands[0]]], types=[type])
+                    b.add_op(new)
+                    return new.result
+                below = [rows.at(places.index(d))]
+            elif op.name == "ng.transpose":
+                below = [rows.at(get_i64s(op, "permutation")[d])]
+            elif op.name == "ng.reshape":
+                source = reshaped_rows(shape, rows, shape_of(op.operands[0].type))
+                below = None if source is None else [source]
+            elif "elementwise" in op.traits or op.name == "ng.cast_axes":
+                below = [rows] * len(op.operands)
+        if below is None:
+            return self.one_row(value, rows, b)
+        assert isinstance(op, Op)
+        operands = [self.repeated(v, r, b) for v, r in zip(op.operands, below, strict=True)]
+        if any(v is None for v in operands):
+            return self.one_row(value, rows, b)
+        new = op.rebuilt([v for v in operands if v is not None], attributes=attributes, types=[type])
+        b.add_op(new)
+        return new.result
+
+    def constant(self, op: Op, rows: Rows, b: Builder) -> Value | None:
+        """A constant whose rows are all alike, for the other number of them."""
+        literal = op.attributes["value"]
+        assert isinstance(literal, ElementsAttr)
+        array = literal.array()
+        bits = array.view(f"u{array.itemsize}")  # a NaN is equal to itself
+        first = (slice(None),) * rows.dimension + (slice(rows.inner),)
+        each = (*array.shape[: rows.dimension], self.length, rows.inner, *array.shape[rows.dimension + 1 :])
+        if not (bits.reshape(each) == np.expand_dims(bits[first], rows.dimension)).all():
+            return None
+        if rows.inner == 1:
+            type = _without(op.result.type, rows.dimension)
+            row = b.constant(type=type, value=elements(array[first].reshape(type.shape), type))
+            return self.broadcast(row, op.result.type, rows, b)
+        type = resized(op.result.type, rows, self.wanted)
+        whole = np.concatenate([array[first]] * self.wanted, axis=rows.dimension)
+        return b.constant(type=type, value=elements(whole, type))
+
+    def one_row(self, value: Value, rows: Rows, b: Builder) -> Value | None:
+        """What is given for one row, where there is one: the same for every other."""
+        if self.length != 1 or rows.inner != 1:
+            return None
+        row = b.reshape(self.new[value], type=_without(value.type, rows.dimension))
+        return self.broadcast(row, value.type, rows, b)
+
+    def broadcast(self, row: Value, type: Type, rows: Rows, b: Builder) -> Value:
+        """One row in every place."""
+        wide = resized(type, rows, self.wanted)
+        left = [i for i in range(len(wide.shape)) if i != rows.dimension]
+        return b.broadcast(row, type=wide, dimensions=left)
+
+    # ---- control flow
+
+    def choice(self, op: Op, b: Builder) -> None:
+        ends = [region.block.ops[-1] for region in op.regions]
+        blocks = [self.inner(region.block) for region in op.regions]
+        wanted = self.merged(op, [[self.rows.get(v) for v in end.operands] for end in ends])
+        self.note(op.results, wanted)
+        regions = [self.ended(block, end, wanted) for block, end in zip(blocks, ends, strict=True)]
+        self.add(op, [self.new[op.operands[0]]], regions, b)
+
+    def loop(self, op: Op, b: Builder) -> None:
+        """`ng.while` and `ng.scan`: what is carried has rows where it begins with some, or a step gives it some."""
+        scan = op.name == "ng.scan"
+        count = get_i64(op, "carried") if scan else len(op.operands)
+        body = op.regions[-1].block
+        slices: list[Rows | None] = []
+        for value in op.operands[count:]:
+            rows = self.rows.get(value)
+            if rows is not None and rows.dimension == 0:
+                raise Refused(f"{op.name} steps along it", op.location)
+            slices.append(None if rows is None else rows.at(rows.dimension - 1))
+        begun = [self.rows.get(v) for v in op.operands[:count]]
+        try:
+            carried, block = self.body(op, begun, slices)
+        except Refused:
+            # What begins alike in each row (as zeros, say) may meet rows before a step gives it some.
+            carried, block = self.body(
+                op, [r or self.counted(v) for v, r in zip(op.operands, begun, strict=False)], slices
+            )
+        end = body.ops[-1]
+        given = [self.rows.get(v) for v in end.operands]
+        regions: list[Region] = []
+        if not scan:
+            asked = op.regions[0].block
+            self.note(asked.args, carried)
+            condition = asked.ops[-1]
+            regions.append(self.ended(self.inner(asked), condition, [None] * len(condition.operands)))
+        regions.append(self.ended(block, end, [*carried, *given[count:]]))
+        stacked = [None if r is None else r.at(r.dimension + 1) for r in given[count:]]
+        self.note(op.results, [*carried, *stacked])
+        operands = [self.operand(v, r, op, b) for v, r in zip(op.operands, carried, strict=False)]
+        self.add(op, [*operands, *(self.new[v] for v in op.operands[count:])], regions, b)
+
+    def body(
+        self, op: Op, carried: list[Rows | None], slices: Sequence[Rows | None]
+    ) -> tuple[list[Rows | None], Block]:
+        """The body of a loop, and what the values have in it that go from step to step."""
+        body = op.regions[-1].block
+        while True:
+            for value in body.args:
+                self.rows.pop(value, None)
+            self.note(body.args, [*carried, *slices])
+            block = self.inner(body)
+            given = [self.rows.get(v) for v in body.ops[-1].operands[: len(carried)]]
+            merged = self.merged(op, [carried, given])
+            if merged == carried:
+                return carried, block
+            carried = merged
+
+    def counted(self, value: Value) -> Rows | None:
+        """The rows that a value would have by its type alone."""
+        places = [d for d, size in enumerate(shape_of(value.type)) if size == self.length]
+        return Rows(places[0]) if places else None
+
+    def merged(self, op: Op, several: Sequence[Sequence[Rows | None]]) -> list[Rows | None]:
+        """What values have that come from several places."""
+        merged: list[Rows | None] = []
+        for each in zip(*several, strict=True):
+            found = {rows for rows in each if rows is not None}
+            if len(found) > 1:
+                raise Refused(f"{op.name} returns rows with different layouts", op.location)
+            merged.append(next(iter(found), None))
+        return merged
+
+    def inner(self, block: Block) -> Block:
+        """A block of a region: what is made in it is not seen outside."""
+        outer, self.beside = self.beside, dict(self.beside)
+        made = self.block(block)
+        self.beside = outer
+        return made
+
+    def ended(self, block: Block, end: Op, wanted: Sequence[Rows | None]) -> Region:
+        b = Builder(block, end.location)
+        outer, self.beside = self.beside, {}
+        values = [self.operand(v, r, end, b) for v, r in zip(end.operands, wanted, strict=True)]
+        self.beside = outer
+        b.end(type(end), *values)
+        return Region(block)
+
+    def add(self, op: Op, operands: Sequence[Value], regions: Sequence[Region], b: Builder) -> None:
+        new = op.rebuilt(operands, regions, types=[self.type(r) for r in op.results])
+        b.add_op(new)
+        self.new.update(zip(op.results, new.results, strict=True))
+
+
+def with_rows(main: Op, length: Length, wanted: int) -> Op:
+    """A function with a length that is one of many, for another number of rows. Raises Refused where what it computes for a
+    row depends on others."""
+    if "ng.tied" in main.attributes:
+        raise Refused(f"@{main.symbol} changes what it is called with", main.location)
+    rows = {i: Rows(d) for i, d in length.places}
+    stated = {shape_of(main.block.args[i].type)[d] for i, d in length.places}
+    if len(stated) != 1 or len(rows) < len(length.places):
+        raise Refused(f"the arguments of @{main.symbol} have {sorted(stated)} rows", main.location)
+    return Resizing(stated.pop(), wanted).function(main, rows, main.symbol)[0]
+
+
+def _without(type: Type, dimension: int) -> TensorType:
+    """The type without one dimension."""
+    assert isinstance(type, TensorType)
+    left = [i for i in range(len(type.shape)) if i != dimension]
+    encoding = AxesAttr(*[type.axes[i] for i in left]) if type.axes is not None else None
+    return TensorType(tuple([type.shape[i] for i in left]), type.element, encoding)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which rows of its operands each row of an op's result is computed from, by the op's loops.
+
+A value has rows where one of its dimensions counts the samples of an open length, alone or in front of others that were
+flattened with it. Rows stay apart where their dimension is a parallel loop: then all operands that have the loop have rows along it,
+and so have the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from ....ir.attributes import Attribute, integers
+from ....ir.core import Op
+from ....ir.loops import KINDS
+from ....ir.types import TensorType, Type, shape_of
+from ....ops.fields import get_i64s
+from ....ops.loops import loops_of
+from ....support.rows import Rows
+
+
+class MixesRows(Exception):
+    """An op computes one row from others, or not from the rows at all."""
+
+    def __init__(self, reason: str):
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How an op goes row by row: what its operands and its results have, and attributes that name whole lengths."""
+
+    operands: tuple[Rows | None, ...]
+    results: tuple[Rows | None, ...]
+    #: Attribute -> the place in it that says how long the dimension with rows is.
+    lengths: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+def reading(op: Op, given: Sequence[Rows | None]) -> Reading:
+    """How an op, of which at least one operand has rows, computes them. Raises MixesRows where it does not row by row."""
+    number, rows = next((i, rows) for i, rows in enumerate(given) if rows is not None)
+    if op.name == "ng.reshape":
+        made = reshaped_rows(shape_of(op.operands[0].type), rows, shape_of(op.result.type))
+        if made is None:
+            raise MixesRows("does not keep rows together")
+        return Reading((rows,), (made,))
+    loops = loops_of(op)
+    if loops is None:
+        raise MixesRows("is not known to compute rows independently")
+    loop = loops.operands[number][rows.dimension]
+    if loops.kind(loop) != "parallel":
+        raise MixesRows(KINDS[loops.line.kinds[loop[0]]])
+    operands, results = (
+        tuple(rows.at(own.index(loop)) if loop in own else None for own in values)
+        for values in (loops.operands, loops.results)
+    )
+    if any(have is not None and wanted is None for have, wanted in zip(given, operands, strict=True)):
+        raise MixesRows("combines rows with rows")
+    return Reading(operands, results, loops.lengths(loop))
+
+
+def resized(type: Type, rows: Rows, length: int) -> TensorType:
+    """The type with so many rows."""
+    assert isinstance(type, TensorType)
+    shape = list(type.shape)
+    shape[rows.dimension] = length * rows.inner
+    return TensorType(tuple(shape), type.element, type.encoding)
+
+
+def reshaped_rows(source: Sequence[int], rows: Rows, target: Sequence[int]) -> Rows | None:
+    """The rows of a value that is seen in another shape; None where they are torn apart."""
+    length = source[rows.dimension] // rows.inner
+    before = prod(source[: rows.dimension])
+    places = [
+        d for d, size in enumerate(target) if length and size % length == 0 and prod(target[:d]) == before
+    ]
+    if not places:
+        return None
+    # Of one row there may be several dimensions of one element: the one at the same place is what more rows would have.
+    place = rows.dimension if rows.dimension in places else places[0]
+    return Rows(place, target[place] // length)
+
+
+def with_length(op: Op, names: Mapping[str, int], size: int) -> Mapping[str, Attribute]:
+    """The attributes of an op with another length where `names` say so."""
+    changed = dict(op.attributes)
+    for name, place in names.items():
+        values = list(get_i64s(op, name))
+        values[place] = size
+        changed[name] = integers(values)
+    return changed

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sorting as a network: for n elements log2(n) * (log2(n) + 1) / 2 steps, each one pass over all; for the first k of them
+log2(k) * (log2(k) + 1) / 2 steps over all, and then as many of log2(k) + 1 over a half, a quarter, and so on. On a GPU blocks
+of threads sort parts of rows, which are merged two by two.
+
+Keys carry their positions, so that no two are equal: the order is stable whatever the network does. With keys of 32 bits
+and less both are one number of 64 bits, and a step is a minimum and a maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+
+from ...ir.attributes import Attribute, numeric_literal
+from ...ir.core import Module, Op, Value
+from ...ir.types import DYNAMIC, IntegerType, TensorType, element_type, i32, i64, shape_of, with_element
+from ...ops.builder import Builder
+from ...ops.fields import get_i64
+from ...ops.sorting import is_plain_order
+from ...rewrite.contracts import contract
+from ...rewrite.sweep import sweep
+from ...support.lengths import at_least, power_of_two
+from ...support.target import Target
+from ..analysis.sorting import LONGEST, comes_before, has_two_runs
+
+#: Packed keys, or keys and their places.
+Keys = tuple[Value, ...]
+#: Rows of up to this length are sorted side by side also where one thread could sort one for itself.
+SHORT = 64
+
+
+@contract(needs=("named", "plain"), anchor="function")
+def sorting_networks(module: Module, target: Target) -> Module:
+    """Expands the sorting of short rows into compare-exchange steps over all elements at once; on GPUs rows that
+    are longer than a block of threads can sort are sorted in parts, which are then merged.
+
+    Before:
+        func.func @main(%x: tensor<2x3xi32>) -> tensor<1x3xi32> {
+          %0 = ng.argsort %x axis 0 : (tensor<2x3xi32>) -> tensor<1x3xi32>
+          return %0 : tensor<1x3xi32>
+        }
+    After:
+        func.func @main(%x: tensor<2x3xi32>) -> tensor<1x3xi32> {
+          %0 = ng.reshape %x : tensor<2x3xi32>
+          %1 = ng.iota {dimension = 0 : i64} : tensor<2x3xi64>
+          %2 = ng.cast %0 : (tensor<2x3xi32>) -> tensor<2x3xi64>
+          %3 = ng.constant dense<32> : tensor<2x3xi64>
+          %4 = ng.shift_left %2, %3 : tensor<2x3xi64>
+          %5 = ng.bitwise_or %4, %1 : tensor<2x3xi64>
+          %6 = ng.reshape %5 : (tensor<2x3xi64>) -> tensor<1x2x1x3xi64>
+          %7 = ng.slice %6 from [0, 0, 0, 0] to [1, 1, 1, 3] step [1, 1, 1, 1] : (tensor<1x2x1x3xi64>) -> tensor<1x1x1x3xi64>
+          %8 = ng.slice %6 from [0, 1, 0, 0] to [1, 2, -1, 3] step [1, 1, -1, 1] : (tensor<1x2x1x3xi64>) -> tensor<1x1x1x3xi64>
+          %9 = ng.minimum %7, %8 : tensor<1x1x1x3xi64>
+          %10 = ng.reshape %9 : (tensor<1x1x1x3xi64>) -> tensor<1x3xi64>
+          %11 = ng.constant dense<4294967295> : tensor<1x3xi64>
+          %12 = ng.bitwise_and %10, %11 : tensor<1x3xi64>
+          %13 = ng.cast %12 : (tensor<1x3xi64>) -> tensor<1x3xi32>
+          %14 = ng.reshape %13 : tensor<1x3xi32>
+          func.return %14 : tensor<1x3xi32>
+        }
+    """
+
+    def network(op: Op, b: Builder) -> Sequence[Value] | None:
+        if not is_plain_order(op) or DYNAMIC in shape_of(op.operands[0].type):
+            return None
+        shape, axis = shape_of(op.operands[0].type), get_i64(op, "axis")
+        if target.shares_tiles:
+            done = (axis == len(shape) - 1 and shape[axis] <= LONGEST) or has_two_runs(op)
+            return None if done else [_order(b, op, True, partial(_first, b))]
+        return [_order(b, op, False, partial(_side_by_side, b))] if at_least(SHORT, shape[axis]) else None
+
+    return sweep(module, network, frozenset(("ng.argsort",)))
+
+
+def _order(b: Builder, op: Op, last: bool, order: Callable[[Value, int], Value]) -> Value:
+    """The first places along the axis, which is moved to one end: `order` sorts rows as they lie, or side by side."""
+    key, axis = op.operands[0], get_i64(op, "axis")
+    shape, kept = shape_of(key.type), shape_of(op.result.type)[axis]
+    rest = [d for d in range(len(shape)) if d != axis]
+    moved = [*rest, axis] if last else [axis, *rest]
+    rows, stay = prod(shape[d] for d in rest), moved == sorted(moved)
+    if not stay:
+        key = b.transpose(key, permutation=moved)
+    flat = (rows, shape[axis]) if last else (shape[axis], rows)
+    made = order(b.reshape(key, type=TensorType(flat, element_type(key.type))), kept)
+    element = element_type(op.result.type)
+    if element is not element_type(made.type):
+        made = b.cast(made, type=with_element(made.type, element))
+    sizes = tuple(kept if d == axis else shape[d] for d in moved)
+    made = b.reshape(made, type=TensorType(sizes, element))
+    if not stay:
+        made = b.transpose(made, permutation=[moved.index(d) for d in range(len(shape))])
+    return made if made.type is op.result.type else b.cast_axes(made, type=op.result.type)
+
+
+# ---- rows as they lie, on GPUs ----------------------------------------------------------------------------------
+
+
+def _first(b: Builder, key: Value, kept: int) -> Value:
+    """The first places of each row in the order of its keys: those of each part of it, of these the first ones, and so on,
+    until a block of threads sorts what is left."""
+    rows, size = shape_of(key.type)
+    place = i32 if size < 1 << 31 else i64
+    if size <= LONGEST:
+        return b.argsort(key, type=TensorType((rows, kept), place), axis=1)
+    if 2 * kept > LONGEST:
+        return _merged(b, key, kept)
+    parts = -(-size // LONGEST)
+    key = _parted(b, key, parts)
+    best = b.argsort(key, type=TensorType((rows * parts, kept), place), axis=1)
+    some = TensorType((rows, parts, kept), place)
+    begin = b.multiply(b.iota(type=some, dimension=1), b.number(LONGEST, some))
+    places = b.add(b.reshape(best, type=some), begin)
+    keys, places = (
+        b.reshape(x, type=TensorType((rows, parts * kept), element_type(x.type)))
+        for x in (b.gather_elements(key, best, axis=1), places)
+    )
+    return b.gather_elements(places, _first(b, keys, kept), axis=1)
+
+
+def _parted(b: Builder, key: Value, parts: int) -> Value:
+    """Rows as parts that a block of threads sorts, the greatest keys at the end."""
+    rows, size = shape_of(key.type)
+    missing = parts * LONGEST - size
+    if missing:
+        key = b.pad(key, low=[0, 0], high=[0, missing], value=_greatest(key))
+    return b.reshape(key, type=TensorType((rows * parts, LONGEST), element_type(key.type)))
+
+
+def _merged(b: Builder, key: Value, kept: int) -> Value:
+    """The first places of each row: parts are sorted, and then each two of them merged to one of twice their length."""
+    rows, size = shape_of(key.type)
+    count = power_of_two(size)
+    key = _parted(b, key, count // LONGEST)
+    order = b.argsort(key, type=TensorType(shape_of(key.type), i32), axis=1)
+    whole = TensorType((rows, count // LONGEST, LONGEST), i64)
+    begin = b.multiply(b.iota(type=whole, dimension=1), b.number(LONGEST, whole))
+    place = b.add(b.cast(b.reshape(order, type=with_element(whole, i32)), type=whole), begin)
+    key = b.gather_elements(key, order, axis=1)
+    keys = _packed(b, key, b.reshape(place, type=with_element(key.type, i64)))
+    run = LONGEST
+    while run < count:
+        pairs = TensorType((rows * count // (2 * run), 2 * run), i64)
+        keys = tuple(b.reshape(x, type=pairs) for x in keys)
+        order = b.argsort(keys[0], type=with_element(pairs, i32), axis=1, runs=run)
+        keys = tuple(b.gather_elements(x, order, axis=1) for x in keys)
+        run *= 2
+    return _places(b, keys, key, (rows, count), [rows, kept])
+
+
+# ---- rows side by side ------------------------------------------------------------------------------------------
+
+
+def _side_by_side(b: Builder, key: Value, kept: int) -> Value:
+    """The first places of each column in the order of its keys: sorted blocks are merged to ones of twice their length, until they have
+    as many; then of each two blocks the lesser half is kept, until there is one.
+
+    A merge compares what stands opposite in its two halves, and then, in halves of halves, what stands half a block apart.
+    """
+    size, rows = shape_of(key.type)
+    count = power_of_two(size)
+    if count > size:  # as many as a network takes, the greatest at the end
+        key = b.pad(key, low=[0, 0], high=[count - size, 0], value=_greatest(key))
+    keys = _packed(b, key, b.iota(type=TensorType((count, rows), i64), dimension=0))
+    most = 1 << (kept - 1).bit_length()
+    block = 2
+    while block <= most:
+        keys = _step(b, keys, (count // block, block, rows))
+        keys = _settled(b, keys, count, block // 2, rows)
+        block *= 2
+    while count > most:
+        keys, count = _lesser(b, keys, (count // (2 * most), 2, most, rows)), count // 2
+        keys = _settled(b, keys, count, most, rows)
+    return _places(b, keys, key, (count, rows), [kept, rows])
+
+
+# ---- keys, and the steps of a network ------------------------------------------------------------------------
+
+
+def _packed(b: Builder, key: Value, place: Value) -> Keys:
+    """Keys of 32 bits and less with their places as one number, others beside them."""
+    if not _has_room(key):
+        return key, place
+    up = b.shift_left(b.cast(key, type=place.type), b.number(32, place.type))
+    return (b.bitwise_or(up, place),)
+
+
+def _greatest(key: Value) -> Attribute:
+    element = element_type(key.type)
+    assert isinstance(element, IntegerType)
+    return numeric_literal((1 << element.width - 1) - 1, element)
+
+
+def _has_room(key: Value) -> bool:
+    element = element_type(key.type)
+    return isinstance(element, IntegerType) and element.width <= 32
+
+
+def _places(b: Builder, keys: Keys, key: Value, shape: tuple[int, int], kept: Sequence[int]) -> Value:
+    """The first places of what is sorted."""
+    place = b.reshape(keys[-1], type=TensorType(shape, i64))
+    if tuple(kept) != shape:
+        place = b.slice(place, starts=[0, 0], limits=kept, steps=[1, 1])
+    return b.bitwise_and(place, b.number(0xFFFFFFFF, place.type)) if _has_room(key) else place
+
+
+def _opposite(b: Builder, x: Value, view: tuple[int, int, int]) -> tuple[Value, Value]:
+    """A view of elements, and of those that they are compared with."""
+    x = b.reshape(x, type=TensorType(view, i64))
+    outer, middle, inner = view
+    return x, b.slice(x, starts=[0, middle - 1, 0], limits=[outer, -1, inner], steps=[1, -1, 1])
+
+
+def _is_upper(b: Builder, view: tuple[int, int, int]) -> Value:
+    """Which elements stand where the greater of the two goes."""
+    whole = TensorType(view, i32)
+    return b.greater_equal(b.iota(type=whole, dimension=1), b.number(view[1] // 2, whole))
+
+
+def _step(b: Builder, keys: Keys, view: tuple[int, int, int]) -> Keys:
+    """Each element and the one opposite in the middle of the view in their order."""
+    upper = _is_upper(b, view)
+    pairs = [_opposite(b, x, view) for x in keys]
+    if len(pairs) == 1:
+        ((x, other),) = pairs
+        return (b.select(upper, b.maximum(x, other), b.minimum(x, other)),)
+    mine, others = zip(*pairs, strict=True)
+    change = b.bitwise_xor(comes_before(b, others, mine), upper)
+    return tuple(b.select(change, other, x) for x, other in pairs)
+
+
+def _settled(b: Builder, keys: Keys, count: int, block: int, rows: int) -> Keys:
+    """Blocks in which what stands half of it apart has to be compared, then a quarter, and so on."""
+    apart = block // 2
+    while apart:
+        keys = _step(b, keys, (count // (2 * apart), 2, apart * rows))
+        apart //= 2
+    return keys
+
+
+def _lesser(b: Builder, keys: Keys, view: tuple[int, int, int, int]) -> Keys:
+    """Of each two sorted blocks the lesser elements, as many as one has."""
+    outer, _, middle, inner = view
+    pairs: list[tuple[Value, Value]] = []
+    for x in keys:
+        x = b.reshape(x, type=TensorType(view, i64))
+        first = b.slice(x, starts=[0, 0, 0, 0], limits=[outer, 1, middle, inner], steps=[1, 1, 1, 1])
+        second = b.slice(x, starts=[0, 1, middle - 1, 0], limits=[outer, 2, -1, inner], steps=[1, 1, -1, 1])
+        pairs.append((first, second))
+    if len(pairs) == 1:
+        return (b.minimum(*pairs[0]),)
+    less = comes_before(b, *reversed([*zip(*pairs, strict=True)]))
+    return tuple(b.select(less, other, x) for x, other in pairs)

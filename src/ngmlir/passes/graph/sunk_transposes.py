@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transposes behind what is computed from them: the next product or reduction then reads either order, and no data moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ...ir.attributes import Attribute, AxesAttr
+from ...ir.core import Op, Value
+from ...ir.elements import ElementsAttr
+from ...ir.types import TensorType, shape_of
+from ...ops.builder import Builder
+from ...ops.fields import get_i64s
+from ...ops.loops import loops_of
+
+#: Ops of one tensor whose result has an order for each order of it, beside reductions.
+_FOLLOWERS = frozenset({"ng.pad", "ng.slice", "ng.windows", "ng.reshape", "ng.cast_axes"})
+
+#: Gives a value in another order where that takes no move of data, or None.
+Free = Callable[[Value, Sequence[int], Builder], Value | None]
+
+
+def permuted(type: TensorType, order: Sequence[int]) -> TensorType:
+    """The type whose dimension i is dimension order[i] of another."""
+    names = type.axes
+    encoding = AxesAttr(*(names[d] for d in order)) if names is not None else None
+    return TensorType(tuple(type.shape[d] for d in order), type.element, encoding)
+
+
+def in_place(order: Sequence[int], shape: Sequence[int]) -> bool:
+    """Whether dimensions in this order are the same elements in the same order: only single ones may move."""
+    long = [d for d in order if shape[d] != 1]
+    return long == sorted(long)
+
+
+def order_of(value: Value) -> tuple[int, ...] | None:
+    """The permutation that made a value, or None."""
+    owner = value.owner
+    if isinstance(owner, Op) and owner.name == "ng.transpose":
+        return get_i64s(owner, "permutation")
+    return None
+
+
+def source_of(value: Value) -> Value:
+    assert isinstance(value.owner, Op)
+    return value.owner.operands[0]
+
+
+def inverse(order: Sequence[int]) -> list[int]:
+    """The order that undoes another."""
+    return [list(order).index(d) for d in range(len(order))]
+
+
+def taken_in(ops: Sequence[Op]) -> set[Value]:
+    """The transposes, and what is computed of nothing but these and what has any order, which somebody reads who takes
+    any: there the transposes end."""
+    turned: set[Value] = set()
+    free: set[Value] = set()
+    for op in ops:
+        into = free if _is_free(op, free) else turned if _turns(op, turned, free) else None
+        if into is not None:
+            into.update(op.results)
+    taken: set[Value] = set()
+    for op in reversed(ops):
+        # Products, reductions and transposes read any order of their operands.
+        reads = "reduction" in op.traits or op.name in ("ng.dot", "ng.transpose")
+        if reads or any(result in taken and result in turned for result in op.results):
+            taken.update(v for v in op.operands if v in turned)
+    return taken
+
+
+def _is_free(op: Op, free: set[Value]) -> bool:
+    if op.name == "ng.constant":
+        literal = op.attributes["value"]
+        return isinstance(literal, ElementsAttr) and literal.splat
+    if op.name in ("ng.iota", "ng.extent", "ng.broadcast"):
+        return True
+    return "elementwise" in op.traits and all(v in free for v in op.operands)
+
+
+def _turns(op: Op, turned: set[Value], free: set[Value]) -> bool:
+    if op.name == "ng.transpose":
+        return True
+    if "reduction" in op.traits or op.name in _FOLLOWERS:
+        return op.operands[0] in turned and (op.name != "ng.reshape" or _is_unit_reshape(op))
+    if op.name != "ng.concatenate" and "elementwise" not in op.traits:
+        return False
+    return any(v in turned for v in op.operands) and all(v in turned or v in free for v in op.operands)
+
+
+def sunk(op: Op, free: Free, b: Builder) -> Value | None:
+    """The result of a reduction, or of an op among those `taken_in`, as a transpose of the same of what its operands move;
+    None if they are no transposes, or of several orders."""
+    order = next((order for v in op.operands if (order := order_of(v)) is not None), None)
+    if order is None:
+        return None
+    back = inverse(order)
+    operands: list[Value] = []
+    for value in op.operands:
+        own = source_of(value) if order_of(value) == tuple(order) else free(value, back, b)
+        if own is None:
+            return None
+        operands.append(own)
+    if op.name == "ng.reshape":
+        return _reshape(op, operands[0], order, b)
+    loops = loops_of(op)
+    assert loops is not None
+    lying = [[own[d] for d in back] for own in loops.operands]
+    result = loops.following(lying)
+    changed = None if result is None else loops.reordered(lying, result)
+    if result is None or changed is None:
+        return None
+    return _same(op, operands, changed, [result.index(loop) for loop in loops.results[0]], b)
+
+
+def _same(
+    op: Op, operands: Sequence[Value], changed: Mapping[str, Attribute], order: Sequence[int], b: Builder
+) -> Value:
+    """An op on other operands, and its result in the order that it had."""
+    type = op.results[0].type
+    assert isinstance(type, TensorType)
+    new = op.rebuilt(
+        operands, types=[permuted(type, inverse(order))], attributes={**op.attributes, **changed}
+    )
+    b.add_op(new)
+    if list(order) == sorted(order):
+        return new.results[0]
+    return b.transpose(new.results[0], permutation=list(order))
+
+
+def _is_unit_reshape(op: Op) -> bool:
+    """Whether a reshape adds and drops no dimensions but those of one element."""
+    before, after = (
+        [size for size in shape_of(v.type) if size != 1] for v in (op.operands[0], op.results[0])
+    )
+    return before == after
+
+
+def _reshape(op: Op, source: Value, order: Sequence[int], b: Builder) -> Value:
+    """Each dimension comes from where its source is; one of a single element stands beside the one before it."""
+    shape = shape_of(op.results[0].type)
+    long = iter([d for d in order if shape_of(source.type)[d] != 1])
+    places: list[tuple[int, int]] = []
+    for number, size in enumerate(shape):
+        before = places[-1][0] if places else -1
+        places.append((next(long), -1) if size != 1 else (before, number))
+    moved = [sorted(places).index(place) for place in places]
+    return _same(op, [source], {}, moved, b)

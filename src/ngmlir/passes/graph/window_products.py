@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products and windows: sums of windows as products of windows, and slices of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from ...ir.core import Op, Value
+from ...ir.types import DYNAMIC, element_type, shape_of
+from ...ops.builder import Builder
+from ...ops.fields import get_i64s
+from ...ops.rules import names_of, reshaped
+from ...ops.schedules import SCHEDULE
+
+#: How many more windows there may be than were summed: those beside the border meet zeros.
+MORE_WINDOWS = 2
+
+
+def as_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> Sequence[Value] | None:
+    """Windows that a product makes, summed: with steps of one that is a product of the windows of what the product read,
+    with zeros around, by its other side turned round. So what is summed is never in memory."""
+    axes, dilations = get_i64s(overlap, "axes"), get_i64s(overlap, "dilations")
+    made, order = overlap.operands[0], list(range(len(shape_of(overlap.operands[0].type))))
+    if isinstance(made.owner, Op) and made.owner.name == "ng.transpose":
+        order = list(get_i64s(made.owner, "permutation"))
+        made = made.owner.operands[0]
+    dot = made.owner
+    if not isinstance(dot, Op) or dot.name != "ng.dot" or SCHEDULE in dot.attributes or uses.get(made, 2) > 1:
+        return None
+    if set(get_i64s(overlap, "steps")) != {1} or DYNAMIC in shape_of(made.type):
+        return None
+    if len({element_type(v.type) for v in (*dot.operands, made)}) > 1:
+        return None
+    count, shape = len(axes), shape_of(overlap.operands[0].type)
+    taps, positions = order[:count], [order[count + axis] for axis in axes]
+    whole = shape_of(overlap.results[0].type)
+    if prod(whole[a] for a in axes) > MORE_WINDOWS * prod(shape[count + a] for a in axes):
+        return None
+    homes = _homes(dot)
+    side = homes[positions[0]][0]
+    if side < 0 or any(homes[d][0] != side for d in positions) or any(homes[d][0] != 1 - side for d in taps):
+        return None
+    # What the product reads at the positions, in windows; its other side with the taps turned round.
+    source, other = dot.operands[side], dot.operands[1 - side]
+    around = [0] * len(shape_of(source.type))
+    places = [homes[d][1] for d in positions]
+    for place, size, dilation in zip(places, shape, dilations, strict=False):
+        around[place] = (size - 1) * dilation
+    wide = b.pad(source, low=around, high=around)
+    names, inner = names_of(overlap.operands[0].type), names_of(wide.type)
+    windows = b.windows(
+        wide,
+        type=reshaped(
+            source.type,
+            [*shape[:count], *_grown(source, places, whole, axes)],
+            [*names[:count], *inner] if names is not None and inner is not None else None,
+        ),
+        axes=places,
+        steps=[1] * count,
+        dilations=dilations,
+    )
+    turned_taps = [homes[d][1] for d in taps]
+    filters = turned(other, turned_taps, b)
+    sides = ("lhs", "rhs") if side == 0 else ("rhs", "lhs")
+    (own, own_batch), (others, other_batch) = (
+        [get_i64s(dot, f"{name}_{kind}") for kind in ("contract", "batch")] for name in sides
+    )
+    summed = [*range(count), *(d + count for d in own)], [*turned_taps, *others]
+    batches = [d + count for d in own_batch], [*other_batch]
+    pair = (windows, filters)
+    if side == 1:
+        pair, summed, batches = pair[::-1], summed[::-1], batches[::-1]
+    product = b.dot(
+        *pair,
+        lhs_contract=summed[0],
+        rhs_contract=summed[1],
+        lhs_batch=batches[0],
+        rhs_batch=batches[1],
+    )
+    # The dimensions of the product that are left, in the order in which the sum had them.
+    kept = [d for d in range(len(homes)) if d not in taps]
+    moved = [kept.index(d) for d in order[count:]]
+    if moved != sorted(moved):
+        product = b.transpose(product, permutation=moved)
+    wanted = overlap.results[0].type
+    return [product if product.type is wanted else b.cast_axes(product, type=wanted)]
+
+
+def _homes(dot: Op) -> list[tuple[int, int]]:
+    """For each dimension of a product its side (0 or 1; -1: both) and the dimension there."""
+    found = [(-1, d) for d in get_i64s(dot, "lhs_batch")]
+    for side, name in enumerate(("lhs", "rhs")):
+        used = {*get_i64s(dot, f"{name}_contract"), *get_i64s(dot, f"{name}_batch")}
+        found += [(side, d) for d in range(len(shape_of(dot.operands[side].type))) if d not in used]
+    return found
+
+
+def _grown(source: Value, places: Sequence[int], whole: Sequence[int], axes: Sequence[int]) -> list[int]:
+    shape = list(shape_of(source.type))
+    for place, axis in zip(places, axes, strict=True):
+        shape[place] = whole[axis]
+    return shape
+
+
+def turned(value: Value, dimensions: Sequence[int], b: Builder) -> Value:
+    """The value from the last to the first element along some dimensions."""
+    shape = shape_of(value.type)
+    return b.slice(
+        value,
+        starts=[size - 1 if d in dimensions else 0 for d, size in enumerate(shape)],
+        limits=[-1 if d in dimensions else size for d, size in enumerate(shape)],
+        steps=[-1 if d in dimensions else 1 for d in range(len(shape))],
+    )
+
+
+def sliced_product(slice: Op, dot: Op, b: Builder) -> Sequence[Value] | None:
+    """A slice of a product of windows alone: the product of a slice of the windows."""
+    starts, limits, steps = (get_i64s(slice, name) for name in ("starts", "limits", "steps"))
+    homes = _homes(dot)
+    sides = list(dot.operands)
+    shape = shape_of(dot.results[0].type)
+    cut = [d for d in range(len(shape)) if (starts[d], limits[d], steps[d]) != (0, shape[d], 1)]
+    changed = {homes[d][0] for d in cut}
+    if len(changed) != 1 or -1 in changed:
+        return None
+    (side,) = changed
+    owner = sides[side].owner
+    while isinstance(owner, Op) and owner.name == "ng.slice":
+        owner = owner.operands[0].owner
+    if not isinstance(owner, Op) or owner.name != "ng.windows":
+        return None
+    own = list(shape_of(sides[side].type))
+    parts = [[0] * len(own), own, [1] * len(own)]
+    for d in cut:
+        for part, given in zip(parts, (starts, limits, steps), strict=True):
+            part[homes[d][1]] = given[d]
+    sides[side] = b.slice(sides[side], starts=parts[0], limits=parts[1], steps=parts[2])
+    new = dot.rebuilt(sides, types=[slice.results[0].type])
+    b.add_op(new)
+    return new.results

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of windows that no product makes, as sums over windows: the gradients of depthwise convolutions and stencils."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+
+from ...ir.core import Op, Value
+from ...ir.types import DYNAMIC, element_type, shape_of
+from ...ops.builder import Builder
+from ...ops.fields import get_i64s
+from ...ops.rules import reshaped
+from ...ops.schedules import SCHEDULE
+from .window_products import MORE_WINDOWS, turned
+
+#: What stands between the windows and the multiplication that makes them moves dimensions alone, or sums.
+_BETWEEN = frozenset({"ng.reshape", "ng.cast_axes", "ng.transpose", "ng.sum"})
+
+
+def as_sum_over_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> Sequence[Value] | None:
+    """Windows each of whose elements is one of a position times one of a tap, summed: with steps of one that is a sum over the
+    windows of the former, with zeros around, times the latter turned round. So what is summed is never in memory."""
+    source, wanted = overlap.operands[0], overlap.results[0].type
+    axes, shape, whole = get_i64s(overlap, "axes"), shape_of(source.type), shape_of(wanted)
+    count = len(axes)
+    if set(get_i64s(overlap, "steps")) != {1} or DYNAMIC in shape:
+        return None
+    if prod(whole[a] for a in axes) > MORE_WINDOWS * prod(shape[count + a] for a in axes):
+        return None
+    found = _multiplication(source, uses)
+    if found is None:
+        return None
+    multiply, homes, summed = found
+    # Along an axis with a single tap nothing is added.
+    along = [i for i, size in enumerate(shape[:count]) if size > 1]
+    taps, positions = (
+        _known(homes[i] for i in places) for places in (along, [count + axes[i] for i in along])
+    )
+    if not along or len(taps) + len(positions) < 2 * len(along):
+        return None
+    sides = [_spread(operand) for operand in multiply.operands]
+    if all(d in sides[1][1] for d in positions):
+        sides.reverse()
+    (lying, own), (filter, others) = sides
+    if any(d not in own for d in positions) or {*own} & {*taps} or {*others} & {*positions}:
+        return None
+    grown = list(shape_of(multiply.results[0].type))
+    dilations = [get_i64s(overlap, "dilations")[i] for i in along]
+    around, sizes = [0] * len(own), list(shape_of(lying.type))
+    for i, d, dilation in zip(along, positions, dilations, strict=True):
+        around[own.index(d)] = (shape[i] - 1) * dilation
+        grown[d] = sizes[own.index(d)] = whole[axes[i]]
+    dims = [*taps, *own]
+    kept = [d for d in range(len(grown)) if d not in taps and d not in summed]
+    if dims != sorted(dims) or _known(homes[count:]) != [d for d in kept if d in homes]:
+        return None
+    windows = b.windows(
+        b.pad(lying, low=around, high=around),
+        type=reshaped(lying.type, [*[shape[i] for i in along], *sizes], None),
+        axes=[own.index(d) for d in positions],
+        steps=[1] * len(along),
+        dilations=dilations,
+    )
+    back = turned(filter, [others.index(d) for d in taps if d in others], b)
+    type = reshaped(multiply.results[0].type, grown, None)
+    terms = b.multiply(
+        b.broadcast(windows, type=type, dimensions=dims), b.broadcast(back, type=type, dimensions=others)
+    )
+    total = b.sum(terms, axes=sorted({*taps, *summed}))
+    return [total if total.type is wanted else b.reshape(total, type=wanted)]
+
+
+def _multiplication(value: Value, uses: Mapping[Value, int]) -> tuple[Op, list[int | None], list[int]] | None:
+    """The multiplication that makes a value, where nothing else reads what is between; for each dimension of the value the one
+    there (None: it has one element), and those that are summed on the way."""
+    homes: list[int | None] = list(range(len(shape_of(value.type))))
+    summed: list[int] = []
+    element = element_type(value.type)
+    while isinstance(owner := value.owner, Op) and uses.get(value, 2) == 1:
+        if SCHEDULE in owner.attributes or any(element_type(v.type) is not element for v in owner.operands):
+            return None
+        if owner.name == "ng.multiply":
+            return owner, homes, summed
+        before = _before(owner) if owner.name in _BETWEEN else None
+        if before is None or any(before[d] is None for d in summed):
+            return None
+        homes = [None if d is None else before[d] for d in homes]
+        summed = _known(before[d] for d in summed)
+        summed += get_i64s(owner, "axes") if owner.name == "ng.sum" else []
+        value = owner.operands[0]
+    return None
+
+
+def _known(dims: Iterable[int | None]) -> list[int]:
+    """Those that are dimensions."""
+    return [d for d in dims if d is not None]
+
+
+def _before(op: Op) -> list[int | None] | None:
+    """For each dimension of an op's result that of its operand, None for one of a single element; None if it has none."""
+    shape, result = shape_of(op.operands[0].type), shape_of(op.results[0].type)
+    match op.name:
+        case "ng.transpose":
+            return list(get_i64s(op, "permutation"))
+        case "ng.sum":
+            axes = get_i64s(op, "axes")
+            return [d for d in range(len(shape)) if d not in axes]
+        case _:
+            long = [d for d, size in enumerate(shape) if size != 1]
+            if [shape[d] for d in long] != [size for size in result if size != 1]:
+                return None
+            rest = iter(long)
+            return [None if size == 1 else next(rest) for size in result]
+
+
+def _spread(value: Value) -> tuple[Value, list[int]]:
+    """What a value repeats, and where its dimensions are."""
+    owner = value.owner
+    if isinstance(owner, Op) and owner.name == "ng.broadcast":
+        return owner.operands[0], list(get_i64s(owner, "dimensions"))
+    return value, list(range(len(shape_of(value.type))))

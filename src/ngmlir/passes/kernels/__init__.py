@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""From a fusion to a kernel: one module per kind of kernel. The pass is passes/to_kernels.py."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From scheduled fusions to kernels, and one plan for all memory: one module per pass."""

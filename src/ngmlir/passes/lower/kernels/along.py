@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products of few rows whose two sides are both stored along the depth: each element of the result is the
+sum along two contiguous rows. A tile holds lanes of the sums of a few rows by a few columns; the lanes are
+joined at the end. Nothing has to be packed, and the right side is read once, in the order in which it lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....ir.core import Op, Value
+from ....ir.types import FloatType, MemRefType, Type, VectorType
+from ....ops.schedules import Along
+from ....support.lengths import is_multiple, is_open, may_be_several
+from ....support.target import Target
+from ...analysis.plan import Plan
+from ...analysis.product import Product
+from .epilogue import store_epilogue
+from .frame import share
+from .fusion_kernel import Kernel
+from .reading import Matrix
+
+
+class AlongKernel:
+    """Builds the kernel of one product; its extra inputs are the two sides."""
+
+    def __init__(
+        self,
+        planned: Plan,
+        target: Target,
+        schedule: Along,
+        dot: Op,
+        product: Product,
+        sides: Sequence[MemRefType],
+    ):
+        self.dot, self.product = dot, product
+        self.columns, self.width = schedule.tile
+        self.block, self.batch_block = schedule.block, schedule.batch
+        programs = -(-product.columns // self.block)
+        sizes = (-(-product.batch // self.batch_block), programs)
+        self.kernel = Kernel(planned, target, [size for size in sizes if may_be_several(size)], sides)
+        self.b = self.kernel.b
+        places = iter(self.kernel.programs)
+        self.first, self.place = (next(places) if may_be_several(size) else self.b.index(0) for size in sizes)
+        self.batch: list[Value] = []
+        self.lhs, self.rhs = self.kernel.extra
+
+    def build(self, name: str) -> Op:
+        b, batch = self.b, self.product.batch
+
+        def element(i: Value, _: object) -> tuple[()]:
+            self.batch = [i]
+            self.share()
+            return ()
+
+        if batch:
+            start, stop = share(b, self.first, self.batch_block, batch)
+            b.loop(start, stop, 1, (), element)
+        else:
+            self.share()
+        return self.kernel.finish(name)
+
+    def share(self) -> None:
+        """This program's columns, a few at a time."""
+        b, columns = self.b, self.product.columns
+        self.left = Matrix(b, self.lhs, self.batch, self.product.lhs)
+        self.right = Matrix(b, self.rhs, self.batch, self.product.rhs)
+        full = columns // self.columns * self.columns
+        start, stop = share(b, self.place, self.block, columns)
+        last = b.minimum(stop, b.index(full))
+        b.loop(start, last, self.columns, (), lambda j, _: self.tile(j, self.columns) or ())
+        if is_open((columns,)):
+            self.few(b.maximum(start, b.index(full)), stop)
+        elif columns > full:
+            # Only the last program comes here: for the others the range is empty.
+            rest = columns - full
+            b.loop(b.maximum(start, b.index(full)), stop, rest, (), lambda j, _: self.tile(j, rest) or ())
+
+    def few(self, start: Value, stop: Value) -> None:
+        """What is left of columns of which the number is not known."""
+        self.b.loop(start, stop, 1, (), lambda j, _: self.tile(j, 1) or ())
+
+    def tile(self, column: Value, columns: int) -> None:
+        """A few columns of all rows."""
+        b, product = self.b, self.product
+        rows, depth, width = product.rows, product.depth, self.width
+        shape = (rows, columns, width)
+        sums = VectorType(shape, product.accumulator)
+
+        def step(k: Value, carried: Sequence[Value]) -> list[Value]:
+            left = self.side(self.left, product.lhs_element, b.index(0), rows, k, product.lhs_depth_first)
+            right = self.side(self.right, product.rhs_element, column, columns, k, product.rhs_depth_first)
+            left = b.broadcast(left, type=sums, dimensions=[0, 2])
+            right = b.broadcast(right, type=sums, dimensions=[1, 2])
+            if isinstance(product.accumulator, FloatType):
+                return [b.fma(left, right, carried[0])]
+            return [b.add(b.multiply(left, right), carried[0])]
+
+        (total,) = b.loop(0, depth, width, [b.number(0, sums)], step, name="k")
+        store_epilogue(
+            self.kernel,
+            self.dot,
+            product,
+            self.batch,
+            b.index(0),
+            rows,
+            column,
+            columns,
+            b.sum(total, axes=[2]),
+        )
+
+    def side(
+        self, matrix: Matrix, element: Type, across: Value, size: int, k: Value, depth_first: bool
+    ) -> Value:
+        """Rows of one side along the depth; beyond its end they are 0."""
+        b = self.b
+        place = (k, across) if depth_first else (across, k)
+        masked = not is_multiple(self.product.depth, self.width)
+        tile = matrix.load(*place, VectorType((size, self.width), element), depth_first, masked)
+        if element is self.product.accumulator:
+            return tile
+        return b.cast(tile, type=VectorType((size, self.width), self.product.accumulator))

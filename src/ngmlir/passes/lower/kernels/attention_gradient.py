@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients of an attention on a CPU: weights and their gradients are computed again for some queries and a block of keys.
+
+A program owns an element of the batch: what it adds to the gradients of keys and values comes from all queries, in order, so that
+no sum depends on how work is shared. Queries run along the lanes of registers, as in the attention itself; the largest scores and the sums
+of their powers come from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ....ir.core import Op, Value
+from ....ir.types import VectorType, i1, i64, shape_of
+from ....ops.schedules import Stream
+from ....support.target import Target
+from ...analysis.product import Product
+from ...fuse.gradient_loops import StreamedGradient, Total
+from ...schedule.attention import DEPTH, POWERS
+from .attention import AttentionKernel
+from .extents import Extent
+from .frame import Span
+from .fusion_kernel import Tile
+from .reading import Matrix
+from .streaming import Streaming
+
+
+def gradient_kernel(
+    fusion: Op, how: StreamedGradient, target: Target, schedule: Stream, name: str
+) -> AttentionKernel:
+    """The kernel of an `attention` fusion that gives gradients."""
+    return _Builder(fusion, how, target, schedule).build(name)
+
+
+class _Builder(Streaming):
+    def __init__(self, fusion: Op, how: StreamedGradient, target: Target, schedule: Stream):
+        batch = max(1, how.scores.batch)
+        shapes = [
+            (batch, how.key_count, t.product.columns)
+            if t.by_key
+            else (batch, how.parts, how.query_count, t.product.columns)
+            for t in how.totals
+        ]
+        more = [t.side for t in how.totals]
+        super().__init__(fusion, how, target, schedule, (how.scores.batch,), more, shapes)
+        self.gradient, self.shapes = how, tuple(shapes)
+        (self.batch,) = self.programs
+        before = [self.batch] if how.scores.batch else []
+
+        def matrix(number: int, product: Product, left: bool) -> Matrix:
+            return Matrix(self.b, self.sides[number], before, product.lhs if left else product.rhs)
+
+        self.query_side, self.key_side = (matrix(i, how.scores, i == 1) for i in (0, 1))
+        self.error_side, self.value_side = (matrix(2 + i, how.error_product, i == 1) for i in (0, 1))
+        self.right = [matrix(4 + i, t.product, False) for i, t in enumerate(how.totals)]
+
+    def build(self, name: str) -> AttentionKernel:
+        b, how, schedule = self.b, self.gradient, self.schedule
+        self.turned = self.scratch(self.panels, how.scores.depth, self.lanes)
+        self.turned_errors = self.scratch(self.panels, how.error_product.depth, self.lanes)
+        lefts = dict.fromkeys([how.weights, *(t.left for t in how.totals)])
+        self.lefts = {v: self.scratch(self.panels, schedule.keys, self.lanes) for v in lefts}
+        self.errors = self.scratch(schedule.keys, self.lanes)
+        for total, result in zip(how.totals, self.frame.results, strict=True):
+            if total.by_key:
+                self.clear(result, [self.batch], how.key_count, total.product.columns)
+        strips = -(-how.query_count // schedule.queries)
+
+        def strip(number: Value, _: object) -> tuple[()]:
+            self.first = b.multiply(number, b.index(schedule.queries))
+            count = self.count(number)
+            self.over_panels(count, self.begin)
+            self.over_keys(lambda start, keys: self.block(count, start, keys))
+            return ()
+
+        def part(number: Value, _: object) -> tuple[()]:
+            self.outer = number
+            b.loop(0, strips, 1, (), strip, name="strip")
+            return ()
+
+        b.loop(0, how.parts, 1, (), part, name="part")
+        return AttentionKernel(self.frame.finish(name), self.inputs, self.shapes)
+
+    def columns(self, total: Total, body: Callable[[Value, int], None]) -> None:
+        """Runs over the columns of a result, in tiles of some registers."""
+        Extent(self.b, total.product.columns).tiles(
+            self.lanes, lambda span: body(span.start, span.size), "column"
+        )
+
+    def clear(self, result: Value, before: Sequence[Value], rows: int, columns: int) -> None:
+        b = self.b
+
+        def tile(i: Value, m: int) -> None:
+            def some(span: Span) -> None:
+                zero = b.number(0, VectorType((m, span.size), self.element))
+                b.store(zero, result, [*before, i, span.start])
+
+            Extent(b, columns).tiles(self.lanes, some)
+
+        Extent(b, rows).even_tiles(self.rows, tile, "row")
+
+    def begin(self, panel: Value) -> None:
+        """The queries of a panel and their errors, turned; their gradients are zero as yet."""
+        b, how = self.b, self.gradient
+        self.turn(how.scores, self.query_side, self.turned, panel)
+        self.turn(how.error_product, self.error_side, self.turned_errors, panel)
+        for total, result in zip(how.totals, self.frame.results, strict=True):
+            if not total.by_key:
+
+                def tile(i: Value, m: int, total: Total = total, result: Value = result) -> None:
+                    place = [self.batch, self.outer, b.add(self.query(panel), i)]
+
+                    def columns(j: Value, n: int) -> None:
+                        zero = b.number(0, VectorType((m, n), self.element))
+                        b.store(zero, result, [*place, j], masked=self.masked)
+
+                    self.columns(total, columns)
+
+                Extent(b, self.lanes).even_tiles(self.rows, tile, "query")
+
+    def block(self, count: Value, start: Value, keys: Extent) -> None:
+        """What a block of keys adds to all results, if some query sees some of them."""
+        b = self.b
+
+        def below(number: float) -> Value | None:
+            def one(panel: Value, values: Sequence[Value]) -> list[Value]:
+                largest = Tile(self.tiles, self.spans(panel, Span(start))).at(self.gradient.largest)
+                small = b.bitwise_not(b.less_equal(b.number(number, self.line), largest))
+                return [b.bitwise_or(values[0], b.any(small, axes=[0]))]
+
+            return b.loop(0, count, 1, [b.number(0, i1)], one, name="panel")[0]
+
+        def all_of_it() -> None:
+            self.over_panels(count, lambda panel: self.weights(panel, start, keys))
+            for i, total in enumerate(self.gradient.totals):
+                if total.by_key:
+                    self.by_key(i, total, count, start, keys)
+                else:
+                    self.over_panels(
+                        count, lambda panel, i=i, t=total: self.by_query(i, t, panel, start, keys)
+                    )
+
+        seen = self.seen(self.first, self.schedule.queries, start, keys, below)
+        if seen is None:
+            all_of_it()
+        else:
+            b.branch(seen, all_of_it)
+
+    def weights(self, panel: Value, start: Value, keys: Extent) -> None:
+        """The left sides of the products: weights, and the gradients of scores."""
+        b, how, zero = self.b, self.gradient, self.b.index(0)
+        weights = self.lefts[how.weights]
+
+        def score(i: Value, m: int) -> None:
+            key = b.add(start, i)
+            made = self.scored_tile(how.scores, self.key_side, self.turned, panel, key, m)
+            made = Tile(self.tiles, self.spans(panel, Span(key, m)), {how.scored: made}).at(how.masked)
+            b.store(made, weights, [panel, i, zero])
+            made = self.scored_tile(how.error_product, self.value_side, self.turned_errors, panel, key, m)
+            b.store(made, self.errors, [i, zero])
+
+        keys.even_tiles(self.rows, score, "key")
+
+        def finish(span: Span, _: object) -> tuple[()]:
+            type = VectorType((span.size, self.lanes), self.element)
+            known = {
+                how.masked: b.load(weights, [panel, span.start, zero], type=type),
+                how.errors: b.load(self.errors, [span.start, zero], type=type),
+            }
+            tile = Tile(self.tiles, self.spans(panel, Span(b.add(start, span.start), span.size)), known)
+            made = [(scratch, tile.at(value)) for value, scratch in self.lefts.items()]
+            for scratch, value in made:
+                b.store(self.there(value, panel), scratch, [panel, span.start, zero])
+            return ()
+
+        self.frame.tiles(keys.most, POWERS, (), finish, "key", masks=False)
+
+    def there(self, value: Value, panel: Value) -> Value:
+        """A tile that is zero for queries that are not there: their sums would be too."""
+        if not self.masked:
+            return value
+        b, how = self.b, self.gradient
+        counts = VectorType((self.lanes,), i64)
+        first = b.broadcast(b.cast(self.query(panel), type=i64), type=counts, dimensions=())
+        inside = b.less(b.add(b.iota(type=counts, dimension=0), first), b.number(how.query_count, counts))
+        shown = b.broadcast(inside, type=VectorType(shape_of(value.type), i1), dimensions=[1])
+        return b.select(shown, value, b.number(0, value.type))
+
+    def by_key(self, number: int, total: Total, count: Value, start: Value, keys: Extent) -> None:
+        """Adds what some queries give to the results of a block of keys."""
+        b, result, left = self.b, self.frame.results[number], self.lefts[total.left]
+
+        def tile(i: Value, m: int) -> None:
+            def columns(j: Value, n: int) -> None:
+                place = [self.batch, b.add(start, i), j]
+
+                def one(panel: Value, values: Sequence[Value]) -> Sequence[Value]:
+                    row = self.row(panel)
+
+                    def step(k: Span, values: Sequence[Value]) -> list[Value]:
+                        tile = b.load(left, [panel, i, k.start], type=VectorType((m, k.size), self.element))
+                        line = self.line_of(number, total, b.add(row, k.start), k.size, j, n, self.masked)
+                        return [b.dot_tile(tile, line, values[0])]
+
+                    return self.frame.tiles(self.lanes, DEPTH, values, step, "query", masks=False)
+
+                before = b.load(result, place, type=VectorType((m, n), self.element))
+                (after,) = b.loop(0, count, 1, [before], one, name="panel")
+                b.store(after, result, place)
+
+            self.columns(total, columns)
+
+        keys.even_tiles(self.rows, tile, "key")
+
+    def by_query(self, number: int, total: Total, panel: Value, start: Value, keys: Extent) -> None:
+        """Adds what a block of keys gives to the results of a panel."""
+        b, result, left = self.b, self.frame.results[number], self.lefts[total.left]
+
+        def tile(i: Value, m: int) -> None:
+            def columns(j: Value, n: int) -> None:
+                place = [self.batch, self.outer, b.add(self.query(panel), i), j]
+
+                def step(k: Span, values: Sequence[Value]) -> list[Value]:
+                    type = VectorType((m, k.size), self.element)
+                    tile = b.load(left, [panel, k.start, i], type=type, dims=[2, 1])
+                    line = self.line_of(number, total, b.add(start, k.start), k.size, j, n, False)
+                    return [b.dot_tile(tile, line, values[0])]
+
+                before = b.load(result, place, type=VectorType((m, n), self.element), masked=self.masked)
+                (after,) = self.frame.tiles(keys.most, DEPTH, [before], step, "key", masks=False)
+                b.store(after, result, place, masked=self.masked)
+
+            self.columns(total, columns)
+
+        Extent(b, self.lanes).even_tiles(self.rows, tile, "query")
+
+    def line_of(
+        self, number: int, total: Total, row: Value, rows: int, column: Value, columns: int, masked: bool
+    ) -> Value:
+        """Some rows of a right side."""
+        side, type = self.right[number], VectorType((rows, columns), self.element)
+        if total.product.rhs_depth_first:
+            return side.load(row, column, type, masked=masked)
+        return side.load(column, row, type, turned=True, masked=masked)

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chains of kernels: a program owns a strip of rows, and takes it through all of them.
+
+What one hands to the next waits in scratch, as long as a strip of it, and is never whole anywhere: the scores of an
+attention, the logits of a loss. Each does with its rows what it does alone, in the same order: the results have the same
+bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ....ir.core import Op, Value
+from ....ir.literals import item_bytes
+from ....ir.types import MemRefType, VectorType, element_type
+from ....ops.schedules import Panels, Rows, Schedule, Strips
+from ....support.diagnostics import Bug
+from ....support.target import Target
+from ...analysis.plan import Plan, Shape
+from ...fuse.links import Link, handed, links_of, places, source
+from .dot import packed_sides
+from .extents import Extent
+from .frame import Frame
+from .fusion_kernel import Kernel
+from .packing import Packing
+from .panels import PanelKernel
+from .reading import Matrix
+from .rows import rows_strip
+
+
+@dataclass(frozen=True)
+class ChainKernel:
+    """A finished kernel: the numbers of the chain's operands that are its inputs, and the shapes in which it takes them;
+    sides of products, also how they are packed before; and the shapes of its results."""
+
+    kernel: Op
+    inputs: tuple[tuple[int, Shape], ...]
+    sides: tuple[tuple[int, Shape, Packing | None], ...]
+    results: tuple[Shape, ...]
+
+
+def chain_kernel(
+    chain: Op, target: Target, schedule: Strips, inner: Sequence[Schedule], name: str
+) -> ChainKernel:
+    """The kernel of a `chain` fusion; `inner`: how each of its fusions is cut."""
+    return _Builder(chain, target, schedule, inner).build(name)
+
+
+class _Builder:
+    """Builds the kernel of one chain."""
+
+    def __init__(self, chain: Op, target: Target, schedule: Strips, inner: Sequence[Schedule]):
+        self.chain, self.target, self.schedule = chain, target, schedule
+        self.links = links_of(chain, target)
+        self.made = handed(self.links)
+        self.numbers = {value: number for number, value in enumerate(chain.block.args)}
+        self.cuts = dict(zip(self.links, inner, strict=True))
+        self.products = {
+            link: packed_sides(link.product, cut, target)
+            for link, cut in self.cuts.items()
+            if link.product is not None and isinstance(cut, Panels)
+        }
+        #: What is read from memory, and the sides of products, each as a parameter of the kernel.
+        self.inputs: dict[tuple[int, Shape], MemRefType] = {}
+        self.sides: dict[tuple[Link, int], tuple[int, Shape, Packing | None]] = {}
+        self.given = [source(value) for value in chain.block.ops[-1].operands]
+
+    def build(self, name: str) -> ChainKernel:
+        for link in self.links:
+            for number, shape in link.plan.sources:
+                if (value := source(link.fusion.operands[number])) not in self.made:
+                    type = MemRefType(shape, element_type(value.type))
+                    self.inputs[self.numbers[value], shape] = type
+        types = [type for link in self.products for type in self.side_types(link)]
+        own = {value: link for link in self.links for value in link.fusion.results}
+        results = tuple([own[v].plan.result(own[v].results[v]) for v in self.given])
+        self.batch, self.rows = next((link.batch, link.rows) for link in self.products)
+        sizes = (self.batch, -(-self.rows // self.schedule.rows))
+        self.frame = Frame(
+            self.target,
+            [size for size in sizes if size > 1],
+            [*self.inputs.values(), *types],
+            [MemRefType(s, element_type(v.type)) for s, v in zip(results, self.given, strict=True)],
+            self.chain.location,
+        )
+        self.b = self.frame.b
+        programs = iter(self.frame.programs)
+        self.element, self.strip = [next(programs) if size > 1 else self.b.index(0) for size in sizes]
+        self.scratch = self.strips()
+        self.kernels = {link: self.kernel(link) for link in self.links}
+        self.whole_or_rest()
+        return ChainKernel(self.frame.finish(name), tuple(self.inputs), tuple(self.sides.values()), results)
+
+    def side_types(self, link: Link) -> Iterator[MemRefType]:
+        """The types of the sides of a product that lie in memory, packed if so."""
+        assert link.dot is not None
+        _, packed = self.products[link]
+        for which, (side, packing) in enumerate(zip(link.dot.operands, packed, strict=True)):
+            number, shape = link.plan.side(side)
+            value = source(link.fusion.operands[number])
+            if value not in self.made:
+                self.sides[link, which] = (self.numbers[value], shape, packing)
+                yield packing.type if packing else MemRefType(shape, element_type(value.type))
+
+    def strips(self) -> dict[Value, Value]:
+        """Where what is handed on waits."""
+        own = {value: link for link in self.links for value in link.fusion.results}
+        scratch: dict[Value, Value] = {}
+        for value, place in places(self.links).items():
+            link, element = own[value], element_type(value.type)
+            rest = link.rest(link.results[value])
+            if rest is None:
+                raise Bug("the fusion of a chain is not contiguous by rows", link.fusion.location)
+            if value is place:
+                shape = (self.schedule.rows, *_uncrowded(rest, item_bytes(element), self.target))
+                scratch[value] = self.b.alloc(type=MemRefType(shape, element, None, 0, 3))
+            else:
+                scratch[value] = scratch[place]
+        return scratch
+
+    def kernel(self, link: Link) -> _LinkKernel:
+        """The part of a link, bound to the buffers that it reads and writes."""
+        kernel = _LinkKernel(self.frame, link.plan)
+        inputs = dict(zip(self.inputs, self.frame.sources, strict=False))
+        outputs = dict(zip(self.given, self.frame.results, strict=True))
+        for value in link.plan.inputs:
+            if value in link.plan.loops:
+                number, shape = link.plan.source(value)
+                read = source(link.fusion.operands[number])
+                if read in self.made:
+                    kernel.strips[value] = len(link.lead)
+                    kernel.buffers[value] = self.scratch[read]
+                else:
+                    kernel.buffers[value] = inputs[self.numbers[read], shape]
+        for result, value in link.results.items():
+            if result in self.made:
+                kernel.strips[value] = len(link.lead)
+                kernel.results.append(self.scratch[result])
+            else:
+                kernel.results.append(outputs[result])
+        return kernel
+
+    def whole_or_rest(self) -> None:
+        """This program's strip; the last one may have fewer rows."""
+        b, block, rows = self.b, self.schedule.rows, self.rows
+        if rows % block == 0:
+            self.all_of(block)
+        else:
+            whole = b.less(self.strip, b.index(rows // block))
+            b.branch(whole, lambda: self.all_of(block), lambda: self.all_of(rows % block))
+
+    def all_of(self, rows: int) -> None:
+        """All links, on a strip of so many rows."""
+        b = self.b
+        first = b.multiply(self.strip, b.index(self.schedule.rows))
+        number = b.add(b.multiply(self.element, b.index(self.rows)), first)
+        for link, cut in self.cuts.items():
+            kernel = self.kernels[link]
+            if isinstance(cut, Rows):
+                rows_strip(kernel, cut, number, rows)
+            elif isinstance(cut, Panels) and link.dot is not None:
+                self.product(link, link.dot, cut, kernel, first, rows)
+            else:
+                raise Bug(f"no fusion of a chain has schedules of kind '{cut.by}'", link.fusion.location)
+
+    def product(self, link: Link, dot: Op, cut: Panels, kernel: _LinkKernel, first: Value, rows: int) -> None:
+        extra = dict(zip(self.sides, self.frame.sources[len(self.inputs) :], strict=True))
+        left = (link, 0) not in self.sides
+        number, _ = link.plan.side(dot.operands[0])
+        lhs = self.scratch[source(link.fusion.operands[number])] if left else extra[link, 0]
+        kernel.extra = (lhs, extra[link, 1])
+        product, _ = self.products[link]
+        made = _StripProduct(link.plan, self.target, cut, dot, product, (), kernel)
+        made.strip([self.element] if product.batch else [], first, rows, left)
+
+
+def _uncrowded(rest: Sequence[int], item: int, target: Target) -> tuple[int, ...]:
+    """The shape of a row in scratch: a line longer where rows would come to few sets of the near cache."""
+    way = target.l1_bytes // target.l1_ways
+    crowded = len(rest) == 1 and rest[0] * item % (way // 8) == 0
+    return (rest[0] + target.alignment // item,) if crowded else tuple(rest)
+
+
+class _LinkKernel(Kernel):
+    """One fusion's part of the kernel of a chain."""
+
+    def __init__(self, frame: Frame, plan: Plan):
+        self.target, self.part, self.grid = frame.target, 0, frame.grid
+        self.block, self.b, self.location = frame.block, frame.b, frame.location
+        self.programs, self.sources = frame.programs, frame.sources
+        self.plan = plan
+        self.buffers: dict[Value, Value] = {}
+        self.results: list[Value] = []
+        self.extra: Sequence[Value] = ()
+        self.strips: dict[Value, int] = {}
+
+
+class _StripProduct(PanelKernel):
+    """All columns of some rows of a product, the left side of which may be a strip."""
+
+    def strip(self, batch: Sequence[Value], first: Value, rows: int, left: bool) -> None:
+        """Of `rows` rows from the `first` on of one element of the batch; `left`: whether the left side is a strip."""
+        self.batch, self.first = list(batch), first
+        self.lhs, self.rhs = self.kernel.extra
+        self.from_strip = left
+        product = self.product
+        self.left_matrix = Matrix(self.b, self.lhs, [] if left else batch, None if left else product.lhs)
+        self.right_matrix = Matrix(self.b, self.rhs, batch, product.rhs)
+        self.allocate()
+        columns = Extent(self.b, product.columns)
+        self.block(self.b.index(0), Extent(self.b, rows), self.b.index(0), columns)
+
+    def left(self, row: Value, rows: int, k: Value, size: int) -> Value:
+        if self.from_strip:
+            return self.left_matrix.load(row, k, VectorType((rows, size), self.product.lhs_element))
+        return super().left(self.b.add(self.first, row), rows, k, size)
+
+    def finish(self, total: Value, row: Value, rows: int, column: Value, columns: int) -> None:
+        self.kernel.row = row
+        super().finish(total, self.b.add(self.first, row), rows, column, columns)

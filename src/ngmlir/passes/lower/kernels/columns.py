@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Column kernels: reductions over outer loops, so that neighbouring results are computed side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from math import prod
+
+from ....ir.core import Op, Value
+from ....ir.types import MemRefType, VectorType
+from ....ops.schedules import Columns
+from ....support.lengths import is_open, may_be_several, power_of_two
+from ....support.target import Target
+from ...analysis.plan import Plan, pieces_wide, plan
+from ...analysis.reduction import Reduction, reductions
+from ...schedule.loops import rows_beside
+from .frame import Span, sections, share
+from .fusion_kernel import Kernel, Tile
+from .reading import all_inside
+
+#: Elements of a window that are written out one after the other.
+TAPS = 16
+
+
+def columns_kernel(fusion: Op, target: Target, schedule: Columns, name: str) -> tuple[Op, Plan]:
+    """The kernel of a `columns` fusion: the innermost loop is kept, one of the others is reduced."""
+    planned = plan(fusion)
+    found = reductions(planned.ops, target)
+    kept = set(planned.loops[found[0].result])
+    last = len(planned.sizes) - 1
+    outer = [l for l in range(last) if l in kept]
+    reduced = [l for l in range(last) if l not in kept]
+    build = _for_threads if target.shares_tiles else _for_vectors
+    return build(planned, target, schedule, name, outer, reduced, found), planned
+
+
+def _for_threads(
+    planned: Plan,
+    target: Target,
+    schedule: Columns,
+    name: str,
+    outer: Sequence[int],
+    reduced: Sequence[int],
+    found: Sequence[Reduction],
+) -> Op:
+    columns, width = planned.sizes[-1], schedule.tile
+    rows = [planned.sizes[l] for l in outer]
+    beside = rows_beside(planned, outer, schedule.rows)
+    groups = [-(-size // group) for size, group in zip(rows, beside, strict=True)]
+    kernel = Kernel(planned, target, (prod(groups), -(-columns // width)))
+    b, places = kernel.b, kernel.apart(kernel.programs[0], groups) if groups else []
+    places = [
+        Span(b.multiply(place.start, b.index(group)), group, size % group != 0) if group > 1 else place
+        for place, group, size in zip(places, beside, rows, strict=True)
+    ]
+    span = Span(b.multiply(kernel.programs[1], b.index(width)), width, columns % width != 0)
+    together = min(schedule.band, power_of_two(planned.sizes[reduced[-1]])) if schedule.band > 1 else 0
+    together = together if prod(beside) == 1 and planned.has_tiles(reduced[-1]) else 0
+    positions = dict(zip(outer, places, strict=True))
+    gathered = min(together, max(1, pieces_wide(planned, schedule.threads) // width))
+    _Columns(kernel, positions, reduced, found, together=together, gathered=gathered).tile(span)
+    return kernel.finish(name, schedule.threads)
+
+
+def _for_vectors(
+    planned: Plan,
+    target: Target,
+    schedule: Columns,
+    name: str,
+    outer: Sequence[int],
+    reduced: Sequence[int],
+    found: Sequence[Reduction],
+) -> Op:
+    """Programs share the kept loops: some rows of results, or some columns of one.
+
+    What fits into the near cache is read one tile of columns after the other. More is read in the order in which
+    it lies: bands of some rows by a stripe of many columns, whose sums wait in scratch.
+    """
+    columns, width, stripe = planned.sizes[-1], schedule.tile, schedule.stripe
+    if not is_open((columns,)):
+        width, stripe = min(columns, width), min(columns, stripe)
+    sizes = [planned.sizes[l] for l in outer]
+    rows = prod(sizes)
+    stripes = -(-columns // stripe)
+    group = schedule.rows
+    grid = (-(-rows // group), stripes)
+    kernel = Kernel(planned, target, [size for size in grid if may_be_several(size)])
+    b = kernel.b
+    programs = iter(kernel.programs)
+    first, place = (next(programs) if may_be_several(size) else b.index(0) for size in grid)
+    start, stop = share(b, place, stripe, columns)
+
+    def row(number: Value) -> tuple[()]:
+        positions = dict(zip(outer, kernel.apart(number, sizes), strict=True)) if outer else {}
+        body = _Columns(kernel, positions, reduced, found, schedule.band)
+        if schedule.band:
+            body.bands(lambda visit: kernel.tiles_between(start, stop, columns, width, visit), start, stripe)
+        elif may_be_several(stripes):
+            kernel.tiles_between(start, stop, columns, width, body.tile)
+        else:
+            kernel.tiles(columns, width, (), lambda span, _: body.tile(span) or ())
+        return ()
+
+    if rows == 1:
+        row(b.index(0))
+    else:
+        begin, end = share(b, first, group, rows)
+        b.loop(begin, end, 1, (), lambda i, _: row(i))
+    return kernel.finish(name)
+
+
+class _Columns:
+    """The columns of one row of results."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        outer: dict[int, Span],
+        reduced: Sequence[int],
+        found: Sequence[Reduction],
+        band: int = 0,
+        together: int = 0,
+        gathered: int = 0,
+    ):
+        self.rows = band
+        self.together = together  # rows of one tile, if not one
+        self.gathered = gathered  # rows of sums that they become: no thread has several of one column
+        self.kernel, self.b = kernel, kernel.b
+        self.outer, self.reduced, self.found = outer, reduced, found
+        self.sizes = kernel.plan.sizes
+        self.last = len(self.sizes) - 1
+        self.buffers = dict(zip(kernel.plan.outputs, kernel.results, strict=True))
+
+    def every(self, output: Value) -> bool:
+        """Whether an output has all elements, not only those of the results."""
+        return len(self.kernel.plan.loops[output]) == self.last + 1
+
+    def tile(self, span: Span) -> None:
+        """One tile of results: the reduced loops run over vectors of accumulators, then the epilogue. Most windows lie
+        inside the border: then none of their elements has to look for it."""
+        near = None if self.kernel.masks else self.inside(span)
+        if not near:
+            totals = self.total(span, near is not None)
+        else:
+            totals = self.b.branch(
+                reduce(self.b.bitwise_and, near),
+                lambda: self.total(span, True),
+                lambda: self.total(span, False),
+            )
+        self.finish(span, totals)
+
+    def inside(self, span: Span) -> list[Value] | None:
+        """The conditions under which all that a tile of results is made of lies inside; None if some never does."""
+        plan, found = self.kernel.plan, list[Value]()
+        for access in plan.accesses.values():
+            conditions = all_inside(self.b, {**self.outer, self.last: span}, plan.sizes, access)
+            if conditions is None:
+                return None
+            found += conditions
+        return found
+
+    def total(self, span: Span, inside: bool) -> Sequence[Value]:
+        """The accumulators of a tile of results."""
+
+        # The taps of small windows are written out, each at a fixed place beside the others; so are those of each row of a
+        # larger one, where threads do not ask how near a border is.
+        def apart(inner: int) -> bool:
+            near = inside or self.kernel.masks
+            rest = self.reduced[inner if self.kernel.masks else 0 :]
+            taps = [self.sizes[l] for l in rest]
+            few = not is_open(taps) and prod(taps) <= TAPS
+            return near and bool(self.kernel.plan.accesses) and few
+
+        cuts = self.kernel.plan.cuts(self.kernel.target)
+
+        def level(inner: dict[int, Span], values: Sequence[Value]) -> Sequence[Value]:
+            if len(inner) == len(self.reduced):
+                return self.joined(inner, span, values, inside)
+            l = self.reduced[len(inner)]
+            size = self.sizes[l]
+            if l == self.reduced[-1] and self.together:
+                return self.kernel.tiles(
+                    size, self.together, values, lambda rows, v: level({**inner, l: rows}, v), alike=True
+                )
+            if not apart(len(inner)):
+                for section in sections(size, cuts[l]):
+
+                    def row(
+                        i: Value, v: Sequence[Value], section: tuple[int, int] = section
+                    ) -> Sequence[Value]:
+                        return level({**inner, l: Span(i, section=section)}, v)
+
+                    values = self.b.loop(*section, 1, values, row)
+                return values
+            for i in range(size):
+                values = level({**inner, l: Span(self.b.index(i))}, values)
+            return values
+
+        values = level({}, self.starts(span))
+        if not self.together:
+            return values
+        # Tiles of several rows become one row at the end.
+        return [r.across(self.b, v, [0]) for r, v in zip(self.found, values, strict=True)]
+
+    def bands(self, tiles: Callable[[Callable[[Span], None]], None], start: Value, stripe: int) -> None:
+        """All tiles of a stripe, a band of rows after the other; `tiles` runs a body over them."""
+        b = self.b
+        sums = [b.alloc(type=MemRefType((stripe,), r.accumulator, None, 0, 3)) for r in self.found]
+        size = self.sizes[self.reduced[-1]]
+        full = size // self.rows * self.rows
+
+        def keep(span: Span, values: Sequence[Value]) -> None:
+            for value, buffer in zip(values, sums, strict=True):
+                b.store(value, buffer, [b.subtract(span.start, start)])
+
+        def kept(span: Span) -> list[Value]:
+            at = [b.subtract(span.start, start)]
+            return [
+                b.load(buffer, at, type=VectorType((span.size,), r.accumulator))
+                for r, buffer in zip(self.found, sums, strict=True)
+            ]
+
+        def band(inner: dict[int, Span], first: Value, rows: int) -> tuple[()]:
+            def add(span: Span) -> None:
+                values: Sequence[Value] = kept(span)
+                for i in range(rows):
+                    here = {**inner, self.reduced[-1]: Span(b.add(first, b.index(i)))}
+                    values = self.joined(here, span, values)
+                keep(span, values)
+
+            tiles(add)
+            return ()
+
+        def level(inner: dict[int, Span]) -> tuple[()]:
+            if len(inner) < len(self.reduced) - 1:
+                l = self.reduced[len(inner)]
+                b.loop(0, self.sizes[l], 1, (), lambda i, _: level({**inner, l: Span(i)}))
+                return ()
+            b.loop(0, full, self.rows, (), lambda i, _: band(inner, i, self.rows))
+            if is_open((size,)):
+                b.loop(full, size, 1, (), lambda i, _: band(inner, i, 1))
+                return ()
+            return band(inner, b.index(full), size - full) if size > full else ()
+
+        tiles(lambda span: keep(span, self.starts(span)))
+        level({})
+        tiles(lambda span: self.finish(span, kept(span)))
+
+    def starts(self, span: Span) -> list[Value]:
+        beside = [place.size for place in self.outer.values() if place.size]
+        shape = (*beside, *[self.gathered] * bool(self.together), span.size)
+        return [self.b.number(r.start, VectorType(shape, r.accumulator)) for r in self.found]
+
+    def joined(
+        self, inner: dict[int, Span], span: Span, values: Sequence[Value], inside: bool = False
+    ) -> list[Value]:
+        """The accumulators after one more element of each column; `inside`: no border is near."""
+        b, here = self.b, self.at(inner, span, inside=inside)
+        # Everything is loaded before the stores: they may overwrite an input.
+        rows = self.reduced[-1]
+        made: list[Value] = []
+        for r, v in zip(self.found, values, strict=True):
+            new = here.neutral(r, rows)
+            made.append(r.combine(b, v, r.folded(b, new, self.gathered) if self.together else new))
+        here.store([(v, buffer) for v, buffer in self.buffers.items() if self.every(v)])
+        return made
+
+    def finish(self, span: Span, totals: Sequence[Value]) -> None:
+        """What follows from the results, and their place in memory."""
+        b = self.b
+        known = {r.result: r.leave(b, total) for r, total in zip(self.found, totals, strict=True)}
+        outputs = [(v, buffer) for v, buffer in self.buffers.items() if not self.every(v)]
+        self.at({}, span, known).store(outputs)
+
+    def at(
+        self,
+        inner: dict[int, Span],
+        span: Span,
+        known: dict[Value, Value] | None = None,
+        inside: bool = False,
+    ) -> Tile:
+        spans = {**self.outer, **inner, self.last: span}
+        whole = [spans.get(l, Span(self.b.index(0))) for l in range(self.last + 1)]
+        return Tile(self.kernel, whole, known, inside, self.found[0].beyond)

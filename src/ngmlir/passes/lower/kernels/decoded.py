@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products whose right side is decoded from narrow codes: in registers where rows are few, and else on the way into panels.
+
+Of few rows each element of the result is the sum along a row of the left side and one of the weight, as in along.py: a tile
+holds lanes of these sums for a few columns. Codes come from memory once, in the order in which they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from ....ir.attributes import StringAttr
+from ....ir.core import Block, Op, Region, Value
+from ....ir.elements import ElementsAttr
+from ....ir.literals import item_bytes
+from ....ir.types import MemRefType, VectorType, element_type, f32, i32, shape_of, with_element
+from ....ops import ng
+from ....ops.builder import Builder
+from ....ops.schedules import Decode, DecodePanels
+from ....support.lengths import may_be_several
+from ....support.target import Target
+from ...analysis.plan import Plan, plan
+from ...fuse.decoding.fusions import CODE, CODE_BITS, CODES, Decoded, decoded
+from ...fuse.nest import with_nest
+from .epilogue import store_epilogue
+from .extents import Extent
+from .frame import Span, exact_tiles, share
+from .fusion_kernel import Kernel
+from .packing import LINE_BYTES, right_side
+from .panels import PanelKernel
+
+#: Sums that are added to in turn, as each addition takes as many cycles.
+CHAINS = 8
+#: Lanes of bytes or floats that are decoded in one step of the depth, in registers.
+STEPS = 4
+
+
+def decoded_kernel(fusion: Op, target: Target, schedule: Decode | DecodePanels, name: str) -> tuple[Op, Plan]:
+    """The kernel of a `decoded` fusion, whose inputs are the fusion's operands."""
+    found = decoded(fusion)
+    planned = plan(with_nest(_multiplied(found), target))
+    dot = next(op for op in planned.ops if op.name == "ng.dot")
+    types = [MemRefType(shape_of(v.type), element_type(v.type)) for v in fusion.operands]
+    if isinstance(schedule, Decode):
+        return _Rows(planned, target, schedule, dot, found, types).build(name), planned
+    return _Panels(planned, target, schedule, dot, found, types).build(name), planned
+
+
+def _multiplied(found: Decoded) -> Op:
+    """The product alone, as one of two matrices."""
+    left, weight = found.dot.operands
+    body = Block([left.type, weight.type], ["left", "weight"])
+    b = Builder(body, found.fusion.location)
+    dot = b.add_op(found.dot.rebuilt(list(body.args)))
+    b.end(ng.YieldOp, dot.result)
+    outside = Block([left.type, weight.type])
+    types = [found.dot.result.type]
+    return ng.FusionOp(
+        outside.args, types, {"kind": StringAttr("dot")}, [Region(body)], found.fusion.location
+    )
+
+
+@dataclass(frozen=True)
+class _Weight:
+    """Computes tiles of a weight from the buffers of its codes and parameters."""
+
+    b: Builder
+    found: Decoded
+    codes: Value
+    parameters: Sequence[Value]
+    target: Target
+
+    @property
+    def lanes(self) -> int:
+        return self.target.lanes(4)
+
+    @property
+    def tabled(self) -> bool:
+        """Whether what codes stand for is looked up: computed once for all codes of a block."""
+        return self.found.words and self.target.can("lookups") and self.lanes == 1 << CODE_BITS
+
+    @property
+    def step(self) -> int:
+        """Elements along the depth that are read at once."""
+        return self.lanes * (CODES if self.found.words else STEPS)
+
+    def shared(self, row: Value, rows: int, first: Value) -> list[Value]:
+        """The parameters of some rows for codes from `first` on."""
+        b, block = self.b, self.found.block
+        out: list[Value] = []
+        for buffer in self.parameters:
+            element = element_type(buffer.type)
+            # A number in a register of its own is spread over lanes as it is read.
+            shape = (*shape_of(buffer.type), *[1] * (not block))
+            buffer = buffer if block else b.view(buffer, offset=0, type=MemRefType(shape, element))
+            place = b.floor_divide(first, b.index(block)) if block else b.index(0)
+            out.append(b.load(buffer, [row, place], type=VectorType((rows, 1), element)))
+        return out
+
+    def tiles(self, row: Value, rows: int, first: Value, size: int) -> list[Value]:
+        """Tiles of some rows by as many lanes, one beside the other, for `size` elements of the depth from `first` on, which is
+        a multiple of `step`; what the last one has beyond them is anything."""
+        b, found = self.b, self.found
+        lanes, block = self.lanes, found.block
+        codes = VectorType((rows, lanes), element_type(self.codes.type))
+        words = None
+        if found.words:
+            group = b.floor_divide(first, b.index(self.step))
+            words = b.load(self.codes, [row, group, b.index(0)], type=codes, dims=[0, 2])
+        out: list[Value] = []
+        shared: list[Value] = []
+        table: Value | None = None
+        for i in range(-(-size // lanes)):
+            at = b.add(first, b.index(i * lanes))
+            if i == 0 or (block and i * lanes % block == 0) or (block and self.step % block):
+                shared = self.shared(row, rows, at)
+                if self.tabled:
+                    table = self.computed(b.iota(type=codes, dimension=1), shared)
+            if words is not None:
+                code = words if i == 0 else b.shift_right_logical(words, b.number(i * CODE_BITS, codes))
+                if table is not None:
+                    out.append(b.lookup_table(table, code))
+                    continue
+                code = b.bitwise_and(code, b.number(CODE, codes))
+            else:
+                code = b.load(self.codes, [row, at], type=codes, masked=(i + 1) * lanes > size or None)
+            out.append(self.computed(code, shared))
+        return out
+
+    def ask(self, row: Value, rows: int, first: Value) -> None:
+        """Asks for what one step of some rows reads, where codes and parameters take turns: a machine by itself brings only one of
+        them near in time."""
+        b, found = self.b, self.found
+        for i in range(rows) if found.block else ():
+            at = b.add(row, b.index(i))
+            for buffer in self.parameters:
+                b.prefetch(buffer, [at, b.floor_divide(first, b.index(found.block))])
+            if found.words:
+                b.prefetch(self.codes, [at, b.floor_divide(first, b.index(self.step)), b.index(0)])
+                continue
+            for far in range(0, self.step, LINE_BYTES // item_bytes(element_type(self.codes.type))):
+                b.prefetch(self.codes, [at, b.add(first, b.index(far))])
+
+    def computed(self, code: Value, shared: Sequence[Value]) -> Value:
+        """What the ops of the weight make of a tile of codes."""
+        b, found, shape = self.b, self.found, shape_of(code.type)
+        known: dict[Value, Value] = {found.start: code, **dict(zip(found.parameters, shared, strict=True))}
+        for op in found.fusion.block.ops:
+            if op is found.dot:
+                break
+            value, element = op.result, element_type(op.result.type)
+            whole = shape_of(value.type) == found.shape
+            type = VectorType(shape if whole else (shape[0], 1), element)
+            if value is found.start:
+                continue
+            if op.name == "ng.constant":
+                literal = op.attributes["value"]
+                if whole and isinstance(literal, ElementsAttr):
+                    known[value] = b.constant(type=type, value=literal.of_type(type))
+            elif any(v not in known for v in op.operands):
+                continue  # of what unpacks codes
+            elif op.name in ("ng.broadcast", "ng.reshape", "ng.slice"):
+                (tile,) = (known[v] for v in op.operands)
+                if whole and shape_of(tile.type) != shape:
+                    wide = b.broadcast(
+                        tile, type=VectorType((shape[0], 1, shape[1]), element), dimensions=[0, 1]
+                    )
+                    tile = b.reshape(wide, type=type)
+                known[value] = tile
+            else:
+                made = op.rebuilt([known[v] for v in op.operands], types=[type])
+                known[value] = b.add_op(made).result
+        return known[found.dot.operands[1]]
+
+
+class _Rows:
+    """Builds the kernel of a product of few rows."""
+
+    def __init__(
+        self, planned: Plan, target: Target, schedule: Decode, dot: Op, found: Decoded, types: Sequence[MemRefType]
+    ):  # fmt: skip
+        self.dot, self.found, self.product = dot, found, found.product
+        self.columns, self.block = schedule.tile, schedule.block
+        self.rows = max(1, target.vector_registers // 2 // self.columns)
+        programs = -(-self.product.columns // self.block)
+        self.kernel = Kernel(planned, target, [programs] if may_be_several(programs) else [], types)
+        self.b = self.kernel.b
+        self.place = self.kernel.programs[0] if may_be_several(programs) else self.b.index(0)
+        self.lhs, codes, *parameters = self.kernel.extra
+        self.weight = _Weight(self.b, found, codes, parameters, target)
+
+    def build(self, name: str) -> Op:
+        b, columns = self.b, self.product.columns
+        full = columns // self.columns * self.columns
+        start, stop = share(b, self.place, self.block, columns)
+        last = b.minimum(stop, b.index(full))
+        b.loop(start, last, self.columns, (), lambda j, _: self.tile(j, self.columns) or ())
+        if rest := columns - full:
+            # Only the last program comes here: for the others the range is empty.
+            b.loop(b.maximum(start, b.index(full)), stop, rest, (), lambda j, _: self.tile(j, rest) or ())
+        return self.kernel.finish(name)
+
+    def tile(self, column: Value, columns: int) -> None:
+        """A few columns of all rows, as many of these at once as registers have room for."""
+
+        def some(span: Span, _: object) -> tuple[()]:
+            self.part(span.start, span.size, column, columns)
+            return ()
+
+        exact_tiles(self.b, self.product.rows, self.rows, (), some, "m")
+
+    def part(self, row: Value, rows: int, column: Value, columns: int) -> None:
+        """A few columns of some rows."""
+        b, depth, step = self.b, self.product.depth, self.weight.step
+        shape = (rows, columns, self.weight.lanes)
+
+        def steps(k: Span, sums: Sequence[Value]) -> list[Value]:
+            self.weight.ask(b.add(column, b.index(columns)), columns, k.start)
+            for i, tile in enumerate(self.weight.tiles(column, columns, k.start, k.size)):
+                first, *others = sums
+                sums = [*others, self.added(first, row, tile, k, i)]
+            return list(sums)
+
+        many = max(1, CHAINS // (rows * columns))
+        sums: Sequence[Value] = [b.number(0, VectorType(shape, f32))] * many
+        sums = exact_tiles(b, depth, step, sums, steps, "k")
+        total = b.sum(reduce(b.add, sums), axes=[2])
+        store_epilogue(self.kernel, self.dot, self.product, [], row, rows, column, columns, total)
+
+    def added(self, total: Value, row: Value, weight: Value, k: Span, number: int) -> Value:
+        """A sum and the product of a tile of the weight and what it meets. Behind the end of the depth both are 0."""
+        b, lanes, rows = self.b, self.weight.lanes, shape_of(total.type)[0]
+        left = min(lanes, k.size - number * lanes)
+        at = b.add(k.start, b.index(number * lanes))
+        type = VectorType((rows, lanes), f32)
+        x = b.load(self.lhs, [row, at], type=type, masked=True if left < lanes else None)
+        if left < lanes:
+            # What codes stand for there is not 0: it may be no number.
+            place = with_element(weight.type, i32)
+            there = b.less(b.iota(type=place, dimension=1), b.number(left, place))
+            weight = b.select(there, weight, b.number(0, weight.type))
+        x = b.broadcast(x, type=total.type, dimensions=[0, 2])
+        weight = b.broadcast(weight, type=total.type, dimensions=[1, 2])
+        return b.fma(x, weight, total)
+
+
+class _Panels(PanelKernel):
+    """Builds the kernel of a product of many rows: each program decodes what it multiplies next into panels."""
+
+    def __init__(
+        self, planned: Plan, target: Target, schedule: DecodePanels, dot: Op, found: Decoded, types: Sequence[MemRefType]
+    ):  # fmt: skip
+        product = found.product
+        # The kernel takes its first two extra inputs for the sides.
+        super().__init__(planned, target, schedule, dot, product, types)
+        _, codes, *parameters = self.kernel.extra
+        self.weight = _Weight(self.b, found, codes, parameters, target)
+
+    def pack(self, first: Value, depth: int, column: Value, columns: Extent) -> None:
+        b, width, weight = self.b, self.tile_columns, self.weight
+        block = right_side(self.product, width, self.kernel.target).block
+
+        def some(panel: Value, at: Value, span: Span, k: Span) -> tuple[()]:
+            """The tiles of one step of the depth, turned."""
+            row = b.add(b.add(column, at), span.start)
+            for i, tile in enumerate(weight.tiles(row, span.size, b.add(first, k.start), k.size)):
+                rest = k.size - i * weight.lanes
+                turned = b.transpose(tile, permutation=[1, 0])
+                place = [panel, b.add(k.start, b.index(i * weight.lanes)), span.start]
+                b.store(turned, self.packed, place, masked=True if rest < weight.lanes else None)
+            return ()
+
+        def one(span: Span) -> None:
+            panel = b.floor_divide(span.start, b.index(width))
+            if span.size < width:
+                rest = b.number(0, VectorType((1, width - span.size), f32))
+                b.loop(0, depth, 1, (), lambda k, _: (
+                    b.store(rest, self.packed, [panel, k, b.index(span.size)]) or ()))  # fmt: skip
+            exact_tiles(b, span.size, block, (), lambda piece, _: (
+                exact_tiles(b, depth, weight.step, (), lambda k, _: (
+                    some(panel, span.start, piece, k)), "k") and ()))  # fmt: skip
+
+        columns.tiles(width, one)

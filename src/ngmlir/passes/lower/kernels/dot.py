@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix product kernels: which kind suits a product; and the one of a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ....ir.core import Op, Value
+from ....ir.types import MemRefType, VectorType, i64, shape_of
+from ....ops.builder import Builder
+from ....ops.schedules import Along, Blocks, Panels, Schedule
+from ....support.diagnostics import Bug
+from ....support.target import Target
+from ...analysis.implicit import Implicit
+from ...analysis.plan import Plan, plan
+from ...analysis.product import Product, in_words, oriented, product_of
+from ...schedule.staging import can_wait
+from .along import AlongKernel
+from .epilogue import store_epilogue
+from .fusion_kernel import Kernel
+from .implicit import ImplicitKernel
+from .packing import Packing, left_side, right_side
+from .panels import PanelKernel
+from .reading import Matrix, gathered
+from .staging import Waiting
+
+
+@dataclass(frozen=True)
+class DotKernel:
+    """A finished kernel. Its extra inputs are `sides` of the product: each the number of an operand, and how that
+    is packed before."""
+
+    kernel: Op
+    plan: Plan
+    sides: tuple[tuple[int, Packing | None], ...]
+
+
+def dot_kernel(fusion: Op, target: Target, schedule: Schedule, name: str) -> DotKernel:
+    """The kernel of a `dot` fusion."""
+    planned = plan(fusion)
+    dot = next(op for op in planned.ops if op.name == "ng.dot")
+    product, order = oriented(product_of(dot, planned.sides), target)
+    elements = (product.lhs_element, product.rhs_element)
+    types = [MemRefType(planned.side(dot.operands[i])[1], e) for i, e in zip(order, elements, strict=True)]
+    plain = tuple((i, None) for i in order)
+    match schedule:
+        case Blocks():
+            return DotKernel(
+                _for_threads(planned, target, schedule, name, dot, product, types), planned, plain
+            )
+        case Along():
+            return DotKernel(
+                AlongKernel(planned, target, schedule, dot, product, types).build(name), planned, plain
+            )
+        case Panels():
+            product, packed = packed_sides(product, schedule, target)
+            types = [p.type if p else type for p, type in zip(packed, types, strict=True)]
+            family = ImplicitKernel if any(product.implicit) else PanelKernel
+            kernel = family(planned, target, schedule, dot, product, types).build(name)
+            return DotKernel(kernel, planned, tuple(zip(order, packed, strict=True)))
+        case _:
+            raise Bug(f"no product has schedules of kind '{schedule.by}'", fusion.location)
+
+
+def packed_sides(
+    product: Product, schedule: Panels, target: Target
+) -> tuple[Product, tuple[Packing | None, Packing | None]]:
+    """The product as panels of it are multiplied, and how a kernel of its own packs each side, if one does."""
+    product = in_words(product, target, schedule.packed)
+    left = left_side(product, target) if "left" in schedule.pack else None
+    right = right_side(product, schedule.tile[1], target) if "right" in schedule.pack else None
+    return product, (left, right)
+
+
+# ---- the GPU kernel ----------------------------------------------------------------------------------------
+
+
+def _for_threads(
+    planned: Plan,
+    target: Target,
+    schedule: Blocks,
+    name: str,
+    dot: Op,
+    product: Product,
+    sides: Sequence[MemRefType],
+) -> Op:
+    """One block of threads per tile of the result; tiles reaching beyond the ends are masked."""
+    rows, columns = schedule.tile
+    depth = schedule.step
+    grid_rows, grid_columns = -(-product.rows // rows), -(-product.columns // columns)
+    kernel = Kernel(planned, target, (grid_columns, grid_rows, max(1, product.batch)), sides)
+    b = kernel.b
+    batch = [kernel.programs[2]] if product.batch else []
+    row = b.multiply(kernel.programs[1], b.index(rows))
+    column = b.multiply(kernel.programs[0], b.index(columns))
+    lhs = Matrix(b, kernel.extra[0], batch, product.lhs)
+    rhs = Matrix(b, kernel.extra[1], batch, product.rhs)
+
+    # Whether a tile may reach beyond the left side, and beyond the right one.
+    beyond = [size % tile != 0 or product.depth % depth != 0
+              for size, tile in ((product.rows, rows), (product.columns, columns))]  # fmt: skip
+
+    def side(matrix: Matrix, across: Value, size: int, k: Value, depth_first: bool, left: bool) -> Value:
+        place = (k, across) if depth_first else (across, k)
+        shape = (size, depth) if left else (depth, size)
+        element, masked = (product.lhs_element if left else product.rhs_element), beyond[not left]
+        implicit = product.lhs if left else product.rhs
+        if isinstance(implicit, Implicit):
+            starts = (across, k) if left else (k, across)
+            turned = implicit.depth < implicit.across
+            if turned == left:
+                starts, shape = starts[::-1], shape[::-1]
+            tile = gathered(b, implicit, matrix.buffer, batch, starts, VectorType(shape, element), not masked)
+            return b.transpose(tile, permutation=[1, 0]) if turned == left else tile
+        return matrix.load(*place, VectorType(shape, element), depth_first == left, masked)
+
+    atom = product.atom(target)
+    once = atom.depth if atom else depth
+    staged = schedule.stages > 1 and can_wait(product, target)
+    waiting = Waiting(b, product, schedule.tile, depth) if staged else None
+
+    def step(k: Value, values: Sequence[Value]) -> list[Value]:
+        if waiting is not None:
+            waiting.bring([*zip((lhs, rhs), (row, column), (k, k), beyond, strict=True)])
+            (total,) = values
+            # What is multiplied next is read next: of all that came at once, sums leave no room in registers.
+            for first in range(0, depth, once):
+                left, right = waiting.read(first, once)
+                total = b.dot_tile(left, right, total, tf32=product.tf32)
+            b.barrier()
+            return [total]
+        left = side(lhs, row, rows, k, product.lhs_depth_first, True)
+        right = side(rhs, column, columns, k, product.rhs_depth_first, False)
+        return [b.dot_tile(left, right, values[0], tf32=product.tf32)]
+
+    start = b.number(0, VectorType((rows, columns), product.accumulator))
+    (total,) = b.loop(0, product.depth, depth, [start], step, name="k", stages=schedule.stages)
+    for axis, size in ((1, product.columns), (0, product.rows)):
+        if size == 1:
+            total = _first(b, total, axis)
+    masked = (product.rows % rows != 0, product.columns % columns != 0)
+    store_epilogue(kernel, dot, product, batch, row, rows, column, columns, total, masked)
+    return kernel.finish(name, schedule.threads)
+
+
+def _first(b: Builder, tile: Value, axis: int) -> Value:
+    """The first row or column of a tile. What stands beside it is not 0 where the other side is not finite."""
+    places = VectorType(shape_of(tile.type), i64)
+    here = b.equal(b.iota(type=places, dimension=axis), b.number(0, places))
+    return b.sum(b.select(here, tile, b.number(0, tile.type)), axes=[axis])

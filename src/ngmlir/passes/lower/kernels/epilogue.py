@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is computed of a tile of a product before it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....ir.core import Op, Value
+from ....ir.types import (
+    VectorType,
+    shape_of,
+    with_element,
+)
+from ....support.lengths import is_same
+from ...analysis.product import Product
+from .frame import Span
+from .fusion_kernel import Kernel, Tile
+
+
+def store_epilogue(
+    kernel: Kernel, dot: Op, product: Product, batch: Sequence[Value], row: Value, rows: int,
+    column: Value, columns: int, total: Value, masked: tuple[bool, bool] = (False, False),
+) -> None:  # fmt: skip
+    """Computes the rest of the fusion on a tile of the product and stores the outputs."""
+    b = kernel.b
+    if product.accumulator is not product.result:
+        total = b.cast(total, type=with_element(total.type, product.result))
+    loops = kernel.plan.loops[dot.results[0]]
+    spans: list[Span] = [Span(b.index(0)) for _ in kernel.plan.sizes]
+    dims = [(Span(v), product.batch) for v in batch]
+    dims += [(Span(row, rows, masked[0]), product.rows), (Span(column, columns, masked[1]), product.columns)]
+    kept = [
+        (span, size) for span, size in dims if not is_same(size, 1)
+    ]  # a dimension of one element is no loop
+    placed = [span for span, _ in kept]
+    if len(loops) > len(kept):
+        # Where it is written, the batch is several loops.
+        count = len(loops) - len(kept) + 1
+        placed[:1] = kernel.apart(placed[0].start, [kernel.plan.sizes[l] for l in loops[:count]])
+    for l, span in zip(loops, placed, strict=True):
+        spans[l] = span
+    shape = tuple(span.size for span, _ in kept if span.size)
+    if shape != shape_of(total.type):
+        total = b.reshape(total, type=VectorType(shape, product.result) if shape else product.result)
+    tile = Tile(kernel, spans, {dot.results[0]: total})
+    tile.store(list(zip(kernel.plan.outputs, kernel.results, strict=True)))

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much of a dimension a program has, where the last program may have less: loops whose ends differ, and one body for
+both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ....ir.core import Value
+from ....ops.builder import Builder
+from ....support.lengths import is_open, is_same
+from ...analysis.product import split
+from .frame import Span, exact_tiles
+
+
+@dataclass(frozen=True)
+class Extent:
+    """`most` steps; where `whole` is given and does not hold, `last`."""
+
+    b: Builder
+    most: int
+    last: int = 0
+    whole: Value | None = None
+
+    def pick(self, most: int, last: int) -> Value:
+        """A position that depends on which of both this program has."""
+        if self.whole is None or is_same(most, last):
+            return self.b.index(most)
+        return self.b.select(self.whole, self.b.index(most), self.b.index(last))
+
+    @property
+    def end(self) -> Value:
+        """How many steps they are."""
+        return self.pick(self.most, self.last)
+
+    def tiles(self, step: int, body: Callable[[Span], None], name: str = "i") -> None:
+        """Runs over tiles of `step`, and a shorter one at the end; `step` divides `most` where there is a `last`."""
+        b = self.b
+
+        def run(span: Span, _: object = ()) -> tuple[()]:
+            body(span)
+            return ()
+
+        if self.whole is None:
+            exact_tiles(b, self.most, step, (), run, name)
+            return
+        last = self.last // step * step
+        b.loop(0, self.pick(self.most, last), step, (), lambda i, _: run(Span(i, step)), name=name)
+        rest = self.last - last
+        if is_open((rest,)):
+            # Masked: how many are left is not known, and there may be none.
+            end = b.select(self.whole, b.index(last), b.index(self.last))
+            b.branch(b.less(b.index(last), end), lambda: run(Span(b.index(last), step, True)))
+        elif rest:
+            b.branch(self.whole, lambda: (), lambda: run(Span(b.index(last), rest)))
+
+    def parts(self, step: int, body: Callable[[Value, Extent], None]) -> None:
+        """Runs over parts of `step`, of which the last of the last program may be shorter: in one loop, if no other is."""
+        b, rest = self.b, self.most % step
+        if is_open((self.last,)):
+            rest = self.last % step
+        elif self.whole is not None and rest == 0:
+            rest = self.last % step
+        elif self.whole is not None or self.most < step:
+            rest = 0
+        if not is_open((rest,)) and rest == 0:
+            self.tiles(step, lambda part: body(part.start, Extent(b, part.size)))
+            return
+        full = self.pick(self.most - self.most % step, self.last - self.last % step)
+
+        def one(i: Value, _: object) -> tuple[()]:
+            body(i, Extent(b, step, rest, b.less(i, full)))
+            return ()
+
+        b.loop(0, self.end, step, (), one)
+
+    def even_tiles(self, most: int, body: Callable[[Value, int], None], name: str = "i") -> None:
+        """Runs over the fewest tiles of at most `most`, whose sizes differ little: `body(position, size)`. The last program has
+        tiles of the same sizes where it can."""
+        if is_open((self.most, self.last)):
+            self.any_tiles(most, body, name)
+            return
+        b, whole = self.b, split(self.most, most)
+        ours = _places(whole)
+        others = _places(_alike(self.last, most, whole[0][1])) if self.whole else ours
+        for size in sorted({*ours, *others}, reverse=True):
+            start, stop = ours.get(size) or (others[size][0], others[size][0])
+            other_start, other_stop = others.get(size) or (start, start)
+            if (start, stop) == (other_start, other_stop) and stop - start == size:
+                body(b.index(start), size)
+                continue
+            b.loop(
+                self.pick(start, other_start),
+                self.pick(stop, other_stop),
+                size,
+                (),
+                lambda i, _, size=size: body(i, size) or (),
+                name=name,
+            )
+
+    def any_tiles(self, most: int, body: Callable[[Value, int], None], name: str) -> None:
+        """The same where it is not known how many steps there are: tiles of `most`, then of half of it, and so on to one step."""
+        b, size = self.b, most
+        start = last = 0
+        while size:
+            stop = start + (self.most - start) // size * size
+            end = last + (self.last - last) // size * size
+            b.loop(
+                self.pick(start, last),
+                self.pick(stop, end),
+                size,
+                (),
+                lambda i, _, size=size: body(i, size) or (),
+                name=name,
+            )
+            start, last, size = stop, end, size // 2
+
+
+def _alike(total: int, most: int, wanted: int) -> list[tuple[int, int]]:
+    """Tiles as `split` makes them, and as many; of `wanted` steps and of one other size, if that is not much less."""
+    even = split(total, most)
+    parts = sum(count for count, _ in even)
+    for count in range(parts):
+        size, rest = divmod(total - count * wanted, parts - count)
+        if rest == 0 and wanted <= 2 * size <= 2 * most:
+            return [(count, wanted), (parts - count, size)] if count else [(parts, size)]
+    return even
+
+
+def _places(tiles: list[tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """Where the tiles of each size begin and end."""
+    found: dict[int, tuple[int, int]] = {}
+    done = 0
+    for count, size in tiles:
+        found[size] = (min(done, found.get(size, (done, 0))[0]), done + count * size)
+        done += count * size
+    return found

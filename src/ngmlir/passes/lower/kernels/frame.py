@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A kernel under construction: its buffers, its programs, and the ways to run over loops in tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from ....ir.attributes import Attribute, IntegerAttr, integers
+from ....ir.core import Block, Op, Value
+from ....ir.types import MemRefType, Type, VectorType, i64, index, shape_of
+from ....ops import tile
+from ....ops.builder import Branch, Builder, function
+from ....support.diagnostics import Location
+from ....support.lengths import is_multiple, is_open, is_same, power_of_two
+from ....support.target import Target
+from ...schedule.programs import steps_of, tile_steps
+
+
+class Span(NamedTuple):
+    """Where a tile stands in one loop: from `start` on, `size` elements; size 0 = the one element at `start`.
+
+    `masked`: the tile may reach beyond the loop's end, so loads and stores must look. `section`: the tile lies between
+    these two positions of the loop.
+    """
+
+    start: Value
+    size: int = 0
+    masked: bool = False
+    section: tuple[int, int] | None = None
+
+
+def _numbered(name: str, count: int) -> list[str]:
+    return [name] if count == 1 else [f"{name}{i}" for i in range(count)]
+
+
+def exact_tiles(
+    b: Builder,
+    size: int,
+    step: int,
+    carried: Sequence[Value],
+    body: Callable[[Span, Sequence[Value]], Sequence[Value]],
+    name: str = "i",
+    stages: int = 1,
+    masked: bool = False,
+    alike: bool = False,
+) -> Sequence[Value]:
+    """Runs `body` on the tiles of a loop of `size`, the last of which may be shorter (`masked`: the next power of two, or as
+    long as the others where all are to be `alike`); the loop's index is `name`."""
+    full = size // step * step
+    if is_open((size,)):
+        carried = b.loop(
+            0, full, step, carried, lambda i, values: body(Span(i, step), values), name=name, stages=stages
+        )
+        if is_multiple(size, step):
+            return carried
+        if not masked:
+            return fewer(b, full, size, step // 2, carried, body)
+        return b.branch(
+            b.less(b.index(full), b.index(size)),
+            lambda: body(Span(b.index(full), step, True), carried),
+            lambda: carried,
+        )
+    if full == step:
+        carried = body(Span(b.index(0), step), carried)
+    elif full:
+        carried = b.loop(
+            0, full, step, carried, lambda i, values: body(Span(i, step), values), name=name, stages=stages
+        )
+    if rest := size - full:
+        last = rest if not masked else step if alike else power_of_two(rest)
+        carried = body(Span(b.index(full), last, last != rest), carried)
+    return carried
+
+
+def fewer(
+    b: Builder,
+    start: int,
+    size: int,
+    step: int,
+    carried: Sequence[Value],
+    body: Callable[[Span, Sequence[Value]], Sequence[Value]],
+) -> Sequence[Value]:
+    """The rest of a loop of a size that is not known, from `start` on, in tiles of `step`, of half of it, and so on to one element."""
+    while step and not is_same(start, size):
+        stop = start + (size - start) // step * step
+        carried = b.loop(start, stop, step, carried, lambda i, values, step=step: body(Span(i, step), values))
+        start, step = stop, step // 2
+    return carried
+
+
+def apart(b: Builder, number: Value, sizes: Sequence[int]) -> list[Span]:
+    """The positions in several loops that one running number stands for, the last loop fastest."""
+    if len(sizes) == 1:
+        return [Span(number)]
+    spans: list[Span] = []
+    for size in reversed(sizes):
+        spans.insert(0, Span(b.remainder(number, b.index(size))))
+        number = b.floor_divide(number, b.index(size))
+    return spans
+
+
+def share(b: Builder, number: Value, steps: int, size: int) -> tuple[Value, Value]:
+    """The part [start, stop) of a loop of `size` that is the `number`-th of those of `steps` steps."""
+    start = b.multiply(number, b.index(steps))
+    return start, b.minimum(b.add(start, b.index(steps)), b.index(size))
+
+
+def last_apart(b: Builder, number: Value, count: int, each: Branch, last: Branch) -> None:
+    """`each` for all numbers but the last of `count`, which is another matter: where it is the only one, all that there is."""
+    if is_same(count, 1):
+        last()
+    else:
+        b.branch(b.less(number, b.index(count - 1)), each, last)
+
+
+def positions(b: Builder, start: Value, type: VectorType, dimension: int = 0) -> Value:
+    """A tile that counts the positions along one of its dimensions from `start` on."""
+    if start.type is not type.element:
+        start = b.cast(start, type=type.element)
+    return b.add(b.iota(type=type, dimension=dimension), b.broadcast(start, type=type, dimensions=()))
+
+
+def within(b: Builder, tile: Value, start: Value, size: int, fill: Value, dimension: int = 0) -> Value:
+    """A tile, a dimension of which is a loop of `size` from `start` on, with `fill` where it reaches beyond that."""
+    whole = VectorType(shape_of(tile.type), i64)
+    places = positions(b, start, whole, dimension)
+    return b.select(b.less(places, b.number(size, whole)), tile, fill)
+
+
+def halved(b: Builder, low: Value, high: Value, size: int, more: Callable[[Value], Value]) -> Value:
+    """How many places of loops of `size` steps, at least `low` and at most `high`, `more` holds for, where it holds for all
+    places before some one: each of a tile by itself."""
+    one = b.number(1, low.type)
+
+    def halve(_: Value, between: Sequence[Value]) -> list[Value]:
+        low, high = between
+        middle = b.shift_right_logical(b.add(low, high), one)
+        further, unknown = more(middle), b.less(low, high)
+        above, below = b.bitwise_and(further, unknown), b.bitwise_and(b.bitwise_not(further), unknown)
+        return [b.select(above, b.add(middle, one), low), b.select(below, middle, high)]
+
+    return b.loop(0, size.bit_length(), 1, [low, high], halve, name="step")[0]
+
+
+def sections(size: int, cuts: Sequence[int]) -> list[tuple[int, int]]:
+    """The parts of a loop between its ends and the positions at which it is cut."""
+    return [*pairwise([0, *cuts, size])]
+
+
+class Frame:
+    """A kernel being built: its buffers, then the program indices; and the ways to run over a loop in tiles."""
+
+    def __init__(
+        self,
+        target: Target,
+        grid: Sequence[int],
+        inputs: Sequence[MemRefType],
+        outputs: Sequence[MemRefType],
+        location: Location,
+        part: int = 0,
+    ):
+        self.target = target
+        self.part = part  # see `grid_for`
+        self.grid = tuple(grid)
+        types: list[Type] = [*inputs, *outputs, *[index] * len(self.grid)]
+        names = [*_numbered("in", len(inputs)), *_numbered("out", len(outputs))]
+        self.block = Block(types, [*names, *("i", "j", "k")[: len(self.grid)]])
+        self.b = Builder(self.block, location)
+        self.location = location
+        self.pairs: list[int] = []
+        self.sources = self.block.args[: len(inputs)]
+        self.results = self.block.args[len(inputs) : len(inputs) + len(outputs)]
+        self.programs = self.block.args[len(inputs) + len(outputs) :]
+
+    @property
+    def masks(self) -> bool:
+        """Whether tiles are powers of two that may reach beyond a loop's end (a block of threads), or exact."""
+        return self.target.shares_tiles
+
+    def finish(self, name: str, threads: int | None = None) -> Op:
+        """The finished kernel."""
+        self.b.location = self.location
+        self.b.end(tile.ReturnOp)
+        attributes: dict[str, Attribute] = {
+            "grid": integers(self.grid),
+            "outputs": IntegerAttr(len(self.results), i64),
+        }
+        pairs = self.in_place()
+        if pairs:
+            attributes["in_place"] = integers(pairs)
+        if self.masks:
+            attributes["threads"] = IntegerAttr(threads or self.target.threads, i64)
+        return function(name, self.block, attributes, kind=tile.KernelOp, location=self.location)
+
+    def in_place(self) -> list[int]:
+        """Pairs (input, output) of parameters that may share one buffer, as a flat list."""
+        return self.pairs
+
+    def tiles(
+        self,
+        size: int,
+        step: int,
+        carried: Sequence[Value],
+        body: Callable[[Span, Sequence[Value]], Sequence[Value]],
+        name: str = "i",
+        stages: int = 1,
+        alike: bool = False,
+        masks: bool = True,
+    ) -> Sequence[Value]:
+        """Runs `body` on the tiles of a loop of `size`: whole ones, of which those of `stages` rounds are under way at once,
+        and a shorter last one, which may be masked; where threads carry tiles of the same shape, all are `alike`. What is left of a
+        size that is not known is one masked tile, or, without `masks`, ever smaller ones."""
+        if self.masks:
+            step = min(step, power_of_two(size))
+        masked = self.masks or (masks and is_open((size,)))
+        return exact_tiles(self.b, size, step, carried, body, name, stages, masked, alike)
+
+    def tiles_between(
+        self,
+        start: Value,
+        stop: Value,
+        size: int,
+        step: int,
+        body: Callable[[Span], None],
+        cuts: Sequence[int] = (),
+    ) -> None:
+        """Tiles of one program's part [start, stop) of a loop of `size` >= `step`; `start` is a multiple of `step`. A tile
+        that reaches across one of the `cuts`, of which an open size has none, lies in no section."""
+        b = self.b
+        full = size // step * step
+
+        def run(span: Span) -> tuple[()]:
+            body(span)
+            return ()
+
+        if is_open((size,)):
+            stop_at = b.minimum(stop, b.index(full))
+            b.loop(start, stop_at, step, (), lambda i, _: run(Span(i, step)))
+            if not is_multiple(size, step):
+                last = b.maximum(start, b.index(full))
+                b.loop(last, stop, step, (), lambda i, _: run(Span(i, step, True)))
+            return
+        # Whole tiles between two cuts, and those that cuts stand in.
+        parts: list[tuple[int, int, tuple[int, int] | None]] = []
+        for low, high in sections(size, cuts):
+            first, last = -(-low // step) * step, min(high, full) // step * step
+            if first < last:
+                parts.append((first, last, (low, high)))
+            if last < high < full and (not parts or parts[-1][1] <= last):
+                parts.append((last, last + step, None))
+
+        for first, last, section in parts:
+            here = b.maximum(start, b.index(first)) if first else start
+            b.loop(
+                here,
+                b.minimum(stop, b.index(last)),
+                step,
+                (),
+                lambda i, _, section=section: run(Span(i, step, section=section)),
+            )
+        if size > full:
+            # Only the last program comes here: for the others the range is empty.
+            rest = size - full
+            behind = next((s for s in sections(size, cuts) if s[0] <= full and s[1] == size), None)
+            b.loop(
+                b.maximum(start, b.index(full)),
+                stop,
+                rest,
+                (),
+                lambda i, _: run(Span(i, rest, section=behind)),
+            )
+
+    def nest(
+        self, sizes: Sequence[int], body: Callable[[list[Span]], object], cuts: Sequence[Sequence[int]] = ()
+    ) -> None:
+        """Nested loops over single elements; each of them ends at its `cuts`, and another one begins there."""
+
+        def level(spans: list[Span]) -> tuple[()]:
+            loop = len(spans)
+            if loop == len(sizes):
+                body(spans)
+            elif sizes[loop] == 1:
+                level([*spans, Span(self.b.index(0))])
+            else:
+                for section in sections(sizes[loop], cuts[loop] if cuts else ()):
+
+                    def step(i: Value, _: object, section: tuple[int, int] = section) -> tuple[()]:
+                        return level([*spans, Span(i, section=section)])
+
+                    self.b.loop(*section, 1, (), step)
+            return ()
+
+        level([])
+
+    def apart(self, number: Value, sizes: Sequence[int]) -> list[Span]:
+        """The positions in several loops that one running number stands for, the last loop fastest."""
+        return apart(self.b, number, sizes)
+
+    def by_section(
+        self,
+        spans: Sequence[Span],
+        sizes: Sequence[int],
+        cuts: Sequence[Sequence[int]],
+        body: Callable[[list[Span]], object],
+    ) -> None:
+        """Runs `body` on a position in some loops, in code of its own for each section between their `cuts`."""
+        b = self.b
+
+        def place(done: list[Span], rest: Sequence[Sequence[tuple[int, int]]]) -> None:
+            if not rest:
+                body(done)
+                return
+            (section, *others), span = rest[0], spans[len(done)]
+
+            def here() -> None:
+                place([*done, span._replace(section=section)], rest[1:])
+
+            if others:
+                before = b.less(span.start, b.index(section[1]))
+                b.branch(before, here, lambda: place(done, [others, *rest[1:]]))
+            else:
+                here()
+
+        place([], [sections(size, own) for size, own in zip(sizes, cuts, strict=True)])
+
+    def visit(
+        self,
+        sizes: Sequence[int],
+        width: int,
+        body: Callable[[list[Span]], None],
+        rows: int = 1,
+        cuts: Sequence[Sequence[int]] = (),
+    ) -> None:
+        """Runs `body` on every tile of a space, this program's part of it (`grid_for` says how many programs).
+
+        `cuts` are some positions in each loop. On a CPU tiles on either side of one are met by loops of their own, and no tile
+        of a row reaches across one.
+        """
+        if not sizes:
+            body([])
+        elif self.part == 0:
+            self._visit_tile(sizes, width, rows, body)
+        else:
+            self._visit_part(sizes, width, body, cuts)
+
+    def _visit_tile(
+        self, sizes: Sequence[int], width: int, rows: int, body: Callable[[list[Span]], None]
+    ) -> None:
+        steps = tile_steps(sizes, width, rows)
+        counts = [-(-size // step) for size, step in zip(sizes, steps, strict=True)]
+        *outer, last = (
+            Span(self.b.multiply(at.start, self.b.index(step)), step, size % step != 0)
+            for at, size, step in zip(self.apart(self.programs[0], counts), sizes, steps, strict=True)
+        )
+        body([*(span if span.size > 1 else Span(span.start) for span in outer), last])
+
+    def _visit_part(
+        self,
+        sizes: Sequence[int],
+        width: int,
+        body: Callable[[list[Span]], None],
+        cuts: Sequence[Sequence[int]],
+    ) -> None:
+        b = self.b
+        cuts = cuts or [()] * len(sizes)
+
+        def row(outer: list[Span]) -> tuple[()]:
+            for section in sections(sizes[-1], cuts[-1]):
+
+                def tile(span: Span, _: object, section: tuple[int, int] = section) -> tuple[()]:
+                    at = b.add(span.start, b.index(section[0])) if section[0] else span.start
+                    body([*outer, span._replace(start=at, section=section)])
+                    return ()
+
+                self.tiles(section[1] - section[0], width, (), tile)
+            return ()
+
+        if not self.programs:
+            self.nest(sizes[:-1], row, cuts[:-1])
+            return
+        start, stop = share(b, self.programs[0], steps_of(self.part, sizes, width), sizes[0])
+        if len(sizes) == 1:
+            self.tiles_between(start, stop, sizes[0], width, lambda span: body([span]), cuts[0])
+            return
+        for section in sections(sizes[0], cuts[0]):
+
+            def step(i: Value, _: object, section: tuple[int, int] = section) -> tuple[()]:
+                first = Span(i, section=section)
+                self.nest(sizes[1:-1], lambda middle: row([first, *middle]), cuts[1:-1])
+                return ()
+
+            low, high = section
+            b.loop(
+                b.maximum(start, b.index(low)) if low else start,
+                b.minimum(stop, b.index(high)) if high < sizes[0] else stop,
+                1,
+                (),
+                step,
+            )

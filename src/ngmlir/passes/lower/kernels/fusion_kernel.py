@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel of a fusion, and the ops of the fusion computed on one tile at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ....ir.attributes import Attribute, FloatAttr, IntegerAttr
+from ....ir.core import Op, Value
+from ....ir.types import MemRefType, Type, VectorType, element_type, i64, with_element
+from ....support.target import Target
+from ...analysis.group import kind
+from ...analysis.plan import Plan, splat_number
+from ...analysis.reduction import Reduction
+from .frame import Frame, Span, positions, within
+from .reading import read, write
+
+
+class Kernel(Frame):
+    """The kernel of a fusion: a buffer for each input, for each extra input, and for each output.
+
+    Of what stands in `strips` a buffer has only the rows that the program works on, counted from `row` where a tile
+    stands: so many of the first loops of the value are rows.
+    """
+
+    row: Value
+
+    def __init__(
+        self,
+        plan: Plan,
+        target: Target,
+        grid: Sequence[int],
+        extra_inputs: Sequence[MemRefType] = (),
+        part: int = 0,
+    ):
+        self.plan = plan
+        sources = plan.sources
+        own = [MemRefType(shape, element_type(plan.inputs[number].type)) for number, shape in sources]
+        outputs = [MemRefType(plan.result(v), element_type(v.type)) for v in plan.outputs]
+        super().__init__(target, grid, [*own, *extra_inputs], outputs, plan.location, part)
+        self.buffers = {
+            v: self.sources[sources.index(plan.source(v))] for v in plan.inputs if v in plan.loops
+        }
+        self.extra = self.sources[len(own) :]
+        self.strips: dict[Value, int] = {}
+
+    def in_place(self) -> list[int]:
+        """Pairs that may share: the output's elements are met in the order of the input's.
+
+        Every kernel loads all that it needs of a tile before it stores the tile. So an output may overwrite
+        such an input, unless its tiles are stored before others are read: a value of whole rows is read again
+        with each tile of the row; nor one that is also read through an access, which needs more than is at the
+        output's place.
+        """
+        pairs: list[int] = []
+        for o, output in enumerate(self.plan.outputs):
+            for value, buffer in self.buffers.items():
+                if self.may_share(value, output):
+                    pairs += [self.sources.index(buffer), len(self.sources) + o]
+        return pairs
+
+    def may_share(self, value: Value, output: Value) -> bool:
+        """Whether an input and an output may be one buffer."""
+        plan = self.plan
+        loops = plan.loops[output]
+        moved = any(plan.operand(other) == plan.operand(value) for other in plan.accesses)
+        whole = kind(plan.fusion) != "rows" or loops == tuple(range(len(plan.sizes)))
+        same = plan.loops[value] == loops and element_type(value.type) is element_type(output.type)
+        return same and whole and not moved and value in self.buffers and output not in plan.written
+
+
+class Tile:
+    """The values of a fusion on one tile: each op is computed at most once, when first asked for."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        spans: Sequence[Span],
+        known: dict[Value, Value] | None = None,
+        inside: bool = False,
+        beyond: Attribute | None = None,
+    ):
+        self.kernel = kernel
+        self.beyond = (
+            beyond  # what elements of its type that are read behind a loop's end are, where masks hide it
+        )
+        self.inside = inside  # nothing that is read through an access lies beyond its border
+        self.b = kernel.b
+        self.spans = tuple(spans)
+        self.known: dict[Value, Value] = dict(known or {})
+
+    def type(self, value: Value, element: Type | None = None) -> Type:
+        """The tile type of a value here: a dimension for each of its loops that is tiled, in domain order."""
+        element = element or element_type(value.type)
+        shape = tuple(self.spans[l].size for l in sorted(self.kernel.plan.loops[value]) if self.spans[l].size)
+        return VectorType(shape, element) if shape else element
+
+    def at(self, value: Value) -> Value:
+        """The tile of a value."""
+        # Iterative: a chain of elementwise ops may be longer than Python's stack.
+        stack = [value]
+        while stack:
+            current = stack[-1]
+            if current in self.known:
+                stack.pop()
+                continue
+            owner = current.owner
+            missing = [o for o in self.needed(owner) if o not in self.known] if isinstance(owner, Op) else []
+            if missing:
+                stack += missing
+                continue
+            self.b.location = owner.location if isinstance(owner, Op) else self.b.location
+            self.known[current] = self.compute(current)
+            stack.pop()
+        return self.known[value]
+
+    def needed(self, op: Op) -> Sequence[Value]:
+        """The operands of an op that are wanted here: of a selection by position only one, where the tile lies on one side."""
+        choice = self.kernel.plan.choice(op)
+        section = None if choice is None else self.spans[choice[0]].section
+        if choice is None or section is None or section[0] < choice[1] < section[1]:
+            return op.operands
+        return op.operands[1:2] if section[1] <= choice[1] else op.operands[2:]
+
+    def compute(self, value: Value) -> Value:
+        owner = value.owner
+        if not isinstance(owner, Op):
+            return self.load(value, self.kernel.buffers[value])
+        if owner.name == "ng.select" and len(chosen := self.needed(owner)) == 1:
+            return self.known[chosen[0]]
+        operands = [self.known[o] for o in owner.operands]
+        type = self.type(value)
+        match owner.name:
+            case "ng.reshape" | "ng.transpose":
+                return operands[0]
+            case "ng.broadcast":
+                return self.broadcast(operands[0], owner.operands[0], value)
+            case "ng.constant":
+                return self.b.number(splat_number(owner.attributes["value"]), type)
+            case "ng.iota":
+                return self.iota(owner, type)
+            case _:
+                made = owner.rebuilt(operands, types=[type])
+                self.b.add_op(made)
+                return made.results[0]
+
+    def broadcast(self, operand: Value, source: Value, value: Value) -> Value:
+        own, loops = set(self.kernel.plan.loops[source]), sorted(self.kernel.plan.loops[value])
+        tiled = [l for l in loops if self.spans[l].size]
+        dimensions = [i for i, l in enumerate(tiled) if l in own]
+        if len(dimensions) == len(tiled):
+            return operand
+        return self.b.broadcast(operand, type=self.type(value), dimensions=dimensions)
+
+    def iota(self, op: Op, type: Type) -> Value:
+        """Positions along a dimension, which may be several loops."""
+        loops = self.kernel.plan.dimension_loops.get(op, ())
+        whole = with_element(type, i64)
+        scalar = self.b.number(0, whole)
+        stride = 1
+        tiled = [l for l in sorted(self.kernel.plan.loops[op.results[0]]) if self.spans[l].size]
+        for l in reversed(loops):
+            span = self.spans[l]
+            if isinstance(whole, VectorType) and span.size:
+                start = positions(self.b, span.start, whole, tiled.index(l))
+            else:
+                start = self.spread(self.b.cast(span.start, type=i64), whole)
+            scalar = self.b.add(scalar, self.b.multiply(start, self.b.number(stride, whole)))
+            stride *= self.kernel.plan.sizes[l]
+        return scalar if type is whole else self.b.cast(scalar, type=type)
+
+    def spread(self, scalar: Value, type: Type) -> Value:
+        return self.b.broadcast(scalar, type=type, dimensions=()) if isinstance(type, VectorType) else scalar
+
+    def place(self, value: Value) -> tuple[list[Value], list[int] | None, bool]:
+        """Indices, `dims` (None where they are the last ones in order) and whether a mask is needed."""
+        loops = self.kernel.plan.loops[value]
+        indices = [self.spans[l].start for l in loops]
+        rows = self.kernel.strips.get(value)
+        if rows is not None:
+            return [self.kernel.row, *indices[rows:]], None, False
+        tiled = [l for l in sorted(loops) if self.spans[l].size]
+        dims = [loops.index(l) for l in tiled]
+        usual = list(range(len(loops) - len(tiled), len(loops)))
+        return indices, None if dims == usual else dims, any(self.spans[l].masked for l in tiled)
+
+    def load(self, value: Value, buffer: Value) -> Value:
+        access = self.kernel.plan.accesses.get(value)
+        if access is not None:
+            access = replace(access, fill=None) if self.inside else access
+            return read(self.kernel, self.spans, self.kernel.plan.sizes, access, self.type(value), buffer)
+        indices, dims, masked = self.place(value)
+        pad = self.beyond if masked and self.ends_with(value, self.beyond) else None
+        return self.b.load(buffer, indices, type=self.type(value), dims=dims, masked=masked, pad=pad)
+
+    def ends_with(self, value: Value, beyond: Attribute | None) -> bool:
+        """Whether behind its loops an input, which is read as it lies, has an element of its type for all others."""
+        known = beyond is not None and self.beyond == beyond and value not in self.kernel.plan.accesses
+        return (
+            known
+            and not isinstance(value.owner, Op)
+            and value not in self.kernel.strips
+            and (isinstance(beyond, FloatAttr | IntegerAttr) and beyond.type is element_type(value.type))
+        )
+
+    def store(self, outputs: Sequence[tuple[Value, Value]]) -> None:
+        """Writes the tiles of values to their buffers, all loads before the first store."""
+        for value, _ in outputs:
+            self.at(value)
+        for value, buffer in outputs:
+            written = self.kernel.plan.written.get(value)
+            if written is not None:
+                write(self.b, self.spans, written, self.at(value), buffer)
+                continue
+            indices, dims, masked = self.place(value)
+            self.b.store(self.at(value), buffer, indices, dims=dims, masked=masked)
+
+    def neutral(self, reduction: Reduction, loop: int) -> Value:
+        """What a reduction takes in of the tile: behind the end of the loop that is reduced, what changes nothing."""
+        b, span = self.b, self.spans[loop]
+        tile = reduction.enter(b, self.at(reduction.source))
+        if not span.masked or self.ends_with(reduction.source, reduction.beyond):
+            return tile
+        fill = b.number(reduction.start, tile.type)
+        dimension = sum(bool(before.size) for before in self.spans[:loop])
+        return within(b, tile, span.start, self.kernel.plan.sizes[loop], fill, dimension)

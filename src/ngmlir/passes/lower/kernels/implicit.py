@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products of windows for a CPU: the register tiles of `panels`, over blocks of the windows that each program
+packs before it multiplies them. So no more of them than a block is ever in memory, and what lies beyond a border is
+filled in on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from ....ir.core import Value
+from ....ir.literals import item_bytes
+from ....ir.types import MemRefType, VectorType, element_type, with_element
+from ....support.lengths import is_open, is_same
+from ...analysis.implicit import Implicit
+from ...analysis.product import part_of
+from .extents import Extent
+from .frame import Span, apart, exact_tiles
+from .packing import uncrowded
+from .panels import PanelKernel
+from .reading import Matrix, read
+
+#: Registers that are copied at once.
+REGISTERS = 8
+
+
+class ImplicitKernel(PanelKernel):
+    """Builds the kernel of a product one of whose sides, or both, are implicit."""
+
+    left_block: Matrix
+    left_pieces: Value  # what it is packed into
+    first: tuple[Value, Value]  # row and depth at which the packed block of the left side begins
+
+    def allocate(self) -> None:
+        product, schedule, lhs = self.product, self.schedule, self.product.lhs
+        depth = schedule.depth if is_open((product.depth,)) else min(schedule.depth, product.depth)
+        if isinstance(lhs, Implicit):
+            rows = self.block_rows if is_open((product.rows,)) else min(self.block_rows, product.rows)
+            shape = self.block_shape(rows, depth) if lhs.along_depth else self.block_shape(depth, rows)
+            if product.words:
+                # Neighbours are packed one by one, and read as the words that they are.
+                narrow = MemRefType((rows, shape[1] * product.group), part_of(product.words), None, 0, 3)
+                self.left_pieces = self.b.alloc(type=narrow)
+                words = MemRefType((rows, shape[1]), product.accumulator, None, 0, 3)
+                block = self.b.view(self.left_pieces, offset=0, type=words)
+            else:
+                block = self.left_pieces = self.b.alloc(
+                    type=MemRefType(shape, product.accumulator, None, 0, 3)
+                )
+            self.left_block = Matrix(self.b, block, (), None)
+        if isinstance(product.rhs, Implicit):
+            shape = self.block_shape(depth, schedule.part)
+            self.packed = self.b.alloc(type=MemRefType(shape, product.accumulator, None, 0, 3))
+        else:
+            super().allocate()
+
+    def block_shape(self, lines: int, run: int) -> tuple[int, int]:
+        """The shape of a block of so many lines."""
+        return lines, uncrowded(run, item_bytes(self.product.accumulator), self.kernel.target)
+
+    def prepare(self, row: Value, rows: Extent, first: Value, depth: int) -> None:
+        lhs, product = self.product.lhs, self.product
+        if not isinstance(lhs, Implicit):
+            return
+        b, group = self.b, product.group
+        self.first = row, first
+        count = min(depth * group, product.elements)
+        lines, run = (row, rows), (b.multiply(first, b.index(group)), Extent(b, count))
+        if not lhs.along_depth:
+            lines, run = run, lines
+        step = self.schedule.depth * group if lhs.along_depth else self.block_rows
+        whole = product.elements if lhs.along_depth else product.rows
+        along = lhs.depth if lhs.along_depth else lhs.across
+        step = step if is_open((whole,)) or whole > step else 0
+        self.copy(lhs, along, self.left_pieces, self.lhs, lines, run, step)
+
+    def pack(self, first: Value, depth: int, column: Value, columns: Extent) -> None:
+        rhs, product = self.product.rhs, self.product
+        if not isinstance(rhs, Implicit):
+            super().pack(first, depth, column, columns)
+            return
+        several = is_open((product.columns,)) or product.columns > self.schedule.part
+        step = self.schedule.part if several else 0
+        # Register tiles read rows of columns, however far apart these lie.
+        lines, run = (first, Extent(self.b, depth)), (column, columns)
+        self.copy(rhs, rhs.across, self.packed, self.rhs, lines, run, step)
+
+    def left(self, row: Value, rows: int, k: Value, size: int) -> Value:
+        lhs = self.product.lhs
+        if not isinstance(lhs, Implicit):
+            return super().left(row, rows, k, size)
+        b = self.b
+        at, deep = b.subtract(row, self.first[0]), b.subtract(k, self.first[1])
+        type = VectorType((rows, size), self.product.accumulator)
+        if lhs.along_depth:
+            return self.left_block.load(at, deep, type)
+        return self.left_block.load(deep, at, type, turned=True)
+
+    def right(self, column: Value, columns: int, place: Value, first: Value, k: Value, size: int) -> Value:
+        if not isinstance(self.product.rhs, Implicit):
+            return super().right(column, columns, place, first, k, size)
+        return self.b.load(
+            self.packed, [k, place], type=VectorType((size, columns), self.product.accumulator)
+        )
+
+    def copy(
+        self,
+        side: Implicit,
+        along: int,
+        block: Value,
+        source: Value,
+        lines: tuple[Value, Extent],
+        run: tuple[Value, Extent],
+        step: int,
+    ) -> None:
+        """Copies a block of a side, a line after the other, which run along one of its dimensions. `lines` and `run` are the
+        first and how many; `step` divides the first one of the run (0: that is 0)."""
+        b, product = self.b, self.product
+        other = side.across if along == side.depth else side.depth
+        sizes = side.sizes(along)
+        piece = side.piece(along, run[1].most, step)
+        element = product.lhs_element if side is product.lhs else product.rhs_element
+        held = element_type(block.type)
+        width = REGISTERS * self.kernel.target.lanes(item_bytes(element))
+        batch = apart(b, self.batch[0], side.sizes(0)) if self.batch else []
+
+        def line(i: Value, _: object) -> tuple[()]:
+            across = apart(b, b.add(lines[0], i), side.sizes(other))
+
+            def place(spans: Sequence[Span], to: Value) -> None:
+                """A piece of the line: `spans` say where it begins in the loops of the run."""
+
+                def tile(span: Span, _: object) -> tuple[()]:
+                    here = [*spans]
+                    if here:
+                        here[-1] = Span(b.add(here[-1].start, span.start), span.size)
+                    pair = (across, here) if other < along else (here, across)
+                    type = VectorType((span.size,), element) if here else element
+                    value = read(
+                        self.kernel,
+                        [*batch, *pair[0], *pair[1]],
+                        side.access.sizes,
+                        side.access,
+                        type,
+                        source,
+                        aligned=span.size > 0 and piece % span.size == 0,
+                    )
+                    if held is not element:
+                        value = b.cast(value, type=with_element(type, held))
+                    b.store(value, block, [i, b.add(to, span.start)])
+                    return ()
+
+                exact_tiles(b, piece, width, (), tile)
+
+            if is_same(run[1].most, prod(sizes)):
+                self.every(sizes, place)
+            else:
+                b.loop(
+                    0, run[1].end, piece, (), lambda j, _: place(apart(b, b.add(run[0], j), sizes), j) or ()
+                )
+            return ()
+
+        b.loop(0, lines[1].end, 1, (), line)
+
+    def every(self, sizes: Sequence[int], place: Callable[[Sequence[Span], Value], None]) -> None:
+        """All of the run: a piece for each position of its outer loops."""
+        b = self.b
+
+        def one(outer: list[Span]) -> None:
+            to, distance = b.index(0), sizes[-1] if sizes else 1
+            for span, size in zip(reversed(outer), reversed(sizes[:-1]), strict=True):
+                to = b.add(to, b.multiply(span.start, b.index(distance)))
+                distance *= size
+            place([*outer, Span(b.index(0))] if sizes else [], to)
+
+        self.kernel.nest(sizes[:-1], one)

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packing for matrix products: the right side is copied into panels, whose rows a register tile reads one after the
+other; the left side into rows along the depth, which do not crowd the near cache. Seen from here a side has rows and
+columns: the right side those of the product (depth x columns), the left side its own (rows x depth)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from ....ir.attributes import Attribute, IntegerAttr, integers
+from ....ir.core import Block, Op, Value
+from ....ir.literals import item_bytes
+from ....ir.types import MemRefType, Type, VectorType, i64, index, with_element
+from ....ops import tile as tile_ops
+from ....ops.builder import Builder, function
+from ....support.diagnostics import Location
+from ....support.lengths import is_multiple, is_open
+from ....support.machines import WORD_BITS
+from ....support.target import Target
+from ...analysis.implicit import Implicit
+from ...analysis.product import Product, part_of
+from ...analysis.sides import Side
+from .frame import Span, exact_tiles, last_apart
+from .reading import Matrix
+
+#: Bytes that come from memory together.
+LINE_BYTES = 64
+#: Bytes that are copied at once: more would only be more code.
+BAND_BYTES = 256
+#: Columns of a left side that one program packs.
+LEFT_WIDTH = 64
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Panels of `width` columns, of elements of type `element`. `turned`: the side is stored columns x rows, and
+    transposed in registers, `block` x `block` elements at once. The panels of a left side, whose columns are the depth, lie
+    side by side in rows of `line` elements; those of the right one, for which that is 0, one after the other."""
+
+    batch: int
+    rows: int
+    columns: int
+    width: int
+    turned: bool
+    stored: Type
+    element: Type
+    block: int
+    side: Side | Implicit | None = None
+    words: str = (
+        ""  # where neighbours along the depth go into one element: what they are in it, such as `ui8`
+    )
+    steps: int = 0  # how many there are
+    line: int = 0
+
+    @property
+    def left(self) -> bool:
+        """Whether the depth is the columns."""
+        return self.line > 0
+
+    @property
+    def stored_shape(self) -> tuple[int, int]:
+        """Rows and columns of the side as it lies."""
+        size = (self.rows, self.columns)
+        if self.words:
+            size = (self.rows, self.steps) if self.left else (self.steps, self.columns)
+        rows, columns = size
+        return (columns, rows) if self.turned else size
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """[batch,] panels, rows, width; or rows, line."""
+        shape = (self.rows, self.line) if self.left else (self.panels, self.rows, self.width)
+        return (self.batch, *shape) if self.batch else shape
+
+    @property
+    def panels(self) -> int:
+        return -(-self.columns // self.width)
+
+    @property
+    def type(self) -> MemRefType:
+        return MemRefType(self.shape, self.element)
+
+    @property
+    def band(self) -> int:
+        """Rows that are copied at once: of what is turned those that share cache lines, which are read once then."""
+        if self.turned:
+            return max(self.block, LINE_BYTES // item_bytes(self.stored))
+        return max(1, BAND_BYTES // (self.width * item_bytes(self.element)))
+
+    @property
+    def step(self) -> int:
+        """Columns of them: blocks to be transposed are square, rows that stay rows are copied whole. Words take registers
+        until they are made."""
+        return self.block if self.turned else 2 * self.block if self.words else self.width
+
+    @property
+    def in_parts(self) -> Packing:
+        """The same bytes of a left side as neighbours that stand for themselves. What is left of the last word counts for nothing:
+        in the right side it is zero."""
+        count = WORD_BITS // self.bits
+        return replace(
+            self,
+            columns=self.steps,
+            line=self.line * count,
+            width=self.width * count,
+            element=part_of(self.words),
+            words="",
+            steps=0,
+        )
+
+    @property
+    def bits(self) -> int:
+        """Of a neighbour in a word."""
+        return int(self.words.lstrip("uibf"))
+
+
+def right_side(product: Product, width: int, target: Target) -> Packing:
+    """The right side as the register tiles of a product read it: in the type in which they compute."""
+    turned, element = not product.rhs_depth_first, product.accumulator
+    sizes = (product.batch, product.depth, product.columns)
+    words = product.words.partition("_")[2]
+    block = _block(element, words, target)
+    return Packing(
+        *sizes, width, turned, product.rhs_element, element, block, product.rhs, words, product.steps
+    )
+
+
+def left_side(product: Product, target: Target) -> Packing:
+    """The same of the left side."""
+    turned, element = product.lhs_depth_first, product.accumulator
+    sizes = (product.batch, product.rows, product.depth)
+    words = product.words.partition("_")[0]
+    block, line = _block(element, words, target), uncrowded(product.depth, item_bytes(element), target)
+    stored = product.lhs_element
+    return Packing(
+        *sizes, LEFT_WIDTH, turned, stored, element, block, product.lhs, words, product.steps, line
+    )
+
+
+def uncrowded(run: int, item: int, target: Target) -> int:
+    """How far lines of so many elements of `item` bytes are kept apart, so that they do not come to few sets of the near
+    cache."""
+    way = target.l1_bytes // target.l1_ways
+    return run + (LINE_BYTES // item if is_open((run,)) or run * item % (way // 8) == 0 else 0)
+
+
+def _block(element: Type, words: str, target: Target) -> int:
+    """The side of a square block that takes half of the registers: transposing it needs as many again. What words are made of
+    takes half of them too."""
+    lanes, most = target.lanes(item_bytes(element)), target.vector_registers // (4 if words else 2)
+    return max(side for side in (2, 4, 8, 16) if side * -(-side // lanes) <= most)
+
+
+def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
+    """Copies a side into panels, a panel for each program."""
+    batch = (packing.batch,) if packing.batch else ()
+    shape = packing.side.shape if packing.side else (*batch, *packing.stored_shape)
+    types = [MemRefType(shape, packing.stored), packing.type]
+    grid = (*batch, packing.panels)
+    block = Block([*types, *[index] * len(grid)], ["from", "to", *"ij"[: len(grid)]])
+    b = Builder(block, location)
+    source, target = block.args[:2]
+    if packing.words and packing.left and not packing.turned:
+        # Neighbours lie side by side: they are copied one by one to where they make words.
+        packing = packing.in_parts
+        target = b.view(target, offset=0, type=packing.type)
+    outer, panel = list(block.args[2:-1]), block.args[-1]
+    column = b.multiply(panel, b.index(packing.width))
+    matrix = Matrix(b, source, outer, packing.side)
+
+    def copy(width: int, masked: bool = False) -> None:
+        inner = outer if packing.left else [*outer, panel]
+        place = Panel(b, packing, matrix, target, inner, width, masked)
+        place.copy(b.index(0), packing.rows, column)
+
+    whole = is_multiple(packing.columns, packing.width)
+    if whole:
+        copy(packing.width)
+    elif is_open((packing.columns,)):
+        last_apart(b, panel, packing.panels, lambda: copy(packing.width), lambda: copy(packing.width, True))
+    else:
+        rest = packing.columns % packing.width
+        last_apart(b, panel, packing.panels, lambda: copy(packing.width), lambda: copy(rest))
+    b.end(tile_ops.ReturnOp)
+    attributes: dict[str, Attribute] = {"grid": integers(grid), "outputs": IntegerAttr(1, i64)}
+    return function(name, block, attributes, kind=tile_ops.KernelOp, location=location)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel of `width` columns on its way from `source` to `target` under the indices `inner`.
+
+    The end of a narrower panel of the right side is zero: registers that reach into it are computed with, and what the memory held
+    before might be denormal, which is slow. `masked`: the side may end before the panel does.
+    """
+
+    b: Builder
+    packing: Packing
+    source: Matrix
+    target: Value
+    inner: Sequence[Value]
+    width: int
+    masked: bool = False
+
+    def copy(self, first: Value, rows: int, column: Value) -> None:
+        """All rows from `first` on, to the start of the panel."""
+        exact_tiles(self.b, rows, self.packing.band, (), lambda band, _: self.band(first, band, column))
+
+    def band(self, first: Value, rows: Span, column: Value) -> tuple[()]:
+        """A few rows of the panel, which lie behind row `first` of the side."""
+        b, whole = self.b, self.packing.width
+        step = min(self.width, self.packing.step)
+        exact_tiles(b, self.width, step, (), lambda columns, _: self.piece(first, rows, column, columns))
+        if self.width < whole and not self.packing.left:
+            rest = b.number(0, VectorType((rows.size, whole - self.width), self.packing.element))
+            b.store(rest, self.target, [*self.inner, rows.start, b.index(self.width)])
+        return ()
+
+    def piece(self, first: Value, rows: Span, column: Value, columns: Span) -> tuple[()]:
+        """A few columns of a few rows."""
+        b, block = self.b, self.packing.block
+        if not self.packing.turned or rows.size <= block:
+            return self.some(first, rows, column, columns)
+
+        def square(span: Span, _: object) -> tuple[()]:
+            return self.some(first, Span(b.add(rows.start, span.start), span.size), column, columns)
+
+        exact_tiles(b, rows.size, block, (), square)
+        return ()
+
+    def some(self, first: Value, rows: Span, column: Value, columns: Span) -> tuple[()]:
+        b, packing = self.b, self.packing
+        shape = (rows.size, columns.size)
+        places = (b.add(first, rows.start), b.add(column, columns.start))
+        tile = self.neighbours(*places, shape) if packing.words else self.load(*places, shape)
+        b.store(tile, self.target, [*self.inner, rows.start, places[1] if packing.left else columns.start])
+        return ()
+
+    def load(self, row: Value, column: Value, shape: tuple[int, int]) -> Value:
+        """A tile of the side, in the type of the panels."""
+        packing, type = self.packing, VectorType(shape, self.packing.stored)
+        if packing.turned:
+            tile = self.source.load(column, row, type, turned=True, masked=self.masked)
+        else:
+            tile = self.source.load(row, column, type, masked=self.masked)
+        if packing.stored is packing.element:
+            return tile
+        return self.b.cast(tile, type=with_element(type, packing.element))
+
+    def neighbours(self, row: Value, column: Value, shape: tuple[int, int]) -> Value:
+        """A tile of words: the first neighbour in the lowest bits. They are made as they lie, and turned after that."""
+        b, packing = self.b, self.packing
+        count = WORD_BITS // packing.bits
+        at, size = ([column, row], shape[::-1]) if packing.turned else ([row, column], shape)
+        depth = int(packing.left != packing.turned)  # the dimension of the side along which it lies
+        at[depth] = first = b.multiply(at[depth], b.index(count))
+        rest = packing.steps % count
+        parts: list[Value] = []
+        for i in range(count):
+            at[depth] = b.add(first, b.index(i))
+            part = self.each(at, size, depth, count, 0 < rest <= i)  # the last word may not be full
+            if i < count - 1:
+                part = b.bitwise_and(part, b.number((1 << packing.bits) - 1, part.type))
+            parts.append(b.shift_left(part, b.number(i * packing.bits, part.type)) if i else part)
+        made = reduce(b.bitwise_or, parts)
+        return b.transpose(made, permutation=[1, 0]) if packing.turned else made
+
+    def each(self, at: Sequence[Value], size: Sequence[int], depth: int, step: int, masked: bool) -> Value:
+        """One element of each word along the depth, in the type of the panels."""
+        type = VectorType(tuple(size), self.packing.stored)
+        steps = (1, step) if depth else (step, 1)
+        tile = self.source.load(at[0], at[1], type, masked=masked or self.masked, steps=steps)
+        return self.b.cast(tile, type=with_element(type, self.packing.element))

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix product kernels for a CPU: register tiles over packed panels, with fused epilogue.
+
+A program owns a block of rows and columns. It walks the columns in panels as wide as a few registers, and each
+panel in register tiles of rows: one tile of accumulators stays in registers over a block of the depth, and
+after the last one the epilogue is computed on it before it is stored. Between blocks of the depth the sums wait
+in scratch. Rows are split evenly (64 rows by at most 14 are 13+13+13+13+12, never 14+14+14+14+8). A right side
+whose rows are not contiguous along the columns, or that many rows of the left one meet, is packed first into
+panels: rows that lie apart crowd a few sets of the cache, and elements of f16 and bf16 are widened once on the way.
+Where several programs read the same columns, a kernel of its own packs them, so that it is done once and can be
+kept; else each program packs, block by block, what it is about to read. No sum depends on how the work was shared.
+How it is cut, its schedule says; as in Goto and van de Geijn, "Anatomy of High-Performance Matrix
+Multiplication" (2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from ....ir.core import Op, Value
+from ....ir.literals import item_bytes
+from ....ir.types import MemRefType, VectorType, element_type, shape_of
+from ....ops.schedules import Panels
+from ....support.lengths import is_multiple, is_open, may_be_several, usual
+from ....support.target import Target
+from ...analysis.plan import Plan
+from ...analysis.product import Product
+from .epilogue import store_epilogue
+from .extents import Extent
+from .frame import Span, share
+from .fusion_kernel import Kernel
+from .packing import LINE_BYTES, Panel, right_side
+from .reading import Matrix
+
+
+def blocks_of(schedule: Panels, product: Product) -> tuple[int, int]:
+    """Rows and columns of a program. Where it is not known how many there are, whole tiles: only the last program has less."""
+    (rows, columns), (tile_rows, tile_columns) = schedule.block, schedule.tile
+    if is_open((product.rows,)):
+        rows = -(-rows // tile_rows) * tile_rows
+    if is_open((product.columns,)):
+        unit = schedule.part or tile_columns
+        columns = -(-columns // unit) * unit
+    return rows, columns
+
+
+class PanelKernel:
+    """Builds the kernel of one product; its extra inputs are the two sides, packed if so."""
+
+    def __init__(
+        self,
+        planned: Plan,
+        target: Target,
+        schedule: Panels,
+        dot: Op,
+        product: Product,
+        sides: Sequence[MemRefType],
+        kernel: Kernel | None = None,
+    ):
+        self.dot, self.product, self.schedule = dot, product, schedule
+        self.tile_rows, self.tile_columns = schedule.tile
+        self.block_rows, self.block_columns = blocks_of(schedule, product)
+        #: Whether the columns of the tile that is written may end before it does.
+        self.masked = False
+        sizes = (
+            -(-product.batch // schedule.batch),
+            -(-product.rows // self.block_rows),
+            -(-product.columns // self.block_columns),
+        )
+        grid = [size for size in sizes if may_be_several(size)]
+        self.kernel = kernel or Kernel(planned, target, grid, sides)
+        self.b = self.kernel.b
+        programs = iter(self.kernel.programs if kernel is None else [self.b.index(0)] * len(grid))
+        self.places = [next(programs) if may_be_several(size) else self.b.index(0) for size in sizes]
+        self.lhs, self.rhs = self.kernel.extra[:2]
+        if product.words and "left" not in schedule.pack and not any(product.implicit):
+            whole = (product.rows, product.depth)
+            type = MemRefType((product.batch, *whole) if product.batch else whole, product.accumulator)
+            self.lhs = self.b.view(self.lhs, offset=0, type=type)
+        self.batch: list[Value] = []
+        self.first_row = self.b.index(0)
+        self.left_matrix = Matrix(self.b, self.lhs, (), None)
+        self.right_matrix = Matrix(self.b, self.rhs, (), None)
+
+    def build(self, name: str) -> Op:
+        b, product, schedule = self.b, self.product, self.schedule
+        self.allocate()
+
+        def shares() -> None:
+            self.left_matrix = Matrix(b, self.lhs, self.batch, product.lhs)
+            self.right_matrix = Matrix(b, self.rhs, self.batch, product.rhs)
+            self.share(1, product.rows, self.block_rows, lambda row, rows: (
+                self.share(2, product.columns, self.block_columns, lambda column, columns: (
+                    self.block(row, rows, column, columns)))))  # fmt: skip
+
+        def element(i: Value, _: object) -> tuple[()]:
+            self.batch = [i]
+            shares()
+            return ()
+
+        if product.batch:
+            start, stop = share(b, self.places[0], schedule.batch, product.batch)
+            b.loop(start, stop, 1, (), element)
+        else:
+            shares()
+        return self.kernel.finish(name)
+
+    def allocate(self) -> None:
+        """Scratch for what this program packs."""
+        product, schedule = self.product, self.schedule
+        if schedule.part:
+            panels = schedule.part // self.tile_columns
+            depth = schedule.depth if is_open((product.depth,)) else min(schedule.depth, product.depth)
+            shape = (panels, depth, self.tile_columns)
+            self.packed = self.b.alloc(type=MemRefType(shape, product.accumulator, None, 0, 3))
+
+    def prepare(self, row: Value, rows: Extent, first: Value, depth: int) -> None:
+        """Comes before a block of rows meets `depth` steps of the depth from `first` on."""
+
+    def share(self, which: int, size: int, block: int, body: Callable[[Value, Extent], None]) -> None:
+        """This program's part of the rows or columns; the last part may be smaller."""
+        b = self.b
+        if not is_open((size,)) and size <= block:
+            body(b.index(0), Extent(b, size))
+            return
+        start = b.multiply(self.places[which], b.index(block))
+        if is_multiple(size, block):
+            body(start, Extent(b, block))
+            return
+        rest = size % block
+        body(start, Extent(b, block, rest, b.less(self.places[which], b.index(size // block))))
+
+    def block(self, row: Value, rows: Extent, column: Value, columns: Extent) -> None:
+        """A block of the result: all of the depth at once, or a block of it after the other."""
+        b, depth, step = self.b, self.product.depth, self.schedule.depth
+        self.first_row = row
+        if usual(depth) <= step and not (self.schedule.part and is_open((depth,))):
+
+            def all_of(at: Value, size: Extent) -> None:
+                here = b.add(column, at)
+                self.tiles(rows, size, lambda i, m, j, n: self.direct(b.add(row, i), m, b.add(here, j), n, j))
+
+            self.prepare(row, rows, b.index(0), depth)
+            self.parts(columns, b.index(0), depth, column, all_of)
+            return
+        sums = b.alloc(type=MemRefType((rows.most, columns.most), self.product.accumulator, None, 0, 3))
+
+        def part(m: int, n: int) -> VectorType:
+            return VectorType((m, n), self.product.accumulator)
+
+        def clear(i: Value, m: int, j: Value, n: int) -> None:
+            b.store(b.number(0, part(m, n)), sums, [i, j])
+
+        def deeper(first: Value, size: int, at: Value, part_columns: Extent) -> None:
+            def tile(i: Value, m: int, j: Value, n: int) -> None:
+                place = [i, b.add(at, j)]
+                here = b.add(column, place[1])
+                total = b.load(sums, place, type=part(m, n))
+                b.store(self.deep(total, b.add(row, i), m, here, n, j, first, size), sums, place)
+
+            self.tiles(rows, part_columns, tile)
+
+        def along(first: Value, size: int) -> tuple[()]:
+            self.prepare(row, rows, first, size)
+            self.parts(columns, first, size, column, lambda at, n: deeper(first, size, at, n))
+            return ()
+
+        def end(i: Value, m: int, j: Value, n: int) -> None:
+            total = b.load(sums, [i, j], type=part(m, n))
+            self.finish(total, b.add(row, i), m, b.add(column, j), n)
+
+        self.tiles(rows, columns, clear, 1)
+        if is_open((depth,)):
+            whole = depth // step * step
+            b.loop(0, whole, step, (), lambda k, _: along(k, step))
+            along(b.index(whole), depth - whole)
+        else:
+            self.kernel.tiles(depth, step, (), lambda span, _: along(span.start, span.size))
+        self.tiles(rows, columns, end, 1)
+
+    def parts(
+        self, columns: Extent, first: Value, depth: int, column: Value, body: Callable[[Value, Extent], None]
+    ) -> None:
+        """Runs over the columns of a block, and packs those of each part before: `body(column of the block, columns)`."""
+        b, size = self.b, self.schedule.part
+        if not size:
+            body(b.index(0), columns)
+            return
+
+        def one(start: Value, part: Extent) -> None:
+            self.pack(first, depth, b.add(column, start), part)
+            body(start, part)
+
+        columns.parts(size, one)
+
+    def pack(self, first: Value, depth: int, column: Value, columns: Extent) -> None:
+        """Copies a part of the right side into panels, in the order in which it lies."""
+        b, width = self.b, self.tile_columns
+        packing = right_side(self.product, width, self.kernel.target)
+
+        def panels(body: Callable[[Panel, Value], object]) -> tuple[()]:
+            """Runs over the panels, each with its first column."""
+
+            def one(span: Span) -> None:
+                number = b.floor_divide(span.start, b.index(width))
+                panel = Panel(b, packing, self.right_matrix, self.packed, [number], span.size, span.masked)
+                body(panel, b.add(column, span.start))
+
+            columns.tiles(width, one)
+            return ()
+
+        if packing.turned:
+            panels(lambda panel, at: panel.copy(first, depth, at))
+        else:
+            self.kernel.tiles(
+                depth,
+                packing.band,
+                (),
+                lambda rows, _: panels(lambda panel, at: panel.band(first, rows, at)),
+                masks=False,
+            )
+
+    def tiles(
+        self,
+        rows: Extent,
+        columns: Extent,
+        body: Callable[[Value, int, Value, int], None],
+        tile_rows: int = 0,
+    ) -> None:
+        """Runs over the register tiles of a block, panel by panel: `body(row, rows, column, columns)`; or over tiles of so many
+        rows."""
+
+        def panel(span: Span) -> None:
+            most = tile_rows or self.tile_rows
+            self.masked = span.masked
+            rows.even_tiles(most, lambda i, m: body(i, m, span.start, span.size), "m")
+
+        columns.tiles(self.tile_columns, panel, "n")
+
+    def direct(self, row: Value, rows: int, column: Value, columns: int, place: Value) -> None:
+        """One register tile: the whole depth, then the epilogue."""
+        self.ask_epilogue(row, rows, column, columns)
+        total = self.b.number(0, VectorType((rows, columns), self.product.accumulator))
+        total = self.deep(total, row, rows, column, columns, place, self.b.index(0), self.product.depth)
+        self.finish(total, row, rows, column, columns)
+
+    def deep(
+        self, total: Value, row: Value, rows: int, column: Value, columns: int, place: Value, first: Value, depth: int
+    ) -> Value:  # fmt: skip
+        """The sums of a register tile and what `depth` steps from `first` on add; `place`: its column in what is packed."""
+        b = self.b
+        ask = None
+        wide = usual(self.product.columns) > self.tile_columns
+        if "right" in self.schedule.pack and wide:
+            ask = self.asked(row, rows, column, first, depth)
+
+        def step(k: Span, sums: Sequence[Value]) -> list[Value]:
+            if ask is not None:
+                ask(k.start)
+            left = self.left(row, rows, b.add(first, k.start), k.size)
+            right = self.right(column, columns, place, first, k.start, k.size)
+            return [b.dot_tile(left, right, sums[0], self.product.words)]
+
+        return self.kernel.tiles(depth, self.schedule.unroll, [total], step, "k", masks=False)[0]
+
+    def asked(
+        self, row: Value, rows: int, column: Value, first: Value, depth: int
+    ) -> Callable[[Value], None]:
+        """What asks in a step of the depth for some lines of the next panel. Each tile asks for those behind what the tile above
+        it asked for, in every step as many as it takes for all of the panel to be on its way when the last rows have met this
+        one."""
+        b, steps = self.b, self.schedule.unroll
+        line = LINE_BYTES // item_bytes(self.product.accumulator)
+        tiles = -(-min(self.block_rows, usual(self.product.rows)) // self.tile_rows)
+        lines = -(-steps * self.tile_columns // (line * tiles))
+        tile = b.floor_divide(b.subtract(row, self.first_row), b.index(rows))
+        start = b.multiply(tile, b.index(-(-depth // steps) * lines * line))
+        panel = b.add(b.floor_divide(column, b.index(self.tile_columns)), b.index(1))
+
+        def ask(k: Value) -> None:
+            if lines * line % steps == 0:
+                far = b.multiply(k, b.index(lines * line // steps))
+            else:
+                far = b.multiply(b.floor_divide(k, b.index(steps)), b.index(lines * line))
+            at = b.add(start, far)
+            for i in range(lines):
+                b.prefetch(self.rhs, [*self.batch, panel, first, b.add(at, b.index(i * line))])
+
+        return ask
+
+    def ask_epilogue(self, row: Value, rows: int, column: Value, columns: int) -> None:
+        """Asks for what the epilogue reads of memory far away: it comes while the depth is summed. Each row of a tile lies in a
+        page of its own, so nothing else would bring it near."""
+        b, kernel = self.b, self.kernel
+        loops = kernel.plan.loops[self.dot.results[0]]
+        for value, buffer in kernel.buffers.items():
+            moved = value in kernel.plan.accesses or value in kernel.strips
+            item = item_bytes(element_type(value.type))
+            far = usual(prod(shape_of(buffer.type))) * item > kernel.target.l2_bytes
+            if len(loops) == 2 and kernel.plan.loops[value] == loops and far and not moved:
+                for i in range(rows):
+                    for at in range(0, columns, LINE_BYTES // item):
+                        b.prefetch(buffer, [b.add(row, b.index(i)), b.add(column, b.index(at))])
+
+    def finish(self, total: Value, row: Value, rows: int, column: Value, columns: int) -> None:
+        """The epilogue."""
+        place = (row, rows, column, columns)
+        masked = (False, self.masked)
+        store_epilogue(self.kernel, self.dot, self.product, self.batch, *place, total, masked)
+
+    def left(self, row: Value, rows: int, k: Value, size: int) -> Value:
+        """A tile of rows by `size` of the depth."""
+        b = self.b
+        if "left" in self.schedule.pack:
+            type = VectorType((rows, size), self.product.accumulator)
+            return b.load(self.lhs, [*self.batch, row, k], type=type)
+        type = VectorType(
+            (rows, size), self.product.accumulator if self.product.words else self.product.lhs_element
+        )
+        if self.product.lhs_depth_first:
+            return self.left_matrix.load(k, row, type, turned=True)
+        return self.left_matrix.load(row, k, type)
+
+    def right(self, column: Value, columns: int, place: Value, first: Value, k: Value, size: int) -> Value:
+        """A tile of `size` of the depth, from `first` + `k` on, by columns."""
+        b, width = self.b, self.tile_columns
+        if self.schedule.part or "right" in self.schedule.pack:
+            type = VectorType((size, columns), self.product.accumulator)
+            if self.schedule.part:
+                return b.load(self.packed, [b.floor_divide(place, b.index(width)), k, b.index(0)], type=type)
+            panel = b.floor_divide(column, b.index(width))
+            return b.load(self.rhs, [*self.batch, panel, b.add(first, k), b.index(0)], type=type)
+        type = VectorType((size, columns), self.product.rhs_element)
+        return self.right_matrix.load(b.add(first, k), column, type, masked=self.masked)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of segments on a GPU. Offsets give every thread its bounds: nothing is padded, and no atomic is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ....ir.core import Op, Value
+from ....ir.types import VectorType, element_type, i32, i64, index, shape_of, with_element
+from ....ops.fields import get_i64
+from ....support.lengths import power_of_two
+from ....support.target import Target
+from ...analysis.indices import wide, within
+from ...analysis.reduction import merged
+from .frame import Span, halved, positions
+from .running import Running
+from .segments import RowsBetween
+from .single import Single, SingleFrame, line_frame, places_in
+
+
+def blocks_of_reduction(op: Op, target: Target) -> Single:
+    """A block has a tile of some segments and columns, and joins their rows side by side."""
+    return RowsBetween(op, target).build()
+
+
+def expanded_line(op: Op, target: Target) -> Single:
+    """The result is one line; each element finds the segment of its row by halving."""
+    axis = get_i64(op, "axis")
+    source, result = (merged(shape_of(v.type), axis) for v in (op.operands[0], op.results[0]))
+    (count,), element = shape_of(op.operands[1].type), element_type(op.results[0].type)
+    frame = line_frame(op, target, prod(result), [source, (count,)])
+    b = frame.b
+
+    def pick(spans: list[Span]) -> None:
+        (span,) = spans
+        line, row, column = places_in(b, span, result)
+        found = VectorType((span.size,), i32)
+
+        def ends(segment: Value) -> Value:
+            """Whether a segment ends before the row; offset 0 is not looked at."""
+            place = b.add(segment, b.number(1, segment.type))
+            return b.less_equal(wide(b, b.gather_tile(frame.sources[1], [place], type=found)), row)
+
+        none, last = b.number(0, row.type), b.number(count - 2, row.type)
+        segment = halved(b, none, last, count - 1, ends)
+        type = with_element(found, element)
+        b.store(
+            b.gather_tile(frame.sources[0], [line, segment, column], type=type),
+            frame.results[0], [span.start], masked=span.masked,
+        )  # fmt: skip
+
+    frame.visit(frame.sizes, frame.width, pick)
+    return frame.done()
+
+
+def blocks_of_cumulative(op: Op, target: Target) -> Single:
+    """A block has a segment and some columns, and goes along it in bands of several rows."""
+    shape = before, rows, after = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
+    (count,), element = shape_of(op.operands[1].type), element_type(op.results[0].type)
+    width = min(target.threads, power_of_two(after))
+    frame = SingleFrame(op, target, (before, count - 1, after), [shape, (count,)], [shape], width=width)
+    b, run = frame.b, Running(frame, op)
+    each = power_of_two(-(-rows // (count - 1)))
+    steps = max(1, min(each, target.threads // width))
+    tile, beside = ((steps, width), [1, 2]) if after > 1 else ((steps,), [1])
+    type = VectorType(tile, element)
+
+    def bound(place: Value) -> Value:
+        return within(b, b.cast(frame.scalar(frame.sources[1], [place]), type=index), rows)
+
+    def lines(spans: list[Span]) -> None:
+        line, segment, span = spans
+        first = bound(segment.start)
+        length = b.maximum(b.subtract(bound(b.add(segment.start, b.index(1))), first), b.index(0))
+        last = b.multiply(b.floor_divide(b.subtract(length, b.index(1)), b.index(steps)), b.index(steps))
+        end = b.add(first, length)
+
+        def band(k: Value, carried: Sequence[Value]) -> list[Value]:
+            start = b.add(first, b.subtract(last, k) if run.reverse else k)
+            place = positions(b, start, VectorType(tile, i64))
+            inside = b.less(place, b.broadcast(b.cast(end, type=i64), type=place.type, dimensions=()))
+            new = b.load(
+                frame.sources[0], [line.start, start, span.start], type=type, dims=beside, masked=True
+            )
+            new = run.enter(b, new)
+            new = b.select(inside, new, run.begin(new.type))
+            shown, carry = run.joined(new, 0, carried[0])
+            at = [line.start, place, span.start]
+            if after > 1:
+                column = positions(b, span.start, VectorType(tile, i64), 1)
+                inside = b.bitwise_and(inside, b.less(column, b.number(after, column.type)))
+                at[2] = b.minimum(column, b.number(after - 1, column.type))
+            at[1] = b.minimum(place, b.number(rows - 1, place.type))
+            b.scatter_tile(run.leave(b, shown), inside, frame.results[0], at)
+            return [carry]
+
+        b.loop(0, length, steps, [run.carried(tile[1:])], band, name="row")
+
+    frame.visit(frame.sizes, width, lines)
+    return frame.done()

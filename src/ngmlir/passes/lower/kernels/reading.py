@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tiles read through an access: from the place that it gives them, with what lies beyond a border filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from math import prod
+
+from ....ir.core import Value
+from ....ir.nest import AffineExpr
+from ....ir.types import DYNAMIC, MemRefType, Type, VectorType, i32
+from ....ops.builder import Builder
+from ....support.lengths import at_least, below
+from ...analysis.access import Access
+from ...analysis.implicit import Implicit
+from ...analysis.sides import Side
+from .frame import Frame, Span, apart, positions
+
+
+def read(
+    frame: Frame,
+    spans: Sequence[Span],
+    sizes: Sequence[int],
+    access: Access,
+    type: Type,
+    buffer: Value,
+    aligned: bool = False,
+) -> Value:
+    """A tile of `type` at `spans` of the loops of `sizes`, which the access speaks of. `aligned`: it begins at a multiple of its
+    size."""
+    b = frame.b
+    indices, dims, steps, masked = _located(b, spans, access)
+
+    def load(masked: bool) -> Value:
+        return b.load(
+            buffer,
+            indices,
+            type=type,
+            dims=dims,
+            steps=steps,
+            masked=masked,
+            pad=access.fill if masked else None,
+        )
+
+    if access.fill is None or masked or frame.masks:
+        return load(masked or access.fill is not None)
+    bounds: list[tuple[Value, int, int]] = []
+    partly = False  # whether a part of a tile may lie inside
+    for index, place, size in zip(indices, access.places, access.shape, strict=True):
+        first, last = place.between([span.section or (0, n) for span, n in zip(spans, sizes, strict=True)])
+        if at_least(first, 0) and below(last, size):
+            continue
+        if below(last, 0) or at_least(first, size):
+            return b.number(access.fill, type)
+        along = {l: stride for l, stride in place.terms.items() if spans[l].size}
+        reach = [stride * (spans[l].size - 1) for l, stride in along.items()]
+        low, high = -sum(min(r, 0) for r in reach), size - 1 - sum(max(r, 0) for r in reach)
+        longer = below(high, low)
+        if longer:
+            return load(True)  # the tile is longer than what it is read from
+        bounds.append((index, low, high))
+        # Where borders and steps of the other loops are multiples of its size, a tile lies inside or outside.
+        units = [place.offset, size, *(stride for l, stride in place.terms.items() if l not in along)]
+        together = aligned and all(
+            stride == 1 and not any(n % spans[l].size for n in units) for l, stride in along.items()
+        )
+        partly = partly or longer is None or (bool(along) and not together)
+    if not bounds:
+        return load(False)
+    inside = [
+        b.bitwise_and(b.less_equal(b.index(low), at), b.less_equal(at, b.index(high)))
+        for at, low, high in bounds
+    ]
+
+    def outside() -> Value:
+        return load(True) if partly or access.fill is None else b.number(access.fill, type)
+
+    # Most tiles lie inside the border, and need no mask.
+    (tile,) = b.branch(reduce(b.bitwise_and, inside), lambda: [load(False)], lambda: [outside()])
+    return tile
+
+
+def all_inside(
+    b: Builder, spans: Mapping[int, Span], sizes: Sequence[int], access: Access
+) -> list[Value] | None:
+    """The conditions under which no tile at `spans` of some loops, wherever the others stand, meets a border of an access;
+    None where one always does."""
+    found: list[Value] = []
+    if access.fill is None:
+        return found
+    for place, size in zip(access.places, access.shape, strict=True):
+        first, last = place.ends(sizes)
+        if first >= 0 and last < size:
+            continue
+        here = AffineExpr(place.offset, {l: s for l, s in place.terms.items() if l in spans})
+        steps = {l: (spans[l].size or 1) if l in spans else sizes[l] for l in place.terms}
+        reach = [stride * (steps[l] - 1) for l, stride in place.terms.items()]
+        low, high = -sum(min(r, 0) for r in reach), size - 1 - sum(max(r, 0) for r in reach)
+        if high < low:
+            return None
+        at = _index(b, here, [spans.get(l, Span(b.index(0))) for l in range(len(sizes))])
+        found += [b.less_equal(b.index(low), at), b.less_equal(at, b.index(high))]
+    return found
+
+
+def write(b: Builder, spans: Sequence[Span], access: Access, tile: Value, buffer: Value) -> None:
+    """Stores a tile where an access says that its elements lie."""
+    indices, dims, steps, masked = _located(b, spans, access)
+    b.store(tile, buffer, indices, dims=dims, steps=steps, masked=masked)
+
+
+def _located(
+    b: Builder, spans: Sequence[Span], access: Access
+) -> tuple[list[Value], list[int] | None, list[int] | None, bool]:
+    """Indices, `dims` and `steps` of a tile (None where they are the usual ones), and whether it needs a mask."""
+    indices = [_index(b, place, spans) for place in access.places]
+    # A tile's dimensions are those of its loops that are tiled, in order; each runs along one dimension of the buffer.
+    tiled = sorted((l, d) for d, place in enumerate(access.places) for l in place.terms if spans[l].size)
+    dims = [d for _, d in tiled]
+    steps = [access.places[d].terms[l] for l, d in tiled]
+    usual = dims == list(range(len(indices) - len(dims), len(indices)))
+    masked = any(spans[l].masked for l, _ in tiled)
+    return indices, None if usual else dims, None if set(steps) <= {1} else steps, masked
+
+
+class Matrix:
+    """One matrix of a side of a product, as it lies in memory: that of an element of the batch."""
+
+    def __init__(self, b: Builder, buffer: Value, batch: Sequence[Value], side: Side | Implicit | None):
+        self.b, self.buffer = b, buffer
+        self.before = list(batch)  # indices before the matrix's own
+        self.row = len(self.before)  # the dimension of the buffer along which its rows lie
+        if isinstance(side, Side):  # of what lies nowhere as a matrix, kernels read what they have packed
+            self.row = side.row
+            parts = list[Span]()
+            for number in batch:
+                parts = apart(b, number, side.batch)
+            self.before = [_index(b, place, parts) for place in side.places]
+            if side.is_window:
+                self.cut(side.size)
+        else:
+            self.before += [b.index(0)] * 2
+
+    def cut(self, size: tuple[int, int]) -> None:
+        """Goes on with the window that the matrix is: what lies around it is beyond its ends."""
+        whole = self.buffer.type
+        assert isinstance(whole, MemRefType)
+        shape = (size[0], *[1] * (whole.rank - self.row - 2), size[1])
+        type = MemRefType(shape, whole.element, whole.row_strides[self.row :], DYNAMIC, whole.space)
+        self.buffer = self.b.subview(self.buffer, self.before, type=type)
+        self.row, self.before = 0, [self.b.index(0)] * len(shape)
+
+    def load(
+        self,
+        row: Value,
+        column: Value,
+        type: Type,
+        turned: bool = False,
+        masked: bool = False,
+        steps: tuple[int, int] | None = None,
+    ) -> Value:
+        """A tile from a row and a column on, as it lies or `turned`: then its rows are the matrix's columns. `steps`: from
+        one row of the tile to the next, and from one column."""
+        indices, dims = self.place(row, column)
+        usual = not turned and dims[0] == len(indices) - 2
+        dims = dims[::-1] if turned else dims
+        return self.b.load(
+            self.buffer, indices, type=type, dims=None if usual else dims, steps=steps, masked=masked
+        )
+
+    def place(self, row: Value, column: Value) -> tuple[list[Value], list[int]]:
+        """The indices of an element in the buffer, and which of them are those of the matrix."""
+        indices, dims = list(self.before), [self.row, len(self.before) - 1]
+        indices[dims[0]], indices[dims[1]] = row, column
+        return indices, dims
+
+    def window(self, row: Value, column: Value, shape: tuple[int, int], masked: bool) -> Value:
+        """A part of the matrix, where rows lie next to each other in the buffer. `masked`: of which some may not be there."""
+        whole = self.buffer.type
+        assert isinstance(whole, MemRefType)
+        type = MemRefType(shape, whole.element, whole.row_strides[-2:], DYNAMIC, whole.space)
+        return self.b.subview(self.buffer, self.place(row, column)[0], type=type, masked=masked or None)
+
+
+def _index(b: Builder, place: AffineExpr, spans: Sequence[Span]) -> Value:
+    """The position of a tile's first element."""
+    parts = [
+        spans[l].start if stride == 1 else b.multiply(spans[l].start, b.index(stride))
+        for l, stride in place.terms.items()
+    ]
+    if place.offset or not parts:
+        parts.append(b.index(place.offset))
+    return reduce(b.add, parts)
+
+
+def gathered(
+    b: Builder,
+    side: Implicit,
+    buffer: Value,
+    batch: Sequence[Value],
+    starts: Sequence[Value],
+    type: VectorType,
+    whole: bool,
+) -> Value:
+    """A tile of an implicit side from `starts` (rows, columns) on, each element from where the side finds it; what lies
+    beyond the side is 0. `whole`: nothing does."""
+    access = side.access
+    counts = VectorType(type.shape, i32)
+    at: dict[int, Value] = {}
+    inside: list[Value] = []
+    first = len(side.groups) - 2
+
+    def number(value: int) -> Value:
+        return b.number(value, counts)
+
+    for dimension, loops in enumerate(side.groups):
+        if dimension < first:
+            place = b.broadcast(b.cast(batch[0], type=i32), type=counts, dimensions=())
+        else:
+            place = positions(b, starts[dimension - first], counts, dimension - first)
+            if not whole:
+                inside.append(b.less(place, number(prod(side.sizes(dimension)))))
+        for i, loop in enumerate(reversed(loops)):
+            size = number(access.sizes[loop])
+            at[loop] = b.remainder(place, size) if i + 1 < len(loops) else place
+            place = b.floor_divide(place, size)
+    shown: list[Value] = []
+    indices: list[Value] = []
+    for place, size in zip(access.places, access.shape, strict=True):
+        index = number(place.offset)
+        for loop, stride in place.terms.items():
+            index = b.add(index, b.multiply(at[loop], number(stride)))
+        low, high = place.ends(access.sizes)
+        if access.fill is not None and (low < 0 or high >= size):
+            shown += [b.less_equal(number(0), index), b.less(index, number(size))]
+        indices.append(index)
+    if not (inside or shown):
+        return b.gather_tile(buffer, indices, type=type)
+    there = reduce(b.bitwise_and, [*inside, *shown])
+    found = b.gather_tile(buffer, [b.select(there, index, number(0)) for index in indices], type=type)
+    if shown and access.fill is not None:
+        found = b.select(reduce(b.bitwise_and, shown), found, b.number(access.fill, type))
+    if inside:
+        found = b.select(reduce(b.bitwise_and, inside), found, b.number(0, type))
+    return found

@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Row kernels: reductions over the innermost loops, with everything before and after them.
+
+A short row is held in one tile and every value is computed once. A long row is walked in phases: each phase
+computes the reductions whose inputs are known by then, the last one the outputs. Elements are computed again
+in each phase that needs them, except costly ones, which are kept: in an output that nothing needs before the end, so
+that what memory still has to do for it is done while they are computed, or in scratch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from math import prod
+from typing import NamedTuple
+
+from ....ir.attributes import Attribute
+from ....ir.core import Op, Value
+from ....ir.types import FloatType, MemRefType, VectorType, element_type
+from ....ops.schedules import Rows
+from ....support.lengths import is_open, may_be_several, power_of_two, usual
+from ....support.target import Target
+from ...analysis.plan import Plan, pieces_wide, plan
+from ...analysis.reduction import Reduction, reductions
+from .frame import Span, share
+from .fusion_kernel import Kernel, Tile
+
+#: Scratch for the costly values of one row, in bytes.
+SCRATCH_BYTES = 1 << 18
+
+
+class Kept(NamedTuple):
+    """Where a costly value stands until the last phase."""
+
+    buffer: Value
+    output: Value | None  # whose buffer that is; None: scratch
+
+
+#: Combines two sets of carried values.
+Join = Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]]
+
+
+def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[Op, Plan]:
+    """The kernel of a `rows` fusion."""
+    planned = plan(fusion)
+    first = reductions(planned.ops, target)[0]
+    kept = len(planned.loops[first.result])
+    outer, inner = planned.sizes[:kept], planned.sizes[kept:]
+    if several_rows(planned, inner, schedule, target):
+        return _several(planned, target, schedule, name, outer, inner[0]), planned
+    rows, block = prod(outer), schedule.rows
+    programs = -(-rows // block)
+    several = may_be_several(programs) or target.shares_tiles
+    kernel = Kernel(planned, target, (programs,) if several else ())
+    b, cuts = kernel.b, planned.cuts(target)[: len(outer)]
+
+    def row(spans: list[Span]) -> None:
+        _Row(kernel, schedule, spans, inner).build()
+
+    def numbered(number: Value, _: object = None) -> tuple[()]:
+        kernel.by_section(kernel.apart(number, outer), outer, cuts, row)
+        return ()
+
+    if not several:
+        kernel.nest(outer, row, cuts)
+    elif block == 1:
+        numbered(kernel.programs[0])
+    else:
+        start, stop = share(b, kernel.programs[0], block, rows)
+        b.loop(start, stop, 1, (), numbered)
+    return kernel.finish(name, schedule.threads), planned
+
+
+def several_rows(planned: Plan, inner: Sequence[int], schedule: Rows, target: Target) -> bool:
+    """Whether one tile holds all rows of a program: where threads share it."""
+    if not target.shares_tiles:
+        return False
+    whole = len(inner) == 1 and inner[0] <= schedule.tile and len(planned.sizes) > 1
+    return schedule.rows > 1 and whole and planned.has_tiles(-2)
+
+
+def _several(
+    planned: Plan, target: Target, schedule: Rows, name: str, outer: Sequence[int], width: int
+) -> Op:
+    """One tile of several neighbouring rows for each program."""
+    *far, near = outer
+    kernel = Kernel(planned, target, (prod(far), -(-near // schedule.rows)))
+    b = kernel.b
+    start = b.multiply(kernel.programs[1], b.index(schedule.rows))
+    places = kernel.apart(kernel.programs[0], far) if far else []
+    size = power_of_two(width)
+    spans = [*places, Span(start, schedule.rows, near % schedule.rows != 0)]
+    found = reductions(planned.ops, target)
+    tile = Tile(kernel, [*spans, Span(b.index(0), size, size != width)], beyond=found[0].beyond)
+    for reduction in found:
+        total = reduction.across(b, tile.neutral(reduction, len(outer)), [1])
+        tile.known[reduction.result] = reduction.leave(b, total)
+    tile.store(list(zip(planned.outputs, kernel.results, strict=True)))
+    return kernel.finish(name, schedule.threads)
+
+
+def rows_strip(kernel: Kernel, schedule: Rows, first: Value, rows: int) -> None:
+    """Part of another kernel: so many rows from the `first` on, counted over all outer loops."""
+    b = kernel.b
+    kept = len(kernel.plan.loops[reductions(kernel.plan.ops, kernel.target)[0].result])
+    outer, inner = kernel.plan.sizes[:kept], kernel.plan.sizes[kept:]
+
+    def row(i: Value) -> tuple[()]:
+        kernel.row = i
+        _Row(kernel, schedule, kernel.apart(b.add(first, i), outer), inner).build()
+        return ()
+
+    b.loop(0, rows, 1, (), lambda i, _: row(i), name="row")
+
+
+class _Row:
+    """One row of the kernel."""
+
+    def __init__(self, kernel: Kernel, schedule: Rows, outer: Sequence[Span], inner: Sequence[int]):
+        self.kernel, self.schedule = kernel, schedule
+        self.b = kernel.b
+        self.plan = kernel.plan
+        self.outer = list(outer)
+        self.inner = tuple(inner)
+        self.row_values: dict[Value, Value] = {}  # results of reductions and what follows from them alone
+        self.kept: dict[Value, Kept] = {}
+        self.filled: set[Value] = set()  # those of them that an earlier phase wrote
+
+    def full(self, value: Value) -> bool:
+        """Whether a value runs over the reduced loops."""
+        return any(l >= len(self.outer) for l in self.plan.loops[value])
+
+    def build(self) -> None:
+        known = len(self.inner) == 1 and not is_open(self.inner)
+        if known and self.inner[0] <= self.schedule.tile:
+            self.in_one_tile(self.inner[0])
+        else:
+            self.in_phases()
+
+    def in_one_tile(self, width: int) -> None:
+        size = power_of_two(width) if self.kernel.masks else width
+        found = reductions(self.plan.ops, self.kernel.target)
+        span = Span(self.b.index(0), size, size != width)
+        tile = Tile(self.kernel, [*self.outer, span], beyond=found[0].beyond)
+        for reduction in found:
+            total = reduction.across(self.b, tile.neutral(reduction, len(self.outer)), [0])
+            tile.known[reduction.result] = reduction.leave(self.b, total)
+        tile.store(list(zip(self.plan.outputs, self.kernel.results, strict=True)))
+
+    # -- long rows ---------------------------------------------------------------------------------------
+
+    def in_phases(self) -> None:
+        phases = self.phases()
+        self.keep_costly(phases)
+        for phase in phases:
+            self.reduce(phase)
+        outputs = list(zip(self.plan.outputs, self.kernel.results, strict=True))
+        row_tile = Tile(
+            self.kernel, [*self.outer, *(Span(self.b.index(0)) for _ in self.inner)], self.row_values
+        )
+        row_tile.store([(v, buffer) for v, buffer in outputs if not self.full(v)])
+        written = [(v, buffer) for v, buffer in outputs if self.full(v)]
+        if written:
+            self.walk((), lambda tile, _: tile.store(written) or ())
+
+    def phases(self) -> list[list[Reduction]]:
+        """Reductions by how many others must be known before them."""
+        depth: dict[Value, int] = {}
+        phases: list[list[Reduction]] = []
+        for op in self.plan.ops:
+            level = max((depth.get(o, 0) for o in op.operands), default=0)
+            if "reduction" in op.traits:
+                while len(phases) <= level:
+                    phases.append([])
+                phases[level].append(Reduction(op, self.kernel.target))
+                level += 1
+            depth[op.results[0]] = level
+        return phases
+
+    def keep_costly(self, phases: Sequence[Sequence[Reduction]]) -> None:
+        """Gives a place to full values that are slow to compute and needed in more than one phase."""
+        if not self.schedule.keep:
+            return
+        wanted: dict[Value, set[int]] = {}
+        roots = [[r.source for r in phase] for phase in phases]
+        roots.append([v for v in self.plan.outputs if self.full(v)])
+        for number, values in enumerate(roots):
+            stack = list(values)
+            seen: set[Value] = set()
+            while stack:
+                value = stack.pop()
+                if value in seen or not self.full(value):
+                    continue
+                seen.add(value)
+                if isinstance(value.owner, Op):
+                    if "math" in value.owner.traits:
+                        wanted.setdefault(value, set()).add(number)
+                    stack += value.owner.operands
+        fits = not is_open(self.inner)
+        if prod(usual(self.inner)) * 8 > SCRATCH_BYTES:
+            return
+        first = {value: min(numbers) for value, numbers in wanted.items() if len(numbers) > 1}
+        for value, start in first.items():
+            later = [v for values in roots[start:] for v in values]
+            there = {v for v, number in first.items() if number < start or v is value}
+            output = self.output_for(value, self.needed(later, there))
+            if output is None and not fits:
+                continue  # scratch has a size that is known
+            buffer = (
+                self.b.alloc(type=MemRefType(self.inner, element_type(value.type), None, 0, 3))
+                if output is None
+                else self.kernel.results[self.plan.outputs.index(output)]
+            )
+            self.kept[value] = Kept(buffer, output)
+
+    def output_for(self, value: Value, read: Collection[Value]) -> Value | None:
+        """An output that can hold a value until its own elements are there: none that may be one buffer with what is
+        `read` meanwhile, and that no other value has."""
+        plan, kernel = self.plan, self.kernel
+        taken = {kept.output for kept in self.kept.values()}
+        for output in plan.outputs:
+            same = plan.loops[output] == plan.loops[value]
+            same = same and element_type(output.type) is element_type(value.type)
+            apart = output not in plan.written and output not in kernel.strips and output not in taken
+            if same and apart and not any(kernel.may_share(v, output) for v in kernel.buffers if v in read):
+                return output
+        return None
+
+    def walk(
+        self,
+        carried: Sequence[Value],
+        body: Callable[[Tile, Sequence[Value]], Sequence[Value]],
+        join: Join | None = None,
+        beyond: Attribute | None = None,
+    ) -> Sequence[Value]:
+        """Runs over the tiles of the row, with elements `beyond` its end; outer reduced loops one by one.
+
+        With `join`, long rows are walked in blocks that start from `carried` anew and are joined: sums of few
+        parts each, whose errors grow far slower than those of one long sum.
+        """
+        b, step, size = self.b, self.schedule.tile, self.inner[-1]
+        block = self.schedule.partial * step
+        blocks = size // block if join is not None and block else 0
+        few = not is_open((blocks,)) and blocks < 2
+
+        def level(spans: list[Span], values: Sequence[Value]) -> Sequence[Value]:
+            if len(spans) < len(self.inner) - 1:
+                return b.loop(0, self.inner[len(spans)], 1, values, lambda i, v: level([*spans, Span(i)], v))
+
+            def tile(span: Span, v: Sequence[Value]) -> Sequence[Value]:
+                return body(self.tile([*spans, span], beyond), v)
+
+            if few or join is None:
+                return self.kernel.tiles(size, step, values, tile, stages=self.schedule.stages)
+
+            def one(start: Value, v: Sequence[Value], join: Join = join) -> Sequence[Value]:
+                stop = b.add(start, b.index(block))
+                return join(
+                    v, b.loop(start, stop, step, carried, lambda i, inner: tile(Span(i, step), inner))
+                )
+
+            done = blocks * block
+            values = b.loop(0, done, block, values, one)
+            return self.kernel.tiles(
+                size - done,
+                step,
+                values,
+                lambda span, v: tile(span._replace(start=b.add(span.start, b.index(done))), v),
+            )
+
+        return level([], carried)
+
+    def tile(self, spans: Sequence[Span], beyond: Attribute | None) -> Tile:
+        tile = _RowTile(self.kernel, [*self.outer, *spans], self.row_values, beyond=beyond)
+        tile.row = self
+        return tile
+
+    def reduce(self, phase: Sequence[Reduction]) -> None:
+        """Accumulates by lanes over full tiles; each reduction ends as one value of the row."""
+        b = self.b
+        step = self.schedule.tile
+        row = self.inner[-1]
+        width = min(step, power_of_two(row) if self.kernel.masks else step if is_open((row,)) else row)
+        gathered = min(width, pieces_wide(self.plan, self.schedule.threads)) if self.kernel.masks else width
+        starts = [b.number(r.start, VectorType((gathered,), r.accumulator)) for r in phase]
+        starts += [b.number(r.start, r.accumulator) for r in phase]  # what shorter tiles gave
+
+        def body(tile: Tile, values: Sequence[Value]) -> list[Value]:
+            lanes, rest = list(values[: len(phase)]), list(values[len(phase) :])
+            size = tile.spans[-1].size
+            for i, r in enumerate(phase):
+                source = tile.neutral(r, len(tile.spans) - 1)
+                if size == width:
+                    lanes[i] = r.combine(b, lanes[i], r.folded(b, source, gathered))
+                else:
+                    rest[i] = r.combine(b, rest[i], r.across(b, source, [0]))
+            return [*lanes, *rest]
+
+        def join(x: Sequence[Value], y: Sequence[Value]) -> list[Value]:
+            return [
+                r.combine(b, *pair) for r, pair in zip([*phase, *phase], zip(x, y, strict=True), strict=True)
+            ]
+
+        rounds = any(r.op.name == "ng.sum" and isinstance(r.accumulator, FloatType) for r in phase)
+        done = self.walk(starts, body, join if rounds else None, phase[0].beyond)
+        self.filled |= set(self.kept) & self.needed([r.source for r in phase], ())
+        for i, r in enumerate(phase):
+            total = r.combine(b, r.across(b, done[i], [0]), done[len(phase) + i])
+            self.row_values[r.result] = r.leave(b, total)
+        self.follow_up()
+
+    def follow_up(self) -> None:
+        """Computes what follows for the whole row from the reductions known by now, outside the loops."""
+        tile = Tile(self.kernel, [*self.outer, *(Span(self.b.index(0)) for _ in self.inner)], self.row_values)
+        ready = set(self.row_values)
+        for op in self.plan.ops:
+            result = op.results[0]
+            inputs = [o for o in op.operands if isinstance(o.owner, Op)]
+            if not self.full(result) and inputs and all(o in ready for o in inputs) and result not in ready:
+                ready.add(result)
+                self.row_values[result] = tile.at(result)
+
+    def needed(self, values: Sequence[Value], known: Collection[Value]) -> set[Value]:
+        """Values, and what they are computed from, where some are `known`."""
+        seen: set[Value] = set()
+        stack = list(values)
+        while stack:
+            value = stack.pop()
+            if value in seen or value in known:
+                continue
+            seen.add(value)
+            if isinstance(value.owner, Op):
+                stack += value.owner.operands
+        return seen
+
+
+class _RowTile(Tile):
+    """A tile whose costly values are kept: written by the first phase, read by the later ones."""
+
+    row: _Row
+
+    def compute(self, value: Value) -> Value:
+        kept = self.row.kept.get(value)
+        if kept is None:
+            return super().compute(value)
+        if kept.output is None:
+            at, dims, masked = [s.start for s in self.spans[len(self.row.outer) :]], None, False
+        else:
+            at, dims, masked = self.place(kept.output)
+        if value in self.row.filled:
+            return self.b.load(kept.buffer, at, type=self.type(value), dims=dims, masked=masked)
+        made = super().compute(value)
+        self.b.store(made, kept.buffer, at, dims=dims, masked=masked)
+        return made

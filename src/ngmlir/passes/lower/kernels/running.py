@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cumulative kernels: a prefix inside each tile, and a carry from tile to tile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import gcd
+
+from ....ir.core import Op, Value
+from ....ir.literals import item_bytes
+from ....ir.types import Type, VectorType, element_type, shape_of
+from ....ops.fields import get_bool, get_enum, get_i64
+from ....support.lengths import is_open, is_same, power_of_two
+from ....support.target import Target
+from ...analysis.reduction import Accumulation, merged
+from ...schedule.programs import tile_width
+from .frame import Span, within
+from .single import Single, SingleFrame, vector
+
+
+def cumulative_kernel(op: Op, target: Target) -> Single:
+    """Lines along the innermost dimension, or side by side; on a GPU several tiles of them at once."""
+    shape = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
+    if shape[2] == 1:
+        return (_rows_at_once if target.shares_tiles else _row_by_row)(op, target, shape)
+    return (_in_bands if target.shares_tiles else _side_by_side)(op, target, shape)
+
+
+class Running(Accumulation):
+    """The parts of one cumulative op."""
+
+    def __init__(self, frame: SingleFrame, op: Op):
+        kind = get_enum(op, "combine") if "combine" in op.attributes else op.name.rpartition("_")[2]
+        super().__init__(kind, element_type(op.results[0].type))
+        self.frame, self.b = frame, frame.b
+        self.reverse = get_bool(op, "reverse")
+        self.exclusive = get_bool(op, "exclusive")
+
+    def begin(self, type: Type) -> Value:
+        return self.b.number(self.start, type)
+
+    def empty(self, type: Type) -> Value:
+        """What an exclusive op gives for the first element."""
+        return self.b.number(0, type) if self.kind == "sum" else self.begin(type)
+
+    def carried(self, beside: Sequence[int]) -> Value:
+        """What comes before all elements, of so many lines side by side."""
+        type = VectorType(tuple(beside), self.accumulator) if beside else self.accumulator
+        return self.empty(type) if self.exclusive else self.begin(type)
+
+    def through(
+        self, size: int, shape: Sequence[int], along: int, at: Callable[[Value], list[Value]], masked: bool
+    ) -> None:
+        """Along lines of `size` from one end to the other in tiles of a shape, of which dimension `along` lies on the lines.
+        Of what is left the last tile is shorter, on a GPU masked; `masked`: so are all, across the lines. `at` says where a
+        tile stands that begins so far along."""
+        b, step, masks = self.b, shape[along], self.frame.masks
+        if is_open((size,)):
+            self.through_any(size, shape, along, at)
+            return
+        full = -(-size // step) if masks else size // step
+        rest = 0 if masks else size - full * step
+        beyond = size if masks and size % step else 0
+
+        def tile(start: Value, step: int, carry: Value) -> Value:
+            here = VectorType((*shape[:along], step, *shape[along + 1 :]), self.element)
+            return self.tile(here, along, at(start), start, carry, masked or beyond > 0, beyond)
+
+        carry = self.carried([*shape[:along], *shape[along + 1 :]])
+        if rest and self.reverse:
+            carry = tile(b.index(full * step), rest, carry)
+        carry = self.steps(full, step, carry, lambda start, carry: tile(start, step, carry))
+        if rest and not self.reverse:
+            tile(b.index(full * step), rest, carry)
+
+    def through_any(
+        self, size: int, shape: Sequence[int], along: int, at: Callable[[Value], list[Value]]
+    ) -> None:
+        """The same of a size that is not known: what is left is a masked tile, where there is any."""
+        b, step = self.b, shape[along]
+        whole = size // step
+        here = VectorType(tuple(shape), self.element)
+
+        def last(carry: Value) -> Value:
+            start = b.index(whole * step)
+            (made,) = b.branch(
+                b.less(start, b.index(size)),
+                lambda: [self.tile(here, along, at(start), start, carry, True, size)],
+                lambda: [carry],
+            )
+            return made
+
+        carry = self.carried([*shape[:along], *shape[along + 1 :]])
+        if self.reverse:
+            carry = last(carry)
+        carry = self.steps(
+            whole, step, carry, lambda start, carry: self.tile(here, along, at(start), start, carry, False, 0)
+        )
+        if not self.reverse:
+            last(carry)
+
+    def steps(self, count: int, step: int, carry: Value, tile: Callable[[Value, Value], Value]) -> Value:
+        """The carry after so many tiles, each of which begins a step behind the one before."""
+        b = self.b
+        if is_same(count, 1):
+            return tile(b.index(0), carry)
+
+        def turn(k: Value, carried: Sequence[Value]) -> list[Value]:
+            start = b.subtract(b.index((count - 1) * step), k) if self.reverse else k
+            return [tile(start, carried[0])]
+
+        return b.loop(0, count * step, step, [carry], turn)[0]
+
+    def tile(
+        self,
+        type: VectorType,
+        along: int,
+        at: list[Value],
+        start: Value,
+        carry: Value,
+        masked: bool,
+        beyond: int,
+    ) -> Value:
+        """One tile, before which `carry` came; gives what comes before the next one. It may reach `beyond` that size, unless
+        that is 0."""
+        b, frame = self.b, self.frame
+        new = self.enter(b, b.load(frame.sources[0], at, type=type, masked=masked))
+        if beyond:
+            new = within(b, new, start, beyond, self.begin(new.type), along)
+        shown, carry = self.joined(new, along, carry)
+        b.store(self.leave(b, shown), frame.results[0], at, masked=masked)
+        return carry
+
+    def joined(self, new: Value, along: int, carry: Value) -> tuple[Value, Value]:
+        """What a tile shows, before which `carry` came; and what comes before the next one."""
+        b, type = self.b, new.type
+        verb = getattr(b, f"cumulative_{self.kind}")
+        prefix = verb(new, axis=along, reverse=self.reverse)
+        across = [d for d in range(len(shape_of(type))) if d != along]
+        spread = b.broadcast(carry, type=prefix.type, dimensions=across)
+        shown = self.combine(b, spread, prefix)
+        if self.exclusive:
+            # The prefix without the element itself: the neighbour's, and the carry at the end where it begins.
+            shown = self.combine(b, spread, verb(new, axis=along, reverse=self.reverse, exclusive=True))
+        return shown, self.combine(b, carry, self.across(b, new, [along]))
+
+
+def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Single:
+    before, size, after = shape
+    frame = SingleFrame(op, target, (before, after), [shape], [shape])
+    b = frame.b
+    run = Running(frame, op)
+
+    def column(spans: list[Span]) -> None:
+        row, span = spans
+        type = vector(span.size, run.accumulator)
+        start = run.empty(type) if run.exclusive else run.begin(type)
+
+        def step(k: Value, carried: Sequence[Value]) -> list[Value]:
+            if run.reverse:
+                k = b.subtract(b.index(size - 1), k)
+            at = [row.start, k, span.start]
+            new = run.enter(
+                b, b.load(frame.sources[0], at, type=vector(span.size, run.element), masked=span.masked)
+            )
+            total = run.combine(b, carried[0], new)
+            shown = carried[0] if run.exclusive else total
+            b.store(run.leave(b, shown), frame.results[0], at, masked=span.masked)
+            return [total]
+
+        b.loop(0, size, 1, [start], step)
+
+    frame.visit(frame.sizes, frame.width, column)
+    return frame.done()
+
+
+def _row_by_row(op: Op, target: Target, shape: Sequence[int]) -> Single:
+    """In tiles of a vector register."""
+    _, size = lines = shape[:2]
+    frame = SingleFrame(op, target, lines, [lines], [lines])
+    run = Running(frame, op)
+    width = target.lanes(max(4, item_bytes(run.accumulator)))
+    width = width if is_open((size,)) else min(size, width)
+    frame.each_row(lambda row: run.through(size, (width,), 0, lambda start: [row.start, start], False))
+    return frame.done()
+
+
+def _rows_at_once(op: Op, target: Target, shape: Sequence[int]) -> Single:
+    """Of a block of threads: a row, or as many short ones as fill it."""
+    before, size = lines = shape[:2]
+    held = tile_width(target, item_bytes(element_type(op.results[0].type)))
+    width = min(held, power_of_two(size))
+    rows = min(held // width, power_of_two(before))
+    frame = SingleFrame(op, target, (before, 1), [lines], [lines], width=1, rows=rows)
+    run = Running(frame, op)
+
+    def some(spans: list[Span]) -> None:
+        row = spans[0]
+        tile, along = ((width,), 0) if rows == 1 else ((rows, width), 1)
+        run.through(size, tile, along, lambda start: [row.start, start], row.masked)
+
+    frame.visit(frame.sizes, 1, some, rows)
+    return frame.done()
+
+
+def _in_bands(op: Op, target: Target, shape: Sequence[int]) -> Single:
+    """Of a block of threads: lines side by side, so many steps at once that each thread has two loads of 16 bytes under way."""
+    before, size, after = shape
+    width = min(target.threads, power_of_two(after))
+    frame = SingleFrame(op, target, (before, after), [shape], [shape], width=width)
+    run = Running(frame, op)
+    steps = min(power_of_two(size), 2 * tile_width(target, item_bytes(run.element)) // width)
+
+    def lines(spans: list[Span]) -> None:
+        row, span = spans
+        run.through(size, (steps, width), 0, lambda start: [row.start, start, span.start], span.masked)
+
+    frame.visit(frame.sizes, frame.width, lines)
+    return frame.done()
+
+
+def runs_kernel(op: Op, target: Target) -> Single:
+    """Of a block of threads each: a run of a line, or of lines side by side, from what comes before it on."""
+    before, size, after = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
+    run = get_i64(op, "run")
+    count, beside = -(-size // run), after > 1
+    rank = 3 if beside else 2
+    held = tile_width(target, item_bytes(element_type(op.results[0].type)))
+    width = min(target.threads, power_of_two(after))
+    step = gcd(run, 2 * held // width if beside else held)
+    whole, runs = (before, size, after)[:rank], (before, count, after)[:rank]
+    frame = SingleFrame(op, target, (before, count, after), [whole, runs], [whole], width=width)
+    b, running = frame.b, Running(frame, op)
+    across = (width,) if beside else ()
+    beyond = size if size % run else 0  # the last run is shorter
+
+    def one(spans: list[Span]) -> None:
+        row, number, span = spans
+        first = b.multiply(number.start, b.index(run))
+        masked = beside and span.masked
+
+        def tile(start: Value, carry: Value) -> Value:
+            place = b.add(first, start)
+            type, at = VectorType((step, *across), running.element), [row.start, place, span.start][:rank]
+            return running.tile(type, 0, at, place, carry, masked or beyond > 0, beyond)
+
+        at, type = [row.start, number.start, span.start][:rank], vector(width * beside, running.accumulator)
+        carry = b.load(frame.sources[1], at, type=type, masked=masked)
+        running.steps(run // step, step, carry, tile)
+
+    frame.visit((before, count, after), width, one)
+    return frame.done()

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernels of ops that stand alone share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ....ir.core import Op, Value
+from ....ir.literals import item_bytes
+from ....ir.types import MemRefType, Type, VectorType, element_type, i64, shape_of, ui32, ui64
+from ....ops.builder import Builder
+from ....support.lengths import power_of_two
+from ....support.target import Target
+from ...analysis.plan import Shape
+from ...schedule.programs import grid_for, part_of, steps_of, tile_width
+from .frame import Frame, Span, positions, share
+
+
+@dataclass(frozen=True)
+class Single:
+    """A finished kernel, and the shapes in which it takes the op's operands and gives its results."""
+
+    kernel: Op
+    operand_shapes: tuple[Shape, ...]
+    result_shapes: tuple[Shape, ...]
+
+
+class SingleFrame(Frame):
+    """A frame for one op. `sizes` is the space that is visited, `operand_shapes` and `result_shapes` the
+    shapes of the buffers (dimensions that the op treats alike may be merged), `width` and `rows` those of a tile."""
+
+    def __init__(
+        self,
+        op: Op,
+        target: Target,
+        sizes: Sequence[int],
+        operand_shapes: Sequence[Sequence[int]] | None = None,
+        result_shapes: Sequence[Sequence[int]] | None = None,
+        parallel: bool = True,
+        width: int | None = None,
+        rows: int = 1,
+    ):
+        self.op = op
+        self.operand_shapes = tuple(
+            tuple(s) for s in operand_shapes or [shape_of(o.type) for o in op.operands]
+        )
+        self.result_shapes = tuple(tuple(s) for s in result_shapes or [shape_of(r.type) for r in op.results])
+        self.sizes = tuple(sizes)
+        item = max(item_bytes(element_type(v.type)) for v in (*op.operands, *op.results))
+        self.width, self.rows = width or tile_width(target, item), rows
+        part = 0 if target.shares_tiles else part_of(self.sizes, self.width)
+        grid = grid_for(target, self.sizes if parallel else (), self.width, part, rows)
+        inputs = [
+            MemRefType(s, element_type(o.type)) for s, o in zip(self.operand_shapes, op.operands, strict=True)
+        ]
+        outputs = [
+            MemRefType(s, element_type(r.type)) for s, r in zip(self.result_shapes, op.results, strict=True)
+        ]
+        super().__init__(target, grid, inputs, outputs, op.location, part)
+
+    def done(self, threads: int | None = None) -> Single:
+        """The finished kernel; its name is given by whoever adds it to a module."""
+        return Single(self.finish("k", threads), self.operand_shapes, self.result_shapes)
+
+    def each_row(self, body: Callable[[Span], None]) -> None:
+        """Runs `body` on this program's steps of the outermost loop; `sizes` tell what they cost."""
+        b, rows = self.b, self.sizes[0]
+        if self.masks:
+            body(Span(self.programs[0]))
+        elif not self.programs:
+            self.nest((rows,), lambda spans: body(spans[0]))
+        else:
+            start, stop = share(b, self.programs[0], steps_of(self.part, self.sizes, self.width), rows)
+            b.loop(start, stop, 1, (), lambda i, _: body(Span(i)) or ())
+
+    def scalar(self, buffer: Value, indices: Sequence[Value]) -> Value:
+        """One element of a buffer."""
+        return self.b.load(buffer, indices, type=element_type(buffer.type))
+
+
+def take_turns(target: Target, rows: int) -> bool:
+    """Whether blocks of a GPU that have a row each are more than its multiprocessors have at once."""
+    return target.shares_tiles and rows * target.threads > target.gpu.threads * target.multiprocessors
+
+
+#: Bytes of a tile from which on a block of threads spends more on moving it than on finding it.
+_SHORT = 512
+
+
+def spends_on_finding(target: Target, shape: Sequence[int], item: int, rows: int = 1) -> bool:
+    """Whether blocks of a GPU that have so many rows each would take turns, and have less to move than to find."""
+    short = len(shape) > 1 and rows * shape[-1] * item < _SHORT
+    return short and take_turns(target, prod(shape[:-1]) // rows)
+
+
+def rows_together(target: Target, shape: Sequence[int], item: int, blocks: int = 2) -> int:
+    """How many short rows a block of a GPU has in one tile. Of little, there are so many blocks for each multiprocessor
+    rather than many rows in each."""
+    room = tile_width(target, item) // power_of_two(shape[-1])
+    share = power_of_two(prod(shape[:-1]) // (blocks * target.multiprocessors))
+    return max(1, min(room, share, power_of_two(shape[-2])))
+
+
+def line_frame(
+    op: Op, target: Target, size: int, operand_shapes: Sequence[Sequence[int]] | None = None
+) -> SingleFrame:
+    """Of a result of `size` elements as one line, across its rows: what a warp writes lies together. Of little, each thread
+    takes one element, so that all multiprocessors have blocks."""
+    several = power_of_two(size // max(1, 2 * target.multiprocessors))
+    item = item_bytes(element_type(op.results[0].type))
+    width = max(target.threads, min(several, tile_width(target, item)))
+    return SingleFrame(op, target, (size,), operand_shapes, [(size,)], width=width)
+
+
+def places_in(b: Builder, span: Span, shape: Sequence[int]) -> list[Value]:
+    """A tile of a line as tiles of positions in a shape that it runs through. A masked one reaches beyond the end: what
+    stands there is the last position."""
+    wide = VectorType((span.size,), i64)
+    return [b.cast(place, type=wide) for place in unsigned_places_in(b, span, shape)]
+
+
+def unsigned_places_in(b: Builder, span: Span, shape: Sequence[int], most: int = 0) -> list[Value]:
+    """The same, of numbers that are as short as such a shape, and what is at most so large, allow."""
+    size = prod(shape)
+    number = VectorType((span.size,), ui32 if max(size, most) < 1 << 31 else ui64)
+    left = b.minimum(positions(b, span.start, number), b.number(size - 1, number))
+    places: list[Value] = []
+    for extent in reversed(shape):
+        whole = b.number(extent, number)
+        places.insert(0, b.remainder(left, whole))
+        left = b.floor_divide(left, whole)
+    return places
+
+
+def copied_in_line(
+    op: Op, target: Target, sizes: Sequence[int], strides: Sequence[int], first: int
+) -> Single:
+    """The kernel of a GPU by which each element of the result, one line that runs through `sizes`, is copied from where its
+    positions times `strides` lie in the operand, from element `first` on."""
+    (operand,) = op.operands
+    source, element = prod(shape_of(operand.type)), element_type(operand.type)
+    loops: list[tuple[int, int]] = []
+    for size, stride in reversed([*zip(sizes, strides, strict=True)]):
+        if loops and stride == prod(loops[0]):
+            loops[0] = (size * loops[0][0], loops[0][1])
+        elif size > 1 or not loops:
+            loops.insert(0, (size, stride))
+    frame = line_frame(op, target, prod(sizes), [(source,)])
+    b = frame.b
+
+    def move(spans: list[Span]) -> None:
+        (span,) = spans
+        places = unsigned_places_in(b, span, [size for size, _ in loops], source)
+        type = places[0].type
+        offset = b.number(first, type)
+        for place, (_, stride) in zip(places, loops, strict=True):
+            offset = b.add(offset, b.multiply(place, b.number(stride, type)))
+        tile = b.gather_tile(frame.sources[0], [offset], type=VectorType((span.size,), element))
+        b.store(tile, frame.results[0], [span.start], masked=span.masked)
+
+    frame.visit(frame.sizes, frame.width, move)
+    return frame.done()
+
+
+def vector(size: int, element: Type) -> Type:
+    """A tile of one dimension, or a scalar for size 0."""
+    return VectorType((size,), element) if size else element

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order of integers along an axis: digit by digit. Where few of many are wanted, those that may be among them are selected
+first, or inserted one by one; on GPUs by exchanges.
+
+A program of a CPU sorts whole rows. It keeps the keys with their positions in scratch, with keys of 32 bits and less as one number
+of 64 bits, and so has no two that are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ....ir.core import Op, Value
+from ....ir.types import IntegerType, MemRefType, VectorType, element_type, i32, i64, index, shape_of
+from ....ops.fields import get_i64
+from ....ops.sorting import is_plain_order
+from ....rewrite.advice import pass_for
+from ....support.diagnostics import Limit
+from ....support.lengths import at_least, below
+from ....support.target import Target
+from ...analysis.reduction import merged
+from ...analysis.sorting import comes_before, has_two_runs
+from .exchanges import argsort_in_blocks
+from .frame import Span
+from .merging import argsort_of_runs
+from .single import Single, SingleFrame
+
+#: Bits of a digit: its counters and the places that are written side by side are few enough for the near caches.
+DIGIT = 8
+_VALUES = 1 << DIGIT
+#: Of this many first ones each is found by insertion: an element that goes among them takes as many steps, and so at most
+#: as long as its digits would take; most elements do not.
+INSERTED = 16
+#: Elements that are selected, at least and for each that is wanted, before they are sorted: with more of them that is seldom,
+#: with less it is short.
+SELECTED, SELECTED_EACH = 128, 4
+#: What sorting an element costs beside one that is copied.
+_STEPS = 32
+
+
+def argsort_kernel(op: Op, target: Target) -> Single:
+    """The first positions of ascending signed integers; of equal ones the first comes first."""
+    if not is_plain_order(op):
+        raise Limit("kernels sort signed integers in ascending order", op.location, hint=pass_for(op))
+    if target.shares_tiles:
+        return (argsort_of_runs if has_two_runs(op) else argsort_in_blocks)(op, target)
+    axis = get_i64(op, "axis")
+    before, size, after = merged(shape_of(op.operands[0].type), axis)
+    kept = shape_of(op.results[0].type)[axis]
+    space = (before * after, size * _STEPS)
+    frame = SingleFrame(op, target, space, [(before, size, after)], [(before, kept, after)])
+
+    def row(span: Span) -> None:
+        outer, inner = frame.apart(span.start, (before, after))
+        line = _Row(frame, outer.start, inner.start, size, kept)
+        selected = max(SELECTED, SELECTED_EACH * kept) if at_least(size, kept + 1) else size
+        if at_least(INSERTED, kept) and below(kept, size):
+            line.insert()
+        elif at_least(size, 2 * selected):
+            line.select(selected)
+        else:
+            line.sort()
+
+    frame.each_row(row)
+    return frame.done()
+
+
+#: A key with its position in its lower half; or the two.
+_Record = tuple[Value, ...]
+
+
+class _Row:
+    """One row that is sorted."""
+
+    def __init__(self, frame: SingleFrame, outer: Value, inner: Value, size: int, kept: int):
+        self.frame, self.b, self.size, self.kept = frame, frame.b, size, kept
+        self.outer, self.inner = outer, inner
+        key = element_type(frame.sources[0].type)
+        assert isinstance(key, IntegerType)
+        self.key, self.packed = key, key.width <= 32
+        # Where the key begins.
+        self.low = 32 if self.packed else 0
+        self.sign = -(1 << key.width - 1)
+
+    # -- records -----------------------------------------------------------------------------------------
+
+    def record(self, key: Value, place: Value) -> _Record:
+        b = self.b
+        key, place = b.cast(key, type=i64), b.cast(place, type=i64)
+        if not self.packed:
+            return key, place
+        return (b.bitwise_or(b.shift_left(key, b.number(32, i64)), place),)
+
+    def read(self, place: Value) -> Value:
+        return self.frame.scalar(self.frame.sources[0], [self.outer, place, self.inner])
+
+    def records(self, *shape: int) -> list[Value]:
+        """Scratch for records."""
+        type = MemRefType(shape, i64, None, 0, 3)
+        return [self.b.alloc(type=type) for _ in range(1 if self.packed else 2)]
+
+    def load(self, buffers: Sequence[Value], *at: Value) -> _Record:
+        return tuple(self.frame.scalar(buffer, at) for buffer in buffers)
+
+    def store(self, record: _Record, buffers: Sequence[Value], *at: Value) -> None:
+        for value, buffer in zip(record, buffers, strict=True):
+            self.b.store(value, buffer, at)
+
+    def finish(self, buffers: Sequence[Value], *at: Value) -> None:
+        """Writes the positions of the first records."""
+        b, (result,) = self.b, self.frame.results
+
+        def write(i: Value, _: object) -> tuple[()]:
+            place = self.load(buffers, *at, i)[-1]
+            if self.packed:
+                place = b.bitwise_and(place, b.number(0xFFFFFFFF, i64))
+            b.store(b.cast(place, type=element_type(result.type)), result, [self.outer, i, self.inner])
+            return ()
+
+        b.loop(0, self.kept, 1, (), write)
+
+    # -- digits ------------------------------------------------------------------------------------------
+
+    def sort(self) -> None:
+        """All of the row."""
+        lines = self.records(2, self.size)
+        different = self.read_all(lines)
+        self.finish(lines, self.in_order(lines, self.b.index(self.size), different))
+
+    def in_order(self, lines: Sequence[Value], length: Value, different: Value) -> Value:
+        """Sorts `length` records of the first line, whose keys differ in some bits: gives the line in which they are then.
+
+        From the lowest digit to the highest: elements go, in the order in which they stand, where those of their digit belong.
+        Digits that all keys share are passed by.
+        """
+        b = self.b
+        counts = b.alloc(type=MemRefType((_VALUES,), i32, None, 0, 3))
+
+        def order(digit: Value, carried: Sequence[Value]) -> list[Value]:
+            (here,) = carried
+            there = b.subtract(b.index(1), here)
+            shift = b.add(b.cast(b.multiply(digit, b.index(DIGIT)), type=i64), b.number(self.low, i64))
+
+            def moved() -> list[Value]:
+                self.count(lines, here, length, shift, counts)
+                self.move(lines, here, there, length, shift, counts)
+                return [there]
+
+            any_differ = b.less(b.index(0), self.value(different, shift))
+            return list(b.branch(any_differ, moved, lambda: [here]))
+
+        return b.loop(0, self.key.width // DIGIT, 1, [b.index(0)], order, name="digit")[0]
+
+    def value(self, key: Value, shift: Value) -> Value:
+        """The digit that begins at a bit, as a position."""
+        b = self.b
+        down = b.shift_right_logical(key, shift)
+        return b.cast(b.bitwise_and(down, b.number(_VALUES - 1, i64)), type=index)
+
+    def read_all(self, lines: Sequence[Value]) -> Value:
+        """The records of the row; gives the bits of the keys that are not the same in all."""
+
+        def read(i: Value) -> _Record:
+            record = self.unsigned(self.read(i), i)
+            self.store(record, lines, self.b.index(0), i)
+            return record
+
+        return self.differences(self.b.index(self.size), read)
+
+    def unsigned(self, key: Value, place: Value) -> _Record:
+        """A record with the sign of its key turned round, so that digits are unsigned."""
+        return self.record(self.b.bitwise_xor(key, self.b.number(self.sign, self.key)), place)
+
+    def differences(self, length: Value, read: Callable[[Value], _Record]) -> Value:
+        """The bits of the keys that are not the same in all of so many records."""
+        b = self.b
+
+        def join(i: Value, carried: Sequence[Value]) -> list[Value]:
+            some, every = carried
+            key = read(i)[0]
+            return [b.bitwise_or(some, key), b.bitwise_and(every, key)]
+
+        some, every = b.loop(0, length, 1, [b.number(0, i64), b.number(-1, i64)], join)
+        return b.bitwise_xor(some, every)
+
+    def count(self, lines: Sequence[Value], here: Value, length: Value, shift: Value, counts: Value) -> None:
+        """How many records have a lesser digit than each: where those of that digit begin."""
+        b, zero, one = self.b, self.b.number(0, i32), self.b.number(1, i32)
+        b.loop(0, _VALUES, 1, (), lambda v, _: b.store(zero, counts, [v]) or ())
+
+        def add(i: Value, _: object) -> tuple[()]:
+            at = [self.value(self.load(lines, here, i)[0], shift)]
+            b.store(b.add(self.frame.scalar(counts, at), one), counts, at)
+            return ()
+
+        def begin(v: Value, carried: Sequence[Value]) -> list[Value]:
+            count = self.frame.scalar(counts, [v])
+            b.store(carried[0], counts, [v])
+            return [b.add(carried[0], count)]
+
+        b.loop(0, length, 1, (), add)
+        b.loop(0, _VALUES, 1, [zero], begin)
+
+    def move(
+        self, lines: Sequence[Value], here: Value, there: Value, length: Value, shift: Value, counts: Value
+    ) -> None:
+        """Each record to the next place of its digit."""
+        b = self.b
+
+        def one(i: Value, _: object) -> tuple[()]:
+            record = self.load(lines, here, i)
+            digit = self.value(record[0], shift)
+            place = self.frame.scalar(counts, [digit])
+            b.store(b.add(place, b.number(1, i32)), counts, [digit])
+            self.store(record, lines, there, b.cast(place, type=index))
+            return ()
+
+        b.loop(0, length, 1, (), one)
+
+    # -- selection ---------------------------------------------------------------------------------------
+
+    def select(self, most: int) -> None:
+        """Those that may be among the first so far stand in scratch; where they are more than `most`, they are sorted, and the
+        first ones stay. A tile of elements of which none is less than the last of these is passed by."""
+        b, frame, size = self.b, self.frame, self.size
+        width = min(frame.width, size - most)
+        begin = most + (size - most) % width
+        lines, zero = self.records(2, most + 2 * width), b.index(0)
+
+        def first(i: Value, _: object) -> tuple[()]:
+            self.store(self.unsigned(self.read(i), i), lines, zero, i)
+            return ()
+
+        b.loop(0, begin, 1, (), first)
+
+        def enter(start: Value, count: Value, bound: Value) -> list[Value]:
+            """The elements of a tile that are less than the bound; each is written, and the next one over those that are not."""
+
+            def one(i: Value, carried: Sequence[Value]) -> list[Value]:
+                key = self.read(i)
+                self.store(self.unsigned(key, i), lines, zero, carried[0])
+                less = b.less(b.cast(key, type=i64), bound)
+                return [b.add(carried[0], b.select(less, b.index(1), zero))]
+
+            return list(b.loop(start, b.add(start, b.index(width)), 1, [count], one))
+
+        def some(start: Value, carried: Sequence[Value]) -> list[Value]:
+            count, bound = carried
+            least = b.cast(b.min(self.tile(start, width), axes=[0]), type=i64)
+            (count,) = b.branch(b.less(least, bound), lambda: enter(start, count, bound), lambda: [count])
+            last = b.less(b.index(size - width - 1), start)
+            full = b.bitwise_or(b.less(b.index(most), count), last)
+            return list(b.branch(full, lambda: self.shortened(lines, count), lambda: [count, bound]))
+
+        greatest = b.number((1 << 63) - 1, i64)
+        b.loop(begin, size, width, [b.index(begin), greatest], some)
+        self.finish(lines, zero)
+
+    def shortened(self, lines: Sequence[Value], count: Value) -> list[Value]:
+        """The first of so many records, in order: their number, and the key of the last."""
+        b, zero = self.b, self.b.index(0)
+        different = self.differences(count, lambda i: self.load(lines, zero, i))
+        at = self.in_order(lines, count, different)
+
+        def stay(i: Value, _: object) -> tuple[()]:
+            self.store(self.load(lines, at, i), lines, zero, i)
+            return ()
+
+        b.loop(0, self.kept, 1, (), stay)
+        (bound, *_) = self.load(lines, zero, b.index(self.kept - 1))
+        if self.packed:
+            bound = b.shift_right_arithmetic(bound, b.number(32, i64))
+        return [b.index(self.kept), b.bitwise_xor(bound, b.number(self.sign, i64))]
+
+    def tile(self, start: Value, size: int) -> Value:
+        """Some keys of the row."""
+        at, type = [self.outer, start, self.inner], VectorType((size,), self.key)
+        return self.b.load(self.frame.sources[0], at, type=type, dims=[1])
+
+    # -- insertion ---------------------------------------------------------------------------------------
+
+    def insert(self) -> None:
+        """The least so far stand sorted in scratch. A tile of elements of which none is less than the last of them is
+        passed by."""
+        b, best = self.b, self.records(self.kept)
+        greatest = b.number((1 << 63) - 1, i64)
+        last = b.index(self.kept - 1)
+
+        def empty(i: Value, _: object) -> tuple[()]:
+            self.store((greatest,) * len(best), best, i)
+            return ()
+
+        b.loop(0, self.kept, 1, (), empty)
+
+        def enter(place: Value) -> None:
+            def sift(i: Value, carried: Sequence[Value]) -> list[Value]:
+                there = self.load(best, i)
+                comes = comes_before(b, carried, there)
+                self.store(tuple(b.select(comes, x, y) for x, y in zip(carried, there, strict=True)), best, i)
+                return [b.select(comes, y, x) for x, y in zip(carried, there, strict=True)]
+
+            b.loop(0, self.kept, 1, self.record(self.read(place), place), sift)
+
+        def one(i: Value, _: object) -> tuple[()]:
+            comes = comes_before(b, self.record(self.read(i), i), self.load(best, last))
+            b.branch(comes, lambda: enter(i))
+            return ()
+
+        def some(span: Span, _: object) -> tuple[()]:
+            start = b.add(span.start, b.index(self.kept))
+            least = b.cast(b.min(self.tile(start, span.size), axes=[0]), type=i64)
+            (bound, *_) = self.load(best, last)
+            if self.packed:
+                bound = b.shift_right_arithmetic(bound, b.number(32, i64))
+            stop = b.add(start, b.index(span.size))
+            b.branch(b.less(least, bound), lambda: b.loop(start, stop, 1, (), one))
+            return ()
+
+        b.loop(0, self.kept, 1, (), one)
+        self.frame.tiles(self.size - self.kept, self.frame.width, (), some, masks=False)
+        self.finish(best)

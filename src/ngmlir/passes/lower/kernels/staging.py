@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sides of a product on a GPU that wait in shared memory: tiles of later rounds are copied there while those of this one
+are multiplied, and matrix instructions read them as they lie."""
+
+from __future__ import annotations
+
+from ....ir.core import Value
+from ....ir.types import VectorType, element_type, shape_of
+from ....ops.builder import Builder
+from ...analysis.product import Product
+from ...schedule.staging import waiting
+from .reading import Matrix
+
+
+class Waiting:
+    """The two sides of a product on their way through shared memory."""
+
+    def __init__(self, b: Builder, product: Product, tile: tuple[int, int], step: int):
+        self.b = b
+        self.step = step
+        self.depth_first = (product.lhs_depth_first, product.rhs_depth_first)
+        self.buffers = [b.alloc(type=type) for type in waiting(product, tile, step)]
+
+    def bring(self, places: list[tuple[Matrix, Value, Value, bool]]) -> None:
+        """Copies the tiles of one round. Of each side the matrix, where its tile begins across and along the depth, and whether
+        it may reach beyond the side; the left one comes first."""
+        b = self.b
+        for (matrix, across, k, masked), depth_first, buffer in zip(
+            places, self.depth_first, self.buffers, strict=True
+        ):
+            place = (k, across) if depth_first else (across, k)
+            b.copy(matrix.window(*place, _sizes(buffer), masked), buffer)
+        b.barrier()
+
+    def read(self, k: int, depth: int) -> tuple[Value, ...]:
+        """Of both tiles `depth` of the depth from `k` on, as rows x depth and depth x columns."""
+        b, tiles = self.b, list[Value]()
+        for number, (depth_first, buffer) in enumerate(zip(self.depth_first, self.buffers, strict=True)):
+            turned = depth_first == (number == 0)
+            rows, columns = _sizes(buffer)
+            shape, place = ((depth, columns), (k, 0)) if depth_first else ((rows, depth), (0, k))
+            type = VectorType(shape[::-1] if turned else shape, element_type(buffer.type))
+            tiles.append(b.load(buffer, [*map(b.index, place)], type=type, dims=[1, 0] if turned else None))
+        return tuple(tiles)
+
+
+def _sizes(buffer: Value) -> tuple[int, int]:
+    """Rows and columns of a buffer, as they lie."""
+    rows, columns = shape_of(buffer.type)
+    return rows, columns

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernels of attentions and of their gradients share: some queries, in panels along the lanes of registers, meet a block
+of keys after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+from ....ir.core import Op, Value
+from ....ir.literals import item_bytes
+from ....ir.types import MemRefType, Type, VectorType, element_type, i1
+from ....ops.schedules import Stream
+from ....support.lengths import is_multiple, may_be_several
+from ....support.target import Target
+from ...analysis.plan import Plan, Shape
+from ...analysis.product import Product
+from ...fuse.score_loops import Streams
+from ...schedule.attention import DEPTH
+from .extents import Extent
+from .frame import Frame, Span
+from .fusion_kernel import Kernel, Tile
+from .hidden import LEAST, ZERO_BELOW, Corners, Mask, masks_of, seen_in
+from .packing import Panel, right_side
+from .reading import Matrix
+
+#: Queries whose masks are looked at at once.
+ROWS = 8
+
+
+class _Tiles(Kernel):
+    """The buffers of what is computed of scores, tile by tile."""
+
+    def __init__(self, frame: Frame, plan: Plan):
+        self.target, self.part, self.grid = frame.target, 0, frame.grid
+        self.block, self.b, self.location = frame.block, frame.b, frame.location
+        self.plan = plan
+        sources = plan.sources
+        self.buffers = {
+            v: frame.sources[sources.index(plan.source(v))] for v in plan.inputs if v in plan.loops
+        }
+        self.strips = {}
+
+
+class Streaming:
+    """A kernel under construction. `batch`, `outer` and `first` say where its program stands: in the batch, in the outer loops of the
+    queries, and which query is the first of its panels."""
+
+    batch: Value
+    outer: Value
+    first: Value
+
+    def __init__(
+        self,
+        fusion: Op,
+        how: Streams,
+        target: Target,
+        schedule: Stream,
+        sizes: Sequence[int],
+        more: Sequence[tuple[int, Shape]],
+        results: Sequence[Shape],
+    ):
+        self.how, self.target, self.schedule = how, target, schedule
+        self.element: Type = how.scores.result
+        self.rows, self.lanes = schedule.tile
+        self.panels = schedule.queries // self.lanes
+        self.inputs = (*how.inputs, *how.sides, *more)
+        elements = [element_type(fusion.operands[number].type) for number, _ in self.inputs]
+        self.frame = Frame(
+            target,
+            [size for size in sizes if may_be_several(size)],
+            [MemRefType(shape, e) for (_, shape), e in zip(self.inputs, elements, strict=True)],
+            [MemRefType(shape, self.element) for shape in results],
+            how.place.location,
+        )
+        b = self.b = self.frame.b
+        programs = iter(self.frame.programs)
+        self.programs = [next(programs) if may_be_several(size) else b.index(0) for size in sizes]
+        self.tiles = _Tiles(self.frame, how.plan)
+        self.straight = _Tiles(self.frame, how.straight)
+        self.masks = masks_of(how.plan, how.masked, how.scored)
+        self.sides = self.frame.sources[len(how.inputs) :]
+        self.line = VectorType((self.lanes,), self.element)
+
+    # -- where a program stands ---------------------------------------------------------------------------
+
+    @property
+    def masked(self) -> bool:
+        """Whether the last panel may have fewer queries."""
+        return not is_multiple(self.how.query_count, self.lanes)
+
+    def count(self, strip: Value) -> Value:
+        """How many panels a strip of queries has."""
+        b, panels = self.b, -(-self.how.query_count // self.lanes)
+        count = b.index(self.panels)
+        if is_multiple(panels, self.panels):
+            return count
+        return b.minimum(count, b.subtract(b.index(panels), b.multiply(strip, count)))
+
+    def query(self, panel: Value) -> Value:
+        """The first query of a panel."""
+        return self.b.add(self.first, self.b.multiply(panel, self.b.index(self.lanes)))
+
+    def row(self, panel: Value) -> Value:
+        """The same among the rows of a side."""
+        b = self.b
+        return b.add(b.multiply(self.outer, b.index(self.how.query_count)), self.query(panel))
+
+    def apart(self) -> tuple[list[Span], list[Span]]:
+        """Where this program stands in the loops of the batch, and in the outer ones of the queries."""
+        how, sizes = self.how, self.how.plan.sizes
+        batch = self.frame.apart(self.batch, [sizes[l] for l in how.batch]) if how.batch else []
+        return batch, self.frame.apart(self.outer, [sizes[l] for l in how.outer]) if how.outer else []
+
+    def spans(self, panel: Value, keys: Span) -> list[Span]:
+        """Where a tile of scores stands in the loops of the plan."""
+        batch, outer = self.apart()
+        return [*batch, keys, *outer, Span(self.query(panel), self.lanes, self.masked)]
+
+    # -- running over queries and keys --------------------------------------------------------------------
+
+    def over_panels(self, count: Value, body: Callable[[Value], None]) -> None:
+        def one(panel: Value, _: object) -> tuple[()]:
+            body(panel)
+            return ()
+
+        self.b.loop(0, count, 1, (), one, name="panel")
+
+    def over_keys(self, body: Callable[[Value, Extent], None]) -> None:
+        """Runs over the blocks of keys: `body(first key, keys)`."""
+        b, keys, step = self.b, self.how.key_count, self.schedule.keys
+        whole = keys // step * step
+
+        def one(start: Value, _: object) -> tuple[()]:
+            body(start, Extent(b, step))
+            return ()
+
+        b.loop(0, whole, step, (), one, name="keys")
+        if not is_multiple(keys, step):
+            body(b.index(whole), Extent(b, keys - whole))
+
+    # -- products -----------------------------------------------------------------------------------------
+
+    def scratch(self, *shape: int) -> Value:
+        return self.b.alloc(type=MemRefType(shape, self.element, None, 0, 3))
+
+    def turn(self, product: Product, side: Matrix, to: Value, panel: Value) -> None:
+        """Copies a panel of a right side, so that its queries lie side by side."""
+        packing = right_side(product, self.lanes, self.target)
+        place = Panel(self.b, packing, side, to, [panel], self.lanes, self.masked)
+        place.copy(self.b.index(0), product.depth, self.row(panel))
+
+    def scored_tile(
+        self, product: Product, left: Matrix, right: Value, panel: Value, key: Value, rows: int
+    ) -> Value:
+        """Rows of a left side, times a panel of queries."""
+        b = self.b
+
+        def step(k: Span, values: Sequence[Value]) -> list[Value]:
+            kind = VectorType((rows, k.size), self.element)
+            if product.lhs_depth_first:
+                tile = left.load(k.start, key, kind, turned=True)
+            else:
+                tile = left.load(key, k.start, kind)
+            line = VectorType((k.size, self.lanes), self.element)
+            return [b.dot_tile(tile, b.load(right, [panel, k.start, b.index(0)], type=line), values[0])]
+
+        start = b.number(0, VectorType((rows, self.lanes), self.element))
+        return self.frame.tiles(product.depth, DEPTH, [start], step, "k", masks=False)[0]
+
+    # -- masks --------------------------------------------------------------------------------------------
+
+    def seen(
+        self, first: Value, count: int, start: Value, keys: Extent, below: Callable[[float], Value | None]
+    ) -> Value | None:
+        """Whether some of `count` queries see some of a block of keys, as far as masks tell; None where there is no mask. `below`
+        tells whether one of them has met no score as large as a number."""
+        found = [self.shown(mask, first, count, start, keys, below) for mask in self.masks]
+        return reduce(self.b.bitwise_and, found) if found else None
+
+    def shown(
+        self,
+        mask: Mask,
+        first: Value,
+        count: int,
+        start: Value,
+        keys: Extent,
+        below: Callable[[float], Value | None],
+    ) -> Value:
+        """Whether what a mask leaves of a block of keys counts."""
+        b, how = self.b, self.how
+        batch, outer = ([span.start for span in spans] for spans in self.apart())
+        ends = [
+            *((at, at) for at in batch),
+            (start, b.add(start, b.index(keys.most - 1))),
+            *((at, at) for at in outer),
+            (first, b.add(first, b.index(count - 1))),
+        ]
+        seen = None
+        if mask.fill is not None:
+            seen = Corners(
+                b, how.plan, ends, lambda v: b.load(self.tiles.buffers[v], [], type=element_type(v.type))
+            ).may(mask.value, mask.seen)
+        if seen is None:
+            seen = self.read(mask, first, count, start, keys)
+        bits = item_bytes(self.element) * 8
+        fill = LEAST[bits] if mask.fill is None or mask.fill < LEAST[bits] else mask.fill + ZERO_BELOW[bits]
+        small = below(fill)
+        return seen if small is None else b.bitwise_or(seen, small)
+
+    def read(self, mask: Mask, first: Value, count: int, start: Value, keys: Extent) -> Value:
+        """Whether something of a block of keys is seen, where that is known of memory alone."""
+        b = self.b
+        batch, outer = self.apart()
+        # The loops of queries come before those of keys here.
+        lines = count if self.how.queries - 1 in self.straight.plan.loops[mask.value] else 1
+        step = min(ROWS, lines)
+
+        def some(at: Span, values: Sequence[Value]) -> list[Value]:
+            def more(i: Value, values: Sequence[Value]) -> list[Value]:
+                line = Span(b.add(first, i), step, True) if lines > 1 else Span(first)
+                spans = [*batch, *outer, line, Span(b.add(start, at.start), at.size)]
+                return [b.bitwise_or(values[0], seen_in(b, Tile(self.straight, spans), mask))]
+
+            return list(b.loop(0, lines, step, values, more, name="query"))
+
+        return self.frame.tiles(keys.most, self.lanes, [b.number(0, i1)], some, "key", masks=False)[0]

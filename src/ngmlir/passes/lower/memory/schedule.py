@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From values to steps: where each value is kept, and what is done in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ....ir.attributes import DenseArrayAttr, FloatAttr, IntegerAttr
+from ....ir.core import Op, Value, callee
+from ....ir.elements import ElementsAttr
+from ....ir.literals import item_bytes
+from ....ir.types import MemRefType, TensorType, Type, shape_of
+from ....ops.fields import get_bool, get_i64
+from ....ops.parts import first_of_part
+from ....support.diagnostics import Bug, Diagnostic, Limit
+from .steps import (
+    Buffer,
+    Choice,
+    Copy,
+    Home,
+    Launch,
+    Loop,
+    Part,
+    Slot,
+    Step,
+    While,
+    buffer_of,
+    bytes_of,
+    memref_of,
+)
+
+
+class Schedule:
+    """The steps of a function, and all buffers that they use; `once` are the functions that can be called beforehand.
+
+    `wanted` names, for a temporary that is a variable's new value, the variable's own buffer.
+    """
+
+    def __init__(self, main: Op, once: Collection[str]):
+        self.main, self.once = main, once
+        self.homes: dict[Value, Home] = {}
+        self.buffers: list[Buffer] = []
+        self.constants: list[ElementsAttr] = []
+        self.prepared: dict[str, list[Buffer]] = {}  # by the function that gives them
+        source = main.block
+        self.arguments = [self.new("argument", memref_of(a.type), a.name) for a in source.args]
+        for i, (value, buffer) in enumerate(zip(source.args, self.arguments, strict=True)):
+            self.homes[value] = buffer
+            buffer.index = i
+        self.program = self.steps(source.ops[:-1])
+        self.program += self.results(source.ops[-1])
+
+    def new(self, role: str, type: MemRefType, name: str = "") -> Buffer:
+        buffer = Buffer(bytes_of(type), role, type, name)
+        self.buffers.append(buffer)
+        return buffer
+
+    def temporary(self, type: Type, name: str = "") -> Buffer:
+        return self.new("temporary", memref_of(type), name)
+
+    def constant(self, op: Op) -> Buffer:
+        value = op.attributes["value"]
+        type = op.results[0].type
+        if isinstance(value, (FloatAttr, IntegerAttr)):
+            raise Bug(f"a scalar constant {value} stands in a function of tensors", op.location)
+        assert isinstance(value, ElementsAttr) and isinstance(type, TensorType)
+        buffer = self.new("constant", memref_of(type), op.results[0].name)
+        buffer.index = len(self.constants)
+        self.constants.append(value)
+        return buffer
+
+    def prepare(self, op: Op) -> list[Buffer]:
+        """The buffers with what a function without arguments gives: it is called once, when the program is loaded."""
+        name = callee(op)
+        if name not in self.prepared:
+            self.prepared[name] = [self.new("prepared", memref_of(r.type), r.name) for r in op.results]
+        return self.prepared[name]
+
+    def steps(self, ops: Sequence[Op]) -> list[Step]:
+        out: list[Step] = []
+        for op in ops:
+            match op.name:
+                case "tile.call":
+                    for result in op.results:
+                        self.homes[result] = self.temporary(result.type, result.name)
+                    out.append(Launch(op, [self.homes[v] for v in (*op.operands, *op.results)]))
+                case "ng.reshape":
+                    self.homes[op.results[0]] = self.homes[op.operands[0]]
+                case "ng.slice":
+                    self.homes[op.results[0]] = self.part(op)
+                case "ng.constant":
+                    self.homes[op.results[0]] = self.constant(op)
+                case "func.call" if not op.operands and callee(op) in self.once:
+                    self.homes.update(zip(op.results, self.prepare(op), strict=True))
+                case "ng.scan":
+                    out += self.scan(op)
+                case "ng.while":
+                    out += self.while_loop(op)
+                case "ng.if":
+                    out += self.choice(op)
+                case _:
+                    raise Limit(Diagnostic(f"{op.name} has no place in a memory plan", op.location))
+        return out
+
+    def part(self, op: Op) -> Part:
+        """The place of a slice in that of its operand."""
+        home = self.homes[op.operands[0]]
+        first = first_of_part(op)
+        assert first is not None  # by the rules of the stage `kernels`
+        whole, before = (home.of, home.offset) if isinstance(home, Part) else (home, 0)
+        type = memref_of(op.results[0].type)
+        return Part(whole, before + first * item_bytes(type.element), type)
+
+    # -- control flow ------------------------------------------------------------------------------------
+
+    def carried(self, inits: Sequence[Value], op: Op) -> tuple[list[Buffer], list[Step]]:
+        """Buffers for the carried values of a loop, and the steps that fill them."""
+        buffers = [self.temporary(v.type) for v in inits]
+        return buffers, [Copy(self.homes[v], b, op.location) for v, b in zip(inits, buffers, strict=True)]
+
+    def hand_on(self, yields: Sequence[Value], buffers: Sequence[Buffer], op: Op) -> list[Step]:
+        """Copies yielded values to the carried buffers; one that is itself a carried buffer is saved first."""
+        before: list[Step] = []
+        after: list[Step] = []
+        for value, target in zip(yields, buffers, strict=True):
+            source = self.homes[value]
+            if source is target:
+                continue
+            if buffer_of(source) in buffers:
+                saved = self.temporary(value.type)
+                before.append(Copy(source, saved, op.location))
+                source = saved
+            after.append(Copy(source, target, op.location))
+        return before + after
+
+    def scan(self, op: Op) -> list[Step]:
+        count = get_i64(op, "carried")
+        body = op.block
+        length = shape_of(op.operands[count].type)[0]
+        buffers, out = self.carried(op.operands[:count], op)
+        loop = Loop(length, get_bool(op, "reverse"), op.location)
+        self.homes.update(zip(body.args[:count], buffers, strict=True))
+        for argument, value in zip(body.args[count:], op.operands[count:], strict=True):
+            whole = self.homes[value]
+            if not isinstance(whole, Buffer):
+                # A slice of a slice: the inner loop reads from a copy of the outer slice.
+                copy = self.temporary(value.type)
+                out.append(Copy(whole, copy, op.location))
+                whole = copy
+            self.homes[argument] = Slot(whole, memref_of(value.type), memref_of(argument.type), loop)
+        loop.steps = self.steps(body.ops[:-1])
+        yields = body.ops[-1].operands
+        for value, result in zip(yields[count:], op.results[count:], strict=True):
+            stacked = self.temporary(result.type, result.name)
+            self.homes[result] = stacked
+            slot = Slot(stacked, stacked.type, memref_of(value.type), loop)
+            loop.steps.append(Copy(self.homes[value], slot, op.location))
+        loop.steps += self.hand_on(yields[:count], buffers, op)
+        self.homes.update(zip(op.results[:count], buffers, strict=True))
+        return [*out, loop]
+
+    def while_loop(self, op: Op) -> list[Step]:
+        buffers, out = self.carried(op.operands, op)
+        condition, body = op.regions[0].block, op.regions[1].block
+        self.homes.update(zip(condition.args, buffers, strict=True))
+        self.homes.update(zip(body.args, buffers, strict=True))
+        asked = self.steps(condition.ops[:-1])
+        loop = While(asked, self.homes[condition.ops[-1].operands[0]], op.location)
+        loop.steps = self.steps(body.ops[:-1])
+        loop.steps += self.hand_on(body.ops[-1].operands, buffers, op)
+        self.homes.update(zip(op.results, buffers, strict=True))
+        return [*out, loop]
+
+    def choice(self, op: Op) -> list[Step]:
+        results = [self.temporary(r.type, r.name) for r in op.results]
+        made = Choice(self.homes[op.operands[0]], op.location, results)
+        for region, steps in zip(op.regions, (made.then, made.other), strict=True):
+            steps += self.steps(region.block.ops[:-1])
+            for value, target in zip(region.block.ops[-1].operands, results, strict=True):
+                steps.append(Copy(self.homes[value], target, op.location))
+        self.homes.update(zip(op.results, results, strict=True))
+        return [made]
+
+    # -- results -----------------------------------------------------------------------------------------
+
+    def results(self, end: Op) -> list[Step]:
+        """Decides where results are written. A temporary can become a result's buffer; others are copied.
+
+        A tied result belongs in its argument's buffer. It is written there at once if nothing reads the old
+        value afterwards (`share` decides), else copied at the very end, after whoever returns the old value.
+        """
+        attribute = self.main.attributes.get("ng.tied")
+        pairs = attribute.values if isinstance(attribute, DenseArrayAttr) else ()
+        self.tied = dict(zip(pairs[::2], pairs[1::2], strict=True))
+        self.result_buffers: list[Buffer] = []
+        self.wanted: dict[Buffer, Buffer] = {}  # temporary -> the argument's buffer that it would like to be
+        copies: list[Step] = []
+        updates: list[Step] = []
+        taken: set[Buffer] = set()
+        for i, value in enumerate(end.operands):
+            home = self.homes[value]
+            if i in self.tied:
+                target = self.arguments[self.tied[i]]
+                self.result_buffers.append(target)
+                if home is not target:
+                    if isinstance(home, Buffer) and home.role == "temporary" and home not in taken:
+                        self.wanted[home] = target
+                    updates.append(Copy(home, target, end.location, True))
+                continue
+            if (
+                isinstance(home, Buffer)
+                and home.role == "temporary"
+                and home not in taken
+                and home not in self.wanted
+            ):
+                taken.add(home)
+                home.role, home.index, home.name = "result", i, home.name or value.name
+                home.type = memref_of(value.type)
+                self.result_buffers.append(home)
+                continue
+            target = self.new("result", memref_of(value.type), value.name)
+            target.index = i
+            self.result_buffers.append(target)
+            copies.append(Copy(home, target, end.location))
+        return [*copies, *self.parallel(updates)]
+
+    def parallel(self, updates: Sequence[Step]) -> list[Step]:
+        """Updates of variables happen together: one that reads another's old value saves it first."""
+        before: list[Step] = []
+        after: list[Step] = []
+        written = [u.target for u in updates if isinstance(u, Copy)]
+        for update in updates:
+            assert isinstance(update, Copy)
+            source = update.source
+            if buffer_of(source) in written:
+                saved = self.new("temporary", source.type)
+                before.append(Copy(source, saved, update.location))
+                update = Copy(saved, update.target, update.location, True)
+            after.append(update)
+        return before + after

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ops of a function as steps: what each reads, gives, takes in memory and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ....ir.attributes import DenseArrayAttr
+from ....ir.core import Block, Op, Value, callee
+from ....ir.literals import item_bytes
+from ....ir.types import ShapedType, Type
+from ....ops import ng, tile
+from ....ops.fields import get_i64s
+from ....ops.work import operations
+from ...graph.dead_code import removable
+from ...graph.invariants import reads
+
+#: What shows a value that is in memory already.
+_VIEWS = frozenset({"ng.reshape", "ng.slice"})
+#: Operations that take as long as one byte that is moved; an estimate, of which only choices depend.
+_OPERATIONS_A_BYTE = 16
+
+
+@dataclass(eq=False)
+class Held:
+    """A value that a step gives, and that lies in the arena; of one that lies elsewhere `bytes` is 0."""
+
+    value: Value
+    bytes: int
+    maker: Step
+    readers: list[Step] = field(default_factory=list["Step"])
+
+
+@dataclass(eq=False)
+class Step:
+    """An op that computes something. `scratch` is what its regions hold meanwhile, `reused` are pairs of what it reads and what it may
+    write in the place of that. `changes` are the steps that put other values into what it reads, with the bytes of these: they come
+    after it where they can. `repeatable` says whether it can be done again."""
+
+    op: Op
+    number: int
+    cost: float
+    scratch: int = 0
+    reads: list[Held] = field(default_factory=list[Held])
+    gives: list[Held] = field(default_factory=list[Held])
+    reused: list[tuple[Held, Held]] = field(default_factory=list[tuple[Held, Held]])
+    changes: dict[Step, int] = field(default_factory=dict["Step", int])
+    repeatable: bool = True
+
+    def saved(self, ending: Container[Held]) -> int:
+        """The bytes that it writes in the place of what it reads, of those values that nothing needs behind it."""
+        taken: set[Held] = set()
+        for read, given in self.reused:
+            if read in ending and read not in taken and given not in taken:
+                taken.update((read, given))
+        return sum(held.bytes for held in taken) // 2
+
+    @property
+    def needed(self) -> int:
+        """The bytes that it needs for itself: what it reads and gives, and has meanwhile."""
+        held = sum(each.bytes for each in (*self.reads, *self.gives))
+        return held + self.scratch - self.saved(self.reads)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """All steps of a block in order, what they give, and the notes of what is not to be kept."""
+
+    steps: list[Step]
+    held: Mapping[Value, Held]
+    notes: list[ng.RecomputeOp]
+
+
+def root_of(value: Value) -> Value:
+    """What a value shows, whole or in part."""
+    while isinstance(value.owner, Op) and value.owner.name in _VIEWS:
+        value = value.owner.operands[0]
+    return value
+
+
+def steps_of(function: Op, kernels: Mapping[str, Op], room: Callable[[int], int]) -> Steps:
+    """The steps of a function whose ops call kernels; `room` says how much of the arena so many bytes take."""
+    block = function.block
+    *ops, end = block.ops
+    elsewhere, updates = _results(function, end)
+    costs: dict[str, float] = {}
+    held: dict[Value, Held] = {}
+    steps: list[Step] = []
+    notes: list[ng.RecomputeOp] = []
+    readers: dict[Value, list[Step]] = {}
+    for op in ops:
+        if op.name in _VIEWS:
+            continue
+        if isinstance(op, ng.RecomputeOp):
+            notes.append(op)
+            continue
+        step = Step(op, len(steps), _cost(op, kernels, costs))
+        sources = dict.fromkeys(root_of(v) for v in reads(op))
+        step.reads = [held[v] for v in sources if v in held]
+        for read in step.reads:
+            read.readers.append(step)
+        for value in sources:
+            readers.setdefault(value, []).append(step)
+        kept = op.name == "ng.constant" or (op.name == "func.call" and not op.operands)
+        step.scratch = sum(_within(inner.block, room) for inner in op.regions)
+        for value in op.results:
+            bytes = 0 if kept or value in elsewhere else room(bytes_of(value.type))
+            step.gives.append(Held(value, bytes, step))
+            held[value] = step.gives[-1]
+        step.repeatable = kept or op.name == "tile.call" or removable(op)
+        step.reused = [*_reused(step, kernels)]
+        steps.append(step)
+    for result, argument in updates:
+        if result not in held:
+            continue
+        maker = held[result].maker
+        behind = _behind(maker)
+        for step in readers.get(argument, ()):
+            if step not in behind:
+                step.changes[maker] = bytes_of(argument.type)
+    return Steps(steps, held, notes)
+
+
+def _behind(step: Step) -> set[Step]:
+    """A step, and those that need what it gives, themselves or on the way."""
+    found: set[Step] = set()
+    waiting = [step]
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += [reader for given in one.gives for reader in given.readers]
+    return found
+
+
+def _results(function: Op, end: Op) -> tuple[set[Value], list[tuple[Value, Value]]]:
+    """What lies in the buffers of results and variables from the beginning, and of the latter also whose new contents it is."""
+    attribute = function.attributes.get("ng.tied")
+    pairs = attribute.values if isinstance(attribute, DenseArrayAttr) else ()
+    roots = [root_of(v) for v in end.operands]
+    arguments = function.block.args
+    updates = [(roots[i], arguments[at]) for i, at in zip(pairs[::2], pairs[1::2], strict=True)]
+    return set(roots), updates
+
+
+def _reused(step: Step, kernels: Mapping[str, Op]) -> Iterator[tuple[Held, Held]]:
+    if step.op.name == "tile.call":
+        pairs = get_i64s(kernels[callee(step.op)], "in_place")
+        for source, target in zip(pairs[::2], pairs[1::2], strict=True):
+            value = step.op.operands[source]
+            given = step.gives[target - len(step.op.operands)]
+            found = next((r for r in step.reads if r.value is root_of(value)), None)
+            if found is not None and found.bytes == given.bytes and given.bytes:
+                yield found, given
+
+
+def bytes_of(type: Type) -> int:
+    """The size of a value of a type."""
+    assert isinstance(type, ShapedType)
+    return type.size * item_bytes(type.element)
+
+
+def _within(block: Block, room: Callable[[int], int]) -> int:
+    """The most that the values of a region take at once, and what they need of it."""
+    last: dict[Value, int] = {}
+    for number, op in enumerate(block.ops):
+        for value in reads(op):
+            last[root_of(value)] = number
+    own = sum(room(bytes_of(a.type)) for a in block.args)
+    live, most = own, own
+    ends: dict[int, int] = {}
+    for number, op in enumerate(block.ops):
+        made = 0
+        if op.name not in _VIEWS:
+            for value in op.results:
+                size = room(bytes_of(value.type))
+                made += size
+                end = last.get(value, number)
+                ends[end] = ends.get(end, 0) + size
+        live += made
+        inside = sum(_within(region.block, room) for region in op.regions)
+        most = max(most, live + inside)
+        live -= ends.get(number, 0)
+    return most
+
+
+def _cost(op: Op, kernels: Mapping[str, Op], known: dict[str, float]) -> float:
+    """What computing an op takes, in bytes that could be moved meanwhile."""
+    moved = sum(bytes_of(v.type) for v in {*op.operands, *op.results})
+    if op.name != "tile.call":
+        return moved + sum(
+            _cost(inner, kernels, known) for inner in op.walk() if inner is not op and not inner.regions
+        )
+    name = callee(op)
+    if name not in known:
+        kernel = kernels[name]
+        assert isinstance(kernel, tile.KernelOp)
+        known[name] = (operations(kernel) or 0) / _OPERATIONS_A_BYTE
+    return max(moved, known[name])

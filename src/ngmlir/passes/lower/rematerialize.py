@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rematerialization: what is not kept in memory until it is needed is computed again then."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from math import inf
+
+from ...ir.core import Block, Module, Op, Value
+from ...ops.memory_limit import limit_of
+from ...rewrite.contracts import contract
+from ...support.arena import room, spacing
+from ...support.diagnostics import UserError
+from ...support.target import Target
+from ..graph.dead_code import without
+from ..graph.inline import copied
+from ..graph.invariants import reads
+from .memory.lives import Lives
+from .memory.schedule import Schedule
+from .rematerialization.keeping import Stuck, sequence
+from .rematerialization.notes import dropped
+from .rematerialization.order import orders
+from .rematerialization.refusals import refusal
+from .rematerialization.steps import Step, root_of, steps_of
+
+_NOTE = "ng.recompute"
+#: Buffers do not fill the arena without gaps: where they do not fit, they are planned for less, by this part of the limit at least.
+_STEP = 1 / 32
+#: How often the least limit that can be held is looked for between one that cannot and one that can.
+_HALVINGS = 6
+
+
+@contract(needs=("kernels",), gives="kernels")
+def rematerialize(module: Module, target: Target, *, limit: int = 0) -> Module:
+    """Has values computed again where they are needed, instead of kept until then: those on the way of an `ng.recompute`, and as
+    many as it takes so that temporaries never need more than `limit` bytes (0: as many as the function's attribute `ng.memory_limit` says).
+
+    Whole kernels run again, so the bits are the same. Which values are not kept is found out step by step: where something does not
+    fit, the one goes whose computing costs least for its bytes and for the time until it is needed (Kirisame et al., "Dynamic Tensor
+    Rematerialization", 2021); steps that give memory back run as early as they can. UserError, with the line, where that is not enough.
+
+    Before:
+        func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
+          %0 = tile.call @k ins(%x) -> tensor<64xf32>
+          %1 = tile.call @k ins(%0) -> tensor<64xf32>
+          ng.recompute %1 from()
+          %2 = tile.call @k ins(%1) -> tensor<64xf32>
+          %3 = tile.call @k2 ins(%2, %0) -> tensor<64xf32>
+          return %3 : tensor<64xf32>
+        }
+        tile.kernel @k ins(%a: memref<64xf32>) outs(%b: memref<64xf32>) {
+          tile.copy %a, %b : memref<64xf32>, memref<64xf32>
+          tile.return
+        }
+        tile.kernel @k2 ins(%a: memref<64xf32>, %b: memref<64xf32>) outs(%c: memref<64xf32>) {
+          tile.copy %a, %c : memref<64xf32>, memref<64xf32>
+          tile.return
+        }
+    After:
+        func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
+          %0 = tile.call @k ins(%x) -> tensor<64xf32>
+          %1 = tile.call @k ins(%0) -> tensor<64xf32>
+          %2 = tile.call @k ins(%1) -> tensor<64xf32>
+          %3 = tile.call @k ins(%x) -> tensor<64xf32>
+          %4 = tile.call @k2 ins(%2, %3) -> tensor<64xf32>
+          func.return %4 : tensor<64xf32>
+        }
+        ...
+    """
+    functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
+    once = {f.symbol for f in functions if not any(op.name == "func.call" for op in f.walk())}
+    kernels = {op.symbol: op for op in module.ops if op.name == "tile.kernel"}
+    known = set(functions)
+    return module.with_ops(
+        [
+            _Function(op, kernels, once, target).within(limit or limit_of(op)) if op in known else op
+            for op in module.ops
+        ]
+    )
+
+
+class _Function:
+    """A function, and its steps in other orders, some of them several times."""
+
+    def __init__(self, function: Op, kernels: Mapping[str, Op], once: Collection[str], target: Target):
+        notes = {op for op in function.walk() if op.name == _NOTE}
+        own = {op for op in function.block.ops if op in notes}
+        self.noted = without(function, notes - own, {})
+        self.function, self.has_notes = without(self.noted, own, {}), bool(own)
+        self.kernels, self.once, self.target = kernels, once, target
+
+    def within(self, limit: int) -> Op:
+        """The function whose temporaries take at most `limit` bytes, and are kept as its notes say."""
+        size = self.arena(self.function)
+        if not self.has_notes and (not limit or size <= limit):
+            return self.function
+        alignment, way = spacing(self.target)
+        found = steps_of(self.noted, self.kernels, partial(room, alignment=alignment, way=way))
+        self.drops = [(order, dropped(found, order)) for order in orders(found.steps)]
+        if limit:
+            made = self.fitting(limit)
+            if made is None:
+                message = f"the values that @{self.function.symbol} hands on need {size:,} bytes; the limit is {limit:,}"
+                raise UserError(message, self.function.location)
+            if isinstance(made, Stuck):
+                least = self.least(max(limit, max(step.needed for step in found.steps) - 1), size)
+                raise refusal(made, found.steps, limit, least)
+            return made
+        made = min((self.of(sequence(*drop, inf)) for drop in self.drops), key=self.arena)
+        return made if self.arena(made) < size else self.function
+
+    def fitting(self, limit: int) -> Op | Stuck | None:
+        """The function within a limit, in the order that costs least; or what is in the way in the first one;
+        None where that is none of its steps."""
+        stuck: Stuck | None = None
+        found: list[tuple[float, Op]] = []
+        for order, drops in self.drops:
+            budget = limit
+            try:
+                while budget > 0:
+                    steps = sequence(order, drops, budget)
+                    made = self.of(steps)
+                    over = self.arena(made) - limit
+                    if over <= 0:
+                        found.append((sum(step.cost for step in steps), made))
+                        break
+                    budget -= max(over, int(limit * _STEP), 1)
+            except Stuck as there:
+                stuck = stuck or there
+        if found:
+            return min(found, key=lambda each: each[0])[1]
+        return stuck
+
+    def least(self, below: int, enough: int) -> int:
+        """A limit that can be held, not much above the least one."""
+        for _ in range(_HALVINGS):
+            middle = (below + enough) // 2
+            if isinstance(self.fitting(middle), Op):
+                enough = middle
+            else:
+                below = middle
+        return enough
+
+    def arena(self, function: Op) -> int:
+        return Lives(Schedule(function, self.once), self.kernels).arena(self.target)
+
+    def of(self, steps: Sequence[Step]) -> Op:
+        return self.function.with_blocks(lambda block: _written(block, steps))
+
+
+def _written(block: Block, steps: Sequence[Step]) -> Block:
+    """The block with these steps in this order, some of them several times."""
+    out = block.emptied()
+    now: dict[Value, Value] = {}  # what is read for a value that a step gives: what was computed last
+    views: dict[tuple[Value, Value], Value] = {}
+
+    def current(value: Value) -> Value:
+        root = root_of(value)
+        base = now.get(root, root)
+        if value is root:
+            return base
+        if (value, base) not in views:
+            assert isinstance(value.owner, Op)
+            view = value.owner.rebuilt([current(value.owner.operands[0])])
+            out.ops.append(view)
+            views[value, base] = view.results[0]
+        return views[value, base]
+
+    for step in steps:
+        out.ops.append(copied(step.op, {value: current(value) for value in reads(step.op)}))
+        now.update(zip(step.op.results, out.ops[-1].results, strict=True))
+    end = block.ops[-1]
+    out.ops.append(end.rebuilt([current(value) for value in end.operands]))
+    return out

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fusions to kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ...ir.attributes import StringAttr
+from ...ir.core import Block, Module, Op, Value, op_name
+from ...ir.nest import NEST, NestAttr
+from ...ir.structure import structure
+from ...ir.types import TensorType, element_type, shape_of
+from ...ops import ng
+from ...ops.builder import Builder
+from ...ops.fields import get_i64
+from ...ops.schedules import Columns, Decode, DecodePanels, Rows, Stream, Strips, Tiles
+from ...rewrite.advice import pass_for
+from ...rewrite.contracts import contract
+from ...rewrite.stages import KEPT, homeless
+from ...support.diagnostics import Bug, Limit
+from ...support.target import Target
+from ..analysis.access import is_part
+from ..analysis.group import kind
+from ..analysis.plan import Shape
+from ..fuse.gradient_loops import streamed_gradient
+from ..fuse.nest import nest
+from ..fuse.score_loops import streamed
+from ..graph.dead_code import without_dead
+from ..schedule.choosing import chosen, chosen_links
+from .kernels.attention import attention_kernel
+from .kernels.attention_gradient import gradient_kernel
+from .kernels.chain import chain_kernel
+from .kernels.columns import columns_kernel
+from .kernels.decoded import decoded_kernel
+from .kernels.dot import dot_kernel
+from .kernels.map import map_kernel
+from .kernels.packing import Packing, pack_kernel
+from .kernels.rows import rows_kernel
+from .kernels.singles import SINGLES
+
+
+@contract(needs=("plain", "fused"), gives="kernels")
+def to_kernels(module: Module, target: Target) -> Module:
+    """Turns each fusion, and each op outside one, into a call of a kernel; equal kernels are emitted once.
+
+    Before:
+        func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %0 = ng.fusion map(%1 = %x) -> tensor<4xf32> {
+            %2 = ng.negative %1 : tensor<4xf32>
+            ng.yield %2 : tensor<4xf32>
+          }
+          return %0 : tensor<4xf32>
+        }
+    After:
+        func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %0 = tile.call @map_negative ins(%x) -> tensor<4xf32>
+          func.return %0 : tensor<4xf32>
+        }
+        tile.kernel @map_negative ins(%in0: memref<4xf32>) outs(%out0: memref<4xf32>) in_place(%in0 -> %out0) {
+          %0 = ng.constant 0 : index
+          %1 = tile.load %in0[%0] : memref<4xf32>, vector<4xf32>
+          %2 = ng.negative %1 : vector<4xf32>
+          tile.store %2, %out0[%0] : vector<4xf32>, memref<4xf32>
+          tile.return
+        }
+    """
+    module = nest(module, target)
+    functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
+    if refused := [d for f in functions for op in _outside_fusions(f) for d in homeless(op)]:
+        raise Limit(refused)
+    writer = _Writer(module, target)
+    known = set(functions)
+    ops = [writer.function(op) if op in known else op for op in module.ops]
+    return module.with_ops([*ops, *writer.kernels])
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """How the kernel of a fusion (or of an op that stands alone) is called: known for all of equal structure.
+
+    `inputs` names operands by number, with the shape in which the kernel takes them; `sides` those of a product, also
+    with the symbol and result of the kernel that packs them, if one does.
+    """
+
+    symbol: str
+    inputs: tuple[tuple[int, Shape], ...]
+    results: tuple[TensorType, ...]
+    sides: tuple[tuple[int, Shape, str, TensorType | None], ...] = ()
+
+
+def _outside_fusions(op: Op) -> Iterator[Op]:
+    """The op and those in its regions, but not what is in a fusion, which will be in a kernel."""
+    yield op
+    if op.name != "ng.fusion":
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.ops:
+                    yield from _outside_fusions(inner)
+
+
+class _Writer:
+    def __init__(self, module: Module, target: Target):
+        self.target = target
+        self.kernels: list[Op] = []
+        self.symbols: dict[Hashable, str] = {}
+        self.recipes: dict[Hashable, _Recipe] = {}
+        self.taken = {op.symbol for op in module.ops}
+        self.counts: dict[str, int] = {}
+
+    def function(self, op: Op) -> Op:
+        return without_dead(op.with_blocks(lambda block: self.block(block, {})), {"ng.reshape", "ng.slice"})
+
+    def block(self, block: Block, mapping: dict[Value, Value]) -> Block:
+        out = block.emptied()
+        b = Builder(out)
+        for op in block.ops:
+            b.location = op.location
+            operands = [mapping.get(v, v) for v in op.operands]
+            if op.name == "ng.reshape":
+                results: Sequence[Value] = [_as(b, operands[0], shape_of(op.results[0].type))]
+            elif op.name in KEPT and (op.name != "ng.slice" or is_part(op, self.target)):
+                new = op.with_blocks(lambda inner: self.block(inner, mapping)).rebuilt(operands)
+                b.add_op(new)
+                results = new.results
+            elif op.name == "ng.concatenate":
+                results = [self.concatenate(op, operands, b)]
+            elif op.name == "ng.fusion" or op.name in SINGLES:
+                results = self.call(self.recipe(op), op, operands, b)
+            else:
+                raise Limit(
+                    f"'{op_name(op)}' cannot be compiled for {self.target.name} yet",
+                    op.location,
+                    hint=pass_for(op),
+                )
+            for old, value in zip(op.results, results, strict=True):
+                mapping[old] = value
+                value.name = value.name or old.name
+        return out
+
+    def call(self, recipe: _Recipe, op: Op, operands: Sequence[Value], b: Builder) -> Sequence[Value]:
+        given = [_as(b, operands[number], shape) for number, shape in recipe.inputs]
+        for number, shape, pack, packed in recipe.sides:
+            side = _as(b, operands[number], shape)
+            given += [side] if packed is None else b.call([side], types=[packed], callee=pack)
+        results = b.call(given, types=recipe.results, callee=recipe.symbol)
+        return [_as(b, r, shape_of(old.type)) for r, old in zip(results, op.results, strict=True)]
+
+    def concatenate(self, op: Op, operands: Sequence[Value], b: Builder) -> Value:
+        """Of more operands than a call may have: groups of equal size first, then these."""
+        most = self.target.call_buffers
+        if len(operands) < most:
+            return self.call(self.recipe(op), op, operands, b)[0]
+        groups = -(-len(operands) // (most - 1))
+        cuts = [i * len(operands) // groups for i in range(groups + 1)]
+        apart = Builder(Block(), op.location)
+        axis = get_i64(op, "axis")
+        parts = [apart.concatenate(op.operands[i:j], axis=axis) for i, j in pairwise(cuts)]
+        apart.concatenate(parts, axis=axis)
+        *pieces, joined = apart.block.ops
+        made = [
+            self.concatenate(piece, operands[i:j], b)
+            for piece, (i, j) in zip(pieces, pairwise(cuts), strict=True)
+        ]
+        return self.concatenate(joined, made, b)
+
+    # -- kernels -----------------------------------------------------------------------------------------
+
+    def recipe(self, op: Op) -> _Recipe:
+        """Made with its kernels when an op of this structure is first met."""
+        # What is read in several ways is bound to one buffer.
+        key = structure(op), tuple(map(op.operands.index, op.operands))
+        if key not in self.recipes:
+            self.recipes[key] = self.fusion(op) if op.name == "ng.fusion" else self.single(op)
+        return self.recipes[key]
+
+    def kernel(self, made: Op, wanted: str, bound: Sequence[Value] = ()) -> str:
+        """The symbol of a kernel, which is added unless an equal one is there. Its buffers are called after what is
+        bound to them when it is made: operands, then results."""
+        key = structure(made)
+        if key not in self.symbols:
+            for buffer, value in zip(made.block.args, bound, strict=False):
+                buffer.name = value.name or buffer.name
+            name = wanted
+            while name in self.taken:
+                self.counts[wanted] = self.counts.get(wanted, 0) + 1
+                name = f"{wanted}_{self.counts[wanted]}"
+            self.taken.add(name)
+            self.symbols[key] = name
+            self.kernels.append(_named(without_dead(made), name))
+        return self.symbols[key]
+
+    def fusion(self, op: Op) -> _Recipe:
+        sort = kind(op)
+        if sort == "chain":
+            return self.chain(op)
+        if sort == "attention":
+            return self.attention(op)
+        sides: list[tuple[int, Shape, str, TensorType | None]] = []
+        schedule = chosen(op, self.target)
+        if sort == "dot":
+            product = dot_kernel(op, self.target, schedule, "k")
+            made, planned = product.kernel, product.plan
+            dot = next(o for o in planned.ops if o.name == "ng.dot")
+            for number, packing in product.sides:
+                place, shape = planned.side(dot.operands[number])
+                sides.append((place, shape, *self.packed(packing, op)))
+        elif isinstance(schedule, Decode | DecodePanels):
+            made, planned = decoded_kernel(op, self.target, schedule, "k")
+            sides = [(i, shape_of(v.type), "", None) for i, v in enumerate(op.operands)]
+        else:
+            match schedule:
+                case Rows():
+                    made, planned = rows_kernel(op, self.target, schedule, "k")
+                case Columns():
+                    made, planned = columns_kernel(op, self.target, schedule, "k")
+                case Tiles():
+                    made, planned = map_kernel(op, self.target, schedule, "k")
+                case _:
+                    raise Bug(
+                        f"no kernel of kind '{sort}' has schedules of kind '{schedule.by}'", op.location
+                    )
+        results = [TensorType(planned.result(v), element_type(v.type)) for v in planned.outputs]
+        places = [*(i for i, _ in planned.sources), *(i for i, *_ in sides)]
+        symbol = self.kernel(made, name_of(op, sort), [*(op.operands[i] for i in places), *op.results])
+        return _Recipe(symbol, tuple(planned.sources), tuple(results), tuple(sides))
+
+    def packed(self, packing: Packing | None, op: Op) -> tuple[str, TensorType | None]:
+        """The symbol and the result of the kernel that packs a side, if one does."""
+        if packing is None:
+            return "", None
+        symbol = self.kernel(pack_kernel(packing, "k", op.location), "pack")
+        return symbol, TensorType(packing.shape, packing.element)
+
+    def chain(self, op: Op) -> _Recipe:
+        schedule = chosen(op, self.target)
+        if not isinstance(schedule, Strips):
+            raise Bug(f"no chain has schedules of kind '{schedule.by}'", op.location)
+        inner = [cut for _, cut in chosen_links(op, self.target, schedule)]
+        made = chain_kernel(op, self.target, schedule, inner, "k")
+        sides = [(place, shape, *self.packed(packing, op)) for place, shape, packing in made.sides]
+        places = [*(i for i, _ in made.inputs), *(i for i, *_ in sides)]
+        symbol = self.kernel(
+            made.kernel, name_of(op, "chain"), [*(op.operands[i] for i in places), *op.results]
+        )
+        results = [
+            TensorType(shape, element_type(r.type)) for shape, r in zip(made.results, op.results, strict=True)
+        ]
+        return _Recipe(symbol, made.inputs, tuple(results), tuple(sides))
+
+    def attention(self, op: Op) -> _Recipe:
+        schedule = chosen(op, self.target)
+        if not isinstance(schedule, Stream):
+            raise Bug(f"no attention has schedules of kind '{schedule.by}'", op.location)
+        gradient = streamed_gradient(op, self.target) if streamed(op, self.target) is None else None
+        if gradient is not None:
+            made = gradient_kernel(op, gradient, self.target, schedule, "k")
+        else:
+            made = attention_kernel(op, self.target, schedule, "k")
+        bound = [*(op.operands[i] for i, _ in made.inputs), *op.results]
+        symbol = self.kernel(made.kernel, "attention_gradient" if gradient else "attention", bound)
+        results = [
+            TensorType(shape, element_type(r.type)) for shape, r in zip(made.results, op.results, strict=True)
+        ]
+        return _Recipe(symbol, made.inputs, tuple(results))
+
+    def single(self, op: Op) -> _Recipe:
+        made = SINGLES[op.name](op, self.target)
+        types = [
+            TensorType(s, element_type(r.type)) for s, r in zip(made.result_shapes, op.results, strict=True)
+        ]
+        symbol = self.kernel(made.kernel, op.name.partition(".")[2], [*op.operands, *op.results])
+        return _Recipe(symbol, tuple(enumerate(made.operand_shapes)), tuple(types))
+
+
+def _as(b: Builder, value: Value, shape: Sequence[int]) -> Value:
+    """A value in another shape. Of views that follow each other only the last one is left: nobody needs the others."""
+    while isinstance(value.owner, ng.ReshapeOp):
+        value = value.owner.operands[0]
+    if shape_of(value.type) == tuple(shape):
+        return value
+    return b.reshape(value, type=TensorType(tuple(shape), element_type(value.type)))
+
+
+def _named(kernel: Op, name: str) -> Op:
+    return kernel.rebuilt(attributes={**kernel.attributes, "sym_name": StringAttr(name)})
+
+
+def name_of(fusion: Op, sort: str) -> str:
+    """A name that says what the kernel does: its kind and its first few telling ops."""
+    words: list[str] = []
+    for op in fusion.walk():
+        nest = op.attributes.get(NEST)
+        if isinstance(nest, NestAttr) and nest.has_windows:
+            words.append("windows")
+        if op.name not in _SILENT:
+            words.append(op.name.partition(".")[2])
+    return "_".join(list(dict.fromkeys([sort, *words]))[:4])
+
+
+_SILENT = frozenset(
+    {
+        "ng.fusion",
+        "ng.reshape",
+        "ng.broadcast",
+        "ng.pad",
+        "ng.transpose",
+        "ng.constant",
+        "ng.yield",
+        "ng.iota",
+        "ng.extent",
+        "ng.dot",
+    }
+)

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""The parts of the memory plan: steps on buffers, their lives, their places. The pass is passes/plan_memory.py."""

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""The parts of rematerialization: what steps need and give, their order, what is kept. The pass is passes/rematerialize.py."""

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How matrix products are cut on a CPU whose lanes run along the depth, and are joined at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...ir.literals import item_bytes
+from ...ops.schedules import Along, Given
+from ...support.lengths import is_same
+from ...support.target import Target
+from ..analysis.product import Product
+from .candidate import Candidate, fixed, fixed_pair, spilled
+from .products import multiplications, rate
+
+#: With more rows a packed right side costs less than joining lanes.
+MOST_ROWS_ALONG = 8
+#: Elements of the right side that one program reads where lanes are joined.
+PROGRAM_ELEMENTS_ALONG = 1 << 17
+
+
+def suits_along(product: Product) -> bool:
+    """Whether both sides are contiguous along the depth."""
+    left = not product.lhs_depth_first or is_same(product.rows, 1)
+    right = not product.rhs_depth_first or is_same(product.columns, 1)
+    return left and right and not is_same(product.depth, 1) and not any(product.implicit)
+
+
+def along(product: Product, target: Target, given: Given) -> Iterator[Candidate[Along]]:
+    """The tile whose sums take half of the registers: the others hold what is multiplied."""
+    lanes = target.lanes(item_bytes(product.accumulator))
+    sums = target.vector_registers // 2
+    columns = max(1, min(product.columns, 8, sums // product.rows))
+    registers = max(1, min(8, sums // (columns * product.rows)))
+    width = min(registers * lanes, -(-product.depth // lanes) * lanes)
+    columns, width = fixed_pair(given, "tile") or (columns, width)
+    block = max(columns, PROGRAM_ELEMENTS_ALONG // product.depth // columns * columns)
+    batch = max(1, min(product.batch, PROGRAM_ELEMENTS_ALONG // (product.columns * product.depth)))
+    schedule = Along(
+        tile=(columns, width), block=fixed(given, "block", block), batch=fixed(given, "batch", batch)
+    )
+    steps = max(1, product.batch) * -(-product.columns // columns) * -(-product.depth // width)
+    loads = (product.rows + columns) * width / lanes
+    cycles = steps * max(product.rows * columns * width / lanes / target.fmas, loads / target.loads)
+    # The sums, and one vector of each side.
+    needed = product.rows * columns * -(-width // lanes) + 2
+    cycles += steps * max(0, needed - target.vector_registers)
+    roof = multiplications(product) / rate(product, target)
+    yield Candidate(schedule, cycles, roof, 0, spilled(needed, target.vector_registers, "vectors"))

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The schedule of a fusion: what is given, and the best of what is left to choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+
+from ...ir.core import Op
+from ...ir.nest import NEST, NestAttr
+from ...ops.schedules import (
+    Along,
+    Blocks,
+    Given,
+    Panels,
+    Schedule,
+    Strips,
+    complaints,
+    families,
+    given_by,
+    stated,
+)
+from ...support.diagnostics import Diagnostic, UserError
+from ...support.lengths import is_open
+from ...support.target import Target
+from ..analysis.group import kind
+from ..analysis.plan import Plan, plan
+from ..analysis.product import Product, end_of, oriented, product_of
+from ..fuse.decoding.fusions import DECODED, decoded
+from ..fuse.links import Link, faults, left_handed, links_of, source
+from .along import MOST_ROWS_ALONG, along, suits_along
+from .attention import stream
+from .blocks import blocks
+from .candidate import Candidate, fixed, ranked
+from .decoding import decoding
+from .loops import columns, rows, tiles
+from .products import panels, window_conflicts
+from .strips import strip_rows, within
+
+#: Predicted cycles of loops that are no further apart are equal: then the shorter code is better.
+_ALIKE = 1.03
+
+_LOOPS: dict[str, Callable[[Plan, Target, Given], Iterable[Candidate[Schedule]]]] = {
+    "map": tiles,
+    "rows": rows,
+    "columns": columns,
+}
+#: What is said of a fusion of this kind whose ops are others, or that is for a GPU.
+_NO_ATTENTION = (
+    "an attention is, on a CPU, a product, a softmax of its rows and a product with that, of f32 or f64"
+)
+_PRODUCTS: dict[str, Callable[[Product, Target, Given], Iterable[Candidate[Schedule]]]] = {
+    "panels": panels,
+    "along": along,
+    "blocks": blocks,
+}
+
+
+def candidates(fusion: Op, target: Target, kept: Collection[int] = ()) -> list[Candidate[Schedule]]:
+    """All schedules that have what the fusion's own says, the best first. UserError where none can be built.
+
+    Operands whose numbers are in `kept` are the same from one run of the kernel to the next: what packs them is run
+    once.
+    """
+    best, *others = _ranked(fusion, target, kept)
+    windows = _windows(fusion, target)
+    return [best, *[c for c in others if not _conflicts(c.schedule, target, fusion, windows)]]
+
+
+def _ranked(fusion: Op, target: Target, kept: Collection[int]) -> list[Candidate[Schedule]]:
+    """The same with some that cannot be built, but for the best."""
+    given, sort = given_by(fusion), kind(fusion)
+    wrong = list(complaints(given, sort))
+    if wrong:
+        raise _refused(fusion, [d.message for d in wrong], wrong[0].hint)
+    found: list[Candidate[Schedule]]
+    product = None
+    if sort == "dot":
+        product = _product(fusion, target, kept)
+        found = ranked(_products(fusion, product, target, given), 1.0)
+    elif sort == "chain":
+        if faulty := _chain_conflicts(fusion, target):
+            raise _refused(fusion, faulty)
+        found = [_strips(fusion, target, given, kept)]
+    elif sort == DECODED:
+        found = ranked(decoding(decoded(fusion), target, given), 1.0)
+    elif sort == "attention":
+        found = [*stream(fusion, target, given)]
+        if target.shares_tiles or not found:
+            raise _refused(fusion, [_NO_ATTENTION])
+    else:
+        planned = plan(fusion)
+        found = ranked(_LOOPS[sort](planned, target, given), _ALIKE)
+    if own := stated(given):
+        # Whatever was made of what is given, it stands as it is given.
+        found = [c._replace(schedule=replace(c.schedule, **own)) for c in found]
+    if conflicts := _conflicts(found[0].schedule, target, fusion, product):
+        raise _refused(fusion, conflicts)
+    return found
+
+
+def chosen(fusion: Op, target: Target, kept: Collection[int] = ()) -> Schedule:
+    """The schedule by which the kernel of a fusion is built; `kept` as for `candidates`."""
+    given = given_by(fusion)
+    for family in families(kind(fusion), given):
+        if not family.open(given):
+            whole = family(**stated(given))
+            if conflicts := _conflicts(whole, target, fusion, _windows(fusion, target)):
+                raise _refused(fusion, conflicts)
+            return whole
+    return _ranked(fusion, target, kept)[0].schedule
+
+
+def chosen_links(
+    chain: Op, target: Target, strips: Strips, kept: Collection[int] = ()
+) -> list[tuple[Op, Schedule]]:
+    """The fusions of a chain, and how each is cut in strips of its rows; `kept` are operands of the chain."""
+    arguments = {value: number for number, value in enumerate(chain.block.args)}
+    found: list[tuple[Op, Schedule]] = []
+    for link in links_of(chain, target):
+        fusion = link.fusion
+        same = [i for i, v in enumerate(fusion.operands) if arguments.get(source(v)) in kept]
+        own = within(chosen(fusion, target, same), link, strips.rows)
+        found.append((fusion, own))
+        if wrong := _link_conflicts(fusion, link, own):
+            raise _refused(fusion, wrong)
+    return found
+
+
+def _link_conflicts(fusion: Op, link: Link, schedule: Schedule) -> list[str]:
+    found = [
+        f"{name} is {setting}, but in strips of the chain it is {getattr(schedule, name)}"
+        for name, setting in stated(given_by(fusion)).items()
+        if getattr(schedule, name) != setting
+    ]
+    if isinstance(schedule, Along):
+        found.append("in a chain products must use 'panels'")
+    if isinstance(schedule, Panels) and "left" in schedule.pack and left_handed(link):
+        found.append("a left operand that is computed in the chain is not packed before")
+    return found
+
+
+def _strips(fusion: Op, target: Target, given: Given, kept: Collection[int]) -> Candidate[Strips]:
+    """As many rows as the cache has room for; what its fusions take by themselves is what they take here."""
+    links = links_of(fusion, target)
+    made = Strips(rows=fixed(given, "rows", strip_rows(links, target)))
+    each = [_ranked(link.fusion, target, ())[0] for link in links]
+    return Candidate(made, sum(c.cycles for c in each), sum(c.roof for c in each))
+
+
+def _chain_conflicts(fusion: Op, target: Target) -> list[str]:
+    if target.shares_tiles:
+        return [f"a program of {target.name} has no temporary memory of its own for a chain"]
+    return faults(fusion, target)
+
+
+def _products(fusion: Op, product: Product, target: Target, given: Given) -> Iterable[Candidate[Schedule]]:
+    there = ["blocks"] if target.shares_tiles else ["panels"]
+    if not target.shares_tiles and suits_along(product):
+        few = not is_open((product.rows,)) and product.rows <= MOST_ROWS_ALONG
+        there.insert(0 if few else 1, "along")
+    fitting = [f.by for f in families("dot", given)]
+    usable = [by for by in there if by in fitting]
+    if not usable:
+        why = f"{target.name} computes this product by {' or '.join(there)}, not by {' or '.join(fitting)}"
+        raise _refused(fusion, [why])
+    return _PRODUCTS[usable[0]](product.usual, target, given)
+
+
+def _product(fusion: Op, target: Target, kept: Collection[int] = ()) -> Product:
+    """The product of a fusion as it is computed."""
+    planned = plan(fusion)
+    dot = next(op for op in planned.ops if op.name == "ng.dot")
+    product, order = oriented(product_of(dot, planned.sides), target)
+    return replace(product, kept=planned.side(dot.operands[order[1]])[0] in kept, end=end_of(planned, dot))
+
+
+def buildable(schedule: Schedule, target: Target, fusion: Op) -> bool:
+    """Whether the kernel of a fusion can be cut so for a target."""
+    return not _conflicts(schedule, target, fusion, _windows(fusion, target))
+
+
+def _windows(fusion: Op, target: Target) -> Product | None:
+    """The product of a fusion that multiplies windows."""
+    nest = fusion.attributes.get(NEST)
+    return _product(fusion, target) if isinstance(nest, NestAttr) and nest.has_windows else None
+
+
+def _conflicts(schedule: Schedule, target: Target, fusion: Op, windows: Product | None) -> list[str]:
+    found = list(schedule.conflicts())
+    if isinstance(schedule, Strips):
+        found += _chain_conflicts(fusion, target)
+        rows = 0 if found else next(link.rows for link in links_of(fusion, target) if link.product)
+        if 0 < rows < schedule.rows:
+            found.append(f"a strip of {schedule.rows} rows of {rows}")
+        return found
+    if not isinstance(schedule, Blocks) and windows is not None:
+        found += window_conflicts(schedule, windows, target)
+    threads = getattr(schedule, "threads", 1)
+    if not target.shares_tiles and threads > 1:
+        found.append(f"a program of {target.name} is run by one thread, not by {threads}")
+    if target.shares_tiles and threads == 1:
+        found.append(f"a program of {target.name} is run by a block of threads, not by one")
+    return found
+
+
+def _refused(fusion: Op, why: Iterable[str], hint: str = "") -> UserError:
+    return UserError(
+        [
+            Diagnostic(f"no kernel can be built with this schedule: {each}", fusion.location, hint=hint)
+            for each in why
+        ]
+    )

@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How loops over tiles are cut: those of elementwise kernels, of reductions of rows, and of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from ...ir.core import Value
+from ...ir.literals import item_bytes
+from ...ir.types import element_type
+from ...ops.library import MATH_WORK, in_library
+from ...ops.schedules import MOST_THREADS, Columns, Given, Rows, Tiles
+from ...support.lengths import is_open, power_of_two, usual
+from ...support.machines import GPU_REGISTERS, REGISTER_BYTES, WARP
+from ...support.target import Target
+from ..analysis.group import FREE
+from ..analysis.plan import Plan, pieces_wide, widest_item
+from ..analysis.reduction import reductions
+from .candidate import Candidate, fixed, tile_sizes
+from .programs import PROGRAM_ELEMENTS, RESIDENT, a_row_each, part_of, stages_for, tile_width
+
+#: Cycles of one turn of a loop beside its work: counting, comparing, jumping.
+TURN = 2.0
+#: Instructions that a core looks ahead over, to begin what need not wait for what is under way (448 on Zen 5, 512 on Golden Cove).
+WINDOW = 448
+#: Registers of one tile that are tried: several have independent work for the core, too many have no place.
+REGISTERS = (4, 2, 1)
+#: Registers that a row may fill to be held in one tile on a CPU.
+ROW_REGISTERS = 8
+#: The widest tile of a row that a block of threads holds.
+BLOCK_TILE = 4096
+#: Registers of a thread that hold elements of a row, at most, and how many it needs for each of them with what is computed.
+_HELD, _REGISTERS_EACH = 32, 3.5
+#: Tiles that one partial sum of a long row takes in.
+PARTIAL_TILES = 64
+#: Rows of a column kernel that are added up before the sums go back to scratch.
+BAND = 8
+#: Pieces of 16 bytes that a thread of a GPU asks for at once in a loop that gathers.
+_PIECES = 8
+#: Registers of a thread that hold such rows on a GPU.
+_BAND_REGISTERS = 128
+#: Bytes of such rows that a block may hold: a quarter of the registers of a multiprocessor, all of which it has where its threads
+#: are the most.
+_HELD_BYTES = GPU_REGISTERS * REGISTER_BYTES // 4
+#: Steps of such a reduction that are too few to fill a tile: its results lie side by side there.
+_FEW = 64
+#: How many places the tiles of columns have for each column, at most.
+_ROOMY = 1.25
+#: Bytes of each row that one program of a column kernel reads at least: whole pages, in order.
+STRIPE_BYTES = 4096
+#: Programs of a column kernel from which on they need not be made smaller for the sake of more.
+PROGRAMS = 8
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one register of elements of a fusion costs: instructions, of which so many wait for one another, loads, stores, and
+    how many registers are live."""
+
+    instructions: int
+    depth: int
+    loads: int
+    stores: int
+    live: int
+
+    def cycles(self, target: Target, registers: int) -> float:
+        """Of a tile of so many registers; what finds no register is stored and loaded once more."""
+        spilled = max(0, registers * self.live - target.vector_registers)
+        busy = registers * self.instructions / target.fmas
+        # The next tile is begun meanwhile, if that is near enough.
+        wait = self.depth * target.fma_cycles / max(1, WINDOW // (registers * self.instructions))
+        return max(
+            busy, wait, (registers * self.loads + spilled) / target.loads, registers * self.stores + spilled
+        )
+
+    def roof(self, target: Target) -> float:
+        """The least cycles for one register of elements."""
+        return max(self.instructions / target.fmas, self.loads / target.loads, self.stores)
+
+
+def work_of(plan: Plan) -> Work:
+    """Counted over all ops of a fusion, in order; what is known before the loop (a constant) costs nothing in it."""
+    computed = [op for op in plan.ops if op.name not in FREE]
+    last = {v: at for at, op in enumerate(plan.ops) for v in op.operands}
+    last |= dict.fromkeys(plan.outputs, len(plan.ops))
+    live = most = 0
+    depth = dict[Value, int]()
+    for at, op in enumerate(plan.ops):
+        depth[op.results[0]] = max((depth.get(v, 0) for v in op.operands), default=0)
+        if op.name not in FREE:
+            depth[op.results[0]] += MATH_WORK if in_library(op) else 1
+            live += 1
+            most = max(most, live)
+        live -= sum(last[v] == at for v in {*op.operands} if v in plan.loops)
+        live = max(0, live)
+    instructions = sum(MATH_WORK if in_library(op) else 1 for op in computed)
+    return Work(
+        max(1, instructions),
+        max(depth.values(), default=0),
+        sum(v in plan.loops for v in plan.inputs),
+        len(plan.outputs),
+        max(1, most),
+    )
+
+
+def tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]]:
+    """For elementwise kernels."""
+    sizes, item = usual(plan.sizes), widest_item(plan)
+    if target.shares_tiles:
+        # What is computed in between is in registers, of whatever width.
+        moved = (item_bytes(element_type(v.type)) for v in (*plan.inputs, *plan.outputs) if plan.loops.get(v))
+        width = tile_width(target, max(moved, default=item))
+        tile = fixed(given, "tile", min(width, power_of_two(sizes[-1])) if sizes else 1)
+        made = Tiles(
+            tile=tile,
+            part=fixed(given, "part", 0),
+            rows=fixed(given, "rows", max(1, min(width // tile, plan.most_rows))),
+            threads=fixed(given, "threads", target.threads),
+        )
+        yield Candidate(made, prod(sizes) / target.threads, prod(sizes) / target.threads)
+        return
+    work, lanes = work_of(plan), target.lanes(item)
+    for width in tile_sizes(given, [registers * lanes for registers in REGISTERS]):
+        part = part_of(sizes, width)
+        made = Tiles(tile=width, part=fixed(given, "part", part))
+        registers = -(-width // lanes)
+        turns = prod(sizes[:-1]) * -(-sizes[-1] // width) if sizes else 1
+        roof = prod(sizes) / lanes * work.roof(target)
+        yield Candidate(made, turns * (work.cycles(target, registers) + TURN), roof, registers)
+
+
+def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
+    """For reductions over the innermost loops."""
+    found = reductions(plan.ops, target)
+    kept = len(plan.loops[found[0].result])
+    inner, opened = usual(plan.sizes[kept:]), is_open(plan.sizes[kept:])
+    count, columns = prod(usual(plan.sizes[:kept])), prod(inner)
+    if target.shares_tiles:
+        width, around = power_of_two(columns), 1
+        if len(inner) == 1 and kept and plan.has_tiles(-2):
+            # Narrow rows side by side, until each thread has 16 bytes; or a row for each, where rows begin anywhere.
+            room = tile_width(target, widest_item(plan)) // width
+            room = target.threads if _apart(plan, target, kept) else room
+            around = max(1, min(room, power_of_two(plan.sizes[kept - 1])))
+        together = fixed(given, "rows", around)
+        several = len(found) + any(len(plan.loops[v]) > kept for v in plan.outputs) > 1
+        tile, threads = _tile_of_rows(plan, target, count, inner, several)
+        if given.keys() & {"tile", "threads"}:
+            tile, threads = min(BLOCK_TILE, tile), target.threads
+        threads = max(WARP, min(threads, width * together))
+        made = Rows(
+            tile=fixed(given, "tile", min(tile, power_of_two(inner[-1]))),
+            partial=fixed(given, "partial", 0),
+            rows=together,
+            keep=bool(given.get("keep", False)),  # the threads of a block would have to share it
+            threads=fixed(given, "threads", threads),
+        )
+        # Of each tile of a long row, its inputs come from memory.
+        item = sum(item_bytes(element_type(v.type)) for v in plan.inputs if len(plan.loops.get(v, ())) > kept)
+        stages = stages_for(target, made.tile * together * item, count // together)
+        made = replace(made, stages=fixed(given, "stages", stages if columns > made.tile else 1))
+        yield Candidate(made, count * columns / target.threads, count * columns / target.threads)
+        return
+    item = widest_item(plan)
+    work, lanes = work_of(plan), target.lanes(item)
+    part = max(1, min(count, PROGRAM_ELEMENTS // max(1, columns)))
+    one = len(inner) == 1 and not opened and inner[0] <= ROW_REGISTERS * lanes
+    whole = [inner[0]] if one else []
+    # About: each reduction waits for the one before, and what is as long as the row for all of them.
+    phases = len(found) + any(len(plan.loops[v]) > kept for v in plan.outputs)
+    # A sum has to wait for the one before: more registers than otherwise.
+    widths = [registers * lanes for registers in (2 * REGISTERS[0], *REGISTERS)]
+    for width in tile_sizes(given, [*whole, *[w for w in widths if w < columns or not whole]]):
+        made = Rows(
+            tile=width,
+            partial=fixed(given, "partial", PARTIAL_TILES),
+            rows=fixed(given, "rows", part),
+            keep=bool(given.get("keep", True)),
+            stages=fixed(given, "stages", 1),
+        )
+        registers = -(-width // lanes)
+        cycles, roof = work.cycles(target, registers), count * columns / lanes * work.roof(target)
+        if width >= inner[-1] and len(inner) == 1:
+            yield Candidate(made, count * (cycles + TURN), roof, registers)
+        else:
+            turns = phases * columns // inner[-1] * -(-inner[-1] // width)
+            cycles = count * turns * (max(cycles, target.fma_cycles) + TURN)
+            yield Candidate(made, cycles, roof, registers)
+
+
+def _at_once(plan: Plan) -> int:
+    """Elements that a thread of a GPU asks for at once in a loop that gathers, as far as registers have room."""
+    most = min(_PIECES * pieces_wide(plan, 1), _BAND_REGISTERS // (work_of(plan).live + 1))
+    return 1 << max(0, most.bit_length() - 1)
+
+
+def _tile_of_rows(
+    plan: Plan, target: Target, count: int, inner: Sequence[int], several: bool
+) -> tuple[int, int]:
+    """The elements of a row that a block of threads computes at once, and its threads; `several`: things are made of a row,
+    which is read once if one tile holds it."""
+    columns, tile, threads = inner[-1], min(BLOCK_TILE, power_of_two(inner[-1])), target.threads
+    if several and len(inner) == 1 and (holding := _threads_that_hold(plan, target, columns)):
+        return power_of_two(columns), holding
+    # A thread has the more elements the narrower they are, and a block the more threads the fewer there are.
+    each, few = _at_once(plan), 2 * count < RESIDENT * target.multiprocessors
+    while few and 2 * each * threads <= min(columns // 2, GPU_REGISTERS / _REGISTERS_EACH):
+        threads *= 2
+    while tile >= BLOCK_TILE and 2 * tile <= min(columns, each * threads):
+        tile *= 2
+    return tile, threads
+
+
+def _threads_that_hold(plan: Plan, target: Target, columns: int) -> int:
+    """The threads of a block that have registers for a whole row, as few as can be; 0: a row is too long."""
+    words = -(-widest_item(plan) // REGISTER_BYTES)
+    for threads in (1 << n for n in range(target.threads.bit_length() - 1, MOST_THREADS.bit_length())):
+        held = -(-columns // threads) * words
+        if held <= min(_HELD, GPU_REGISTERS // threads // _REGISTERS_EACH):
+            return threads
+    return 0
+
+
+def _apart(plan: Plan, target: Target, kept: int) -> bool:
+    """Whether each thread of a block reduces a short row of its own: of rows as they lie, which move as lines."""
+    if plan.accesses or plan.written:
+        return False
+    columns = plan.sizes[kept]
+    full = [v for v in (*plan.inputs, *plan.outputs) if len(plan.loops.get(v, ())) > kept]
+    lines = [columns * item_bytes(element_type(v.type)) for v in full]
+    return a_row_each(target, columns, lines, prod(plan.sizes[:kept]), plan.sizes[kept - 1])
+
+
+def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Columns]]:
+    """For reductions over outer loops. What fits into the near cache is read one tile of columns after the other; more
+    is read in the order in which it lies: bands of some rows by a stripe of many columns, whose sums wait in scratch."""
+    kept = set(plan.loops[reductions(plan.ops, target)[0].result])
+    last = len(plan.sizes) - 1
+    sizes = usual(plan.sizes)
+    outer = [sizes[l] for l in range(last) if l in kept]
+    inner = [l for l in range(last) if l not in kept]
+    reduced = [sizes[l] for l in inner]
+    count, steps, size = prod(outer), prod(reduced), sizes[-1]
+    if target.shares_tiles:
+        yield Candidate(
+            _bands(plan, target, given, count, [l for l in range(last) if l in kept], inner),
+            count * steps * size / target.threads,
+            count * steps * size / target.threads,
+        )
+        return
+    item = widest_item(plan)
+    work, lanes = work_of(plan), target.lanes(item)
+    row = size * item
+    held = size <= target.vector_registers // 2 * lanes and not is_open(plan.sizes[-1:])
+    whole = [size] if held else []
+    for width in tile_sizes(
+        given, dict.fromkeys([*whole, *(min(size, registers * lanes) for registers in REGISTERS)])
+    ):
+        far = steps * row > target.l1_bytes and size > width and reduced[-1] >= BAND
+        # Memory is read ahead page by page: rows of a band that share a page would be read to and fro in it.
+        as_it_lies = count * steps * row > target.l2_bytes and (
+            row <= STRIPE_BYTES or (row <= target.l1_bytes // 4 and count >= PROGRAMS)
+        )
+        band = fixed(given, "band", (1 if as_it_lies else BAND) if far else 0)
+        least = 1 if not band else row if as_it_lies else STRIPE_BYTES
+        if band and not as_it_lies and count * row >= PROGRAMS * target.l1_bytes // 2:
+            least = target.l1_bytes // 2
+        stripe = max(1, PROGRAM_ELEMENTS // steps, least // item)
+        stripe = fixed(given, "stripe", -(-min(stripe, size) // width) * width)
+        group = 1 if stripe < size else max(1, min(count, PROGRAM_ELEMENTS // (steps * size)))
+        made = Columns(tile=width, band=band, stripe=stripe, rows=fixed(given, "rows", group))
+        registers = -(-width // lanes)
+        wait = 0 if band else target.fma_cycles
+        turns = count * steps * -(-size // width)
+        cycles = turns * (max(work.cycles(target, registers), wait) + TURN)
+        yield Candidate(made, cycles, count * steps * size / lanes * work.roof(target), registers)
+
+
+def _rows_beside(plan: Plan, target: Target, count: int, outer: Sequence[int], width: int) -> int:
+    """How many rows of results stand side by side in one tile, so that each thread has 16 bytes and blocks are enough."""
+    rows = prod(rows_beside(plan, outer, tile_width(target, widest_item(plan)) // width))
+    while rows > 1 and count * -(-plan.sizes[-1] // width) < rows * RESIDENT * target.multiprocessors:
+        rows //= 2
+    return max(1, rows)
+
+
+def _filled(given: Given, target: Target, tile: int, band: int, rows: int, threads: int = 0) -> Columns:
+    """What is given of how threads share columns, and what is chosen for the rest."""
+    tile, band, rows = fixed(given, "tile", tile), fixed(given, "band", band), fixed(given, "rows", rows)
+    needed = max(WARP, min(tile * rows * max(1, band), threads or target.threads))
+    return Columns(
+        tile=tile,
+        band=band,
+        stripe=fixed(given, "stripe", tile),
+        rows=rows,
+        threads=fixed(given, "threads", needed),
+    )
+
+
+def _bands(
+    plan: Plan, target: Target, given: Given, count: int, outer: Sequence[int], reduced: Sequence[int]
+) -> Columns:
+    """Of `count` rows of results, how blocks of threads reduce the columns: what is loaded for several rows at once is under
+    way at once, as far as registers have room."""
+    size = plan.sizes[-1]
+    # A request of a warp is as wide as it can be: then no lanes have to be joined. But tiles are no emptier than they must,
+    # and where there is little to do, more blocks are quicker, unless one has all its rows under way at once.
+    width = min(power_of_two(size), max(target.threads, pieces_wide(plan, WARP)))
+    each = _at_once(plan)
+    rows = power_of_two(plan.sizes[reduced[-1]]) if reduced and plan.has_tiles(reduced[-1]) else 1
+    busy = target.multiprocessors
+
+    beside = 1
+    if outer and prod(plan.sizes[l] for l in reduced) <= _FEW:
+        beside = _rows_beside(plan, target, count, outer, fixed(given, "tile", width))
+    if fixed(given, "rows", beside) > 1 and not given.get("band"):
+        return _filled(given, target, tile=width, band=0, rows=beside)
+
+    def blocks() -> int:
+        return count * -(-size // width)
+
+    while width > 2 * WARP and -(-size // width) * width > _ROOMY * size:
+        width //= 2
+    while 1 < rows < each * target.threads // width and 2 * width <= size and blocks() >= 2 * RESIDENT * busy:
+        width *= 2
+    while rows > each * target.threads // width and (
+        (width > target.threads and blocks() < RESIDENT * busy) or (width > WARP and 2 * blocks() <= busy)
+    ):
+        width //= 2
+    width, threads = fixed(given, "tile", width), target.threads
+    most = min(MOST_THREADS, _HELD_BYTES // (each * widest_item(plan)))
+    while threads < most and rows > each * threads // width and blocks() < busy:
+        threads *= 2
+    band = min(rows, each * threads // width) if rows > 1 else 0
+    return _filled(given, target, tile=width, band=band, rows=1, threads=threads)
+
+
+def rows_beside(plan: Plan, outer: Sequence[int], rows: int) -> list[int]:
+    """Of how many steps of each of the `outer` loops one tile holds results, so that these are `rows`: loops further out have
+    several where those further in are held whole."""
+    found: list[int] = []
+    for l in reversed(outer):
+        whole = power_of_two(plan.sizes[l])
+        found.insert(0, min(rows, whole) if plan.has_tiles(l) else 1)
+        rows = rows // whole if found[0] == whole else 1
+    return found

@@ -1,0 +1,448 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How matrix products are cut on a CPU: the register tile, the blocks, and what is packed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import lru_cache
+from math import gcd, inf, lcm
+
+from ...ir.literals import item_bytes
+from ...ir.types import FloatType
+from ...ops.schedules import Given, Panels, Schedule
+from ...support.lengths import usual
+from ...support.target import Target
+from ..analysis.implicit import Implicit
+from ..analysis.product import Product, in_words, lies_in_words, split
+from ..analysis.sides import Side
+from .candidate import Candidate, fixed, fixed_pair, fixed_words, spilled
+
+#: Steps of the depth loop that are written out at most, and of register tiles with so many accumulators: those hide what a
+#: step of the loop costs beside them, and more code only takes longer to compile.
+UNROLL, UNROLL_MANY = 4, {16: 1, 12: 2}
+#: Register tiles that take so many times the cycles of the quickest are not cut into blocks.
+WORTH_CUTTING = 1.5
+#: Multiplications of one program on a CPU: some tens of microseconds.
+PROGRAM_MULTIPLICATIONS = 1 << 21
+#: The same where the right side is near for every program: shorter, so that small products use all cores.
+NEAR_PROGRAM_MULTIPLICATIONS = 1 << 19
+#: Bytes of a right side that lies in a near cache whatever is done.
+NEAR_BYTES = 1 << 19
+#: Rows that are worth a packed copy of a right side that could be read where it lies near.
+PACK_FROM_ROWS = 96
+#: The same where it lies far away, or holds elements that would be widened for each row.
+PACK_FAR_FROM_ROWS = 12
+#: Columns that are worth a packed copy of a large left side stored depth x rows, or of elements to be widened.
+PACK_FROM_COLUMNS = 32
+#: With so few rows the right side is read in the order in which it lies, a few of its rows at a time.
+FEW_ROWS = 8
+#: Depth of a block that a program packs by itself, and of one that is read where it lies far away.
+PART_DEPTH, FAR_DEPTH = 512, 64
+#: Bytes of each row of the right side that one program reads at least, where rows are few: memory is what takes time
+#: then, and it wants to be read in long runs.
+RUN_BYTES = 1 << 11
+#: Columns of a side that is packed on the way, within which runs of elements end.
+PART_COLUMNS = 512
+#: Cycles after which a vector comes from the second cache.
+FAR_CYCLES = 2
+#: Cycles after which a piece of windows is found: its place in each loop that it runs over, and whether it meets a border.
+PIECE_CYCLES = 10
+#: Bytes of sums that wait between blocks of the depth.
+WAITING_BYTES = 1 << 16
+
+
+# -- register tiles over panels ----------------------------------------------------------------------------------------
+
+
+def panels(product: Product, target: Target, given: Given) -> Iterator[Candidate[Panels]]:
+    """A candidate for each register tile that fits, with the blocks for which the caches hold what is read again."""
+    near = product.depth * product.columns * item_bytes(product.rhs_element) <= NEAR_BYTES
+    # Where memory is what takes time, the next rows should come before many columns of these.
+    few = product.rows <= FEW_ROWS
+    widest = max(2, 4 // product.rows) if few and not near else target.vector_registers
+    stated = fixed_pair(given, "tile")
+    counted = in_words(product, target, ("left", "right"))
+    tiles = register_tiles(counted, target, widest) if stated is None else [stated]
+    costs = {tile: tile_cost(counted, target, tile) for tile in tiles}
+    # What packs windows comes on top of these.
+    most = WORTH_CUTTING * min(cycles for cycles, _ in costs.values())
+    batch, lanes = max(1, product.batch), target.lanes(item_bytes(product.accumulator))
+    for tile, (cycles, loads) in costs.items():
+        if cycles <= most:
+            made = blocked(product, target, tile, given)
+            whole = (cycles + copying(counted, made, target)) * batch
+            needed = registers_of(counted, target, tile[0], max(1, tile[1] // lanes))
+            roof = multiplications(product) / rate(product, target)
+            yield Candidate(
+                made, whole, roof, loads * batch, spilled(needed, target.vector_registers, "vectors")
+            )
+
+
+def blocked(product: Product, target: Target, tile: tuple[int, int], given: Given) -> Panels:
+    """The blocks for a register tile: what one program owns, how deep it goes at once, and which sides are packed."""
+    if any(product.implicit):
+        return packed_on_the_way(product, target, tile, given)
+    tile_rows, tile_columns = tile
+    item = item_bytes(product.accumulator)
+    right_bytes = product.depth * product.columns * item_bytes(product.rhs_element)
+    near, few, alone = right_bytes <= NEAR_BYTES, product.rows <= FEW_ROWS, False
+    sides = fixed_words(given, "pack", _packed(product, target, tile_columns, near))
+    pack, part = "right" in sides or bool(given.get("part")), 0
+    product = in_words(product, target, {*sides, *(["right"] if pack else [])})
+    steps = _steps(product, target, tile)
+    unroll = fixed(given, "unroll", gcd(steps, fixed(given, "depth", steps)))
+    if near:
+        depth = fixed(given, "depth", _ceiling(product.depth, unroll))
+        per_row = product.columns * product.depth
+        block_rows = _whole(NEAR_PROGRAM_MULTIPLICATIONS // max(1, per_row), tile_rows, product.rows)
+        columns = product.columns
+    elif pack:
+        # All rows of a block meet a panel while it stays near, and wait there for the next one. They stay themselves only
+        # where panels and results that pass through the second cache do not take their places.
+        rows_bytes = target.l2_bytes // 4
+        near_depth = PART_DEPTH if product.rows > PACK_FROM_ROWS else PART_DEPTH // 2
+        row_bytes = min(product.depth, near_depth) * item
+        alone = not few and not product.kept and product.rows * row_bytes <= rows_bytes
+        if not alone:
+            panel_bytes = target.l1_bytes // 2
+            if product.kept or product.rows > PACK_FROM_ROWS:
+                # Reading it from the second cache costs less than sums that wait for the rest of the depth.
+                panel_bytes = max(panel_bytes, target.l2_bytes // 16)
+            near_depth = panel_bytes // (tile_columns * item)
+        depth = fixed(given, "depth", _depth(product.depth, near_depth, unroll))
+        block_rows = product.rows if alone else _whole(rows_bytes // (depth * item), tile_rows, product.rows)
+        columns = PROGRAM_MULTIPLICATIONS // max(1, block_rows * product.depth)
+    else:
+        depth = fixed(given, "depth", _depth(product.depth, 2 * unroll if few else FAR_DEPTH, unroll))
+        block_rows = product.rows
+        columns = PROGRAM_MULTIPLICATIONS // max(1, block_rows * product.depth)
+        if few:
+            columns = max(-(-product.columns // target.cores), RUN_BYTES // item)
+        else:
+            columns = max(columns, WAITING_BYTES // 4 // (block_rows * item))
+    block = fixed_pair(given, "block")
+    block_rows = block[0] if block else block_rows
+    if alone and block_rows >= product.rows:
+        part = _ceiling(min(target.l2_bytes // 8 // (depth * item), product.columns), tile_columns)
+        columns = max(columns, part)
+    part = fixed(given, "part", 0 if "pack" in given and "right" in sides else part)
+    if part and "pack" not in given:
+        sides = tuple([side for side in sides if side != "right"])  # nobody else reads these columns
+    work = product.rows * product.columns * product.depth
+    batch = max(1, min(product.batch, PROGRAM_MULTIPLICATIONS // max(1, work)))
+    beside = -(-max(1, product.batch) // batch) * -(-product.rows // block_rows)
+    columns = (
+        block[1] if block else _even(product.columns, columns, part or tile_columns, beside, target.cores)
+    )
+    return Panels(
+        tile=tile,
+        block=(block_rows, columns),
+        depth=depth,
+        unroll=unroll,
+        pack=sides,
+        part=part,
+        batch=fixed(given, "batch", batch),
+    )
+
+
+def _steps(product: Product, target: Target, tile: tuple[int, int]) -> int:
+    """Steps of the depth that are written out."""
+    if not _adds(product, target):
+        # Products that wait for their sums take registers, the more the more steps are written out.
+        return 2 if product.words else 1
+    accumulators = tile[0] * tile[1] // target.lanes(item_bytes(product.accumulator))
+    if tile[0] == 1:
+        return UNROLL
+    return next((steps for many, steps in UNROLL_MANY.items() if accumulators >= many), UNROLL)
+
+
+def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], given: Given) -> Panels:
+    """The same where a side lies nowhere: each program packs blocks of it. Where elements that lie side by side follow each
+    other, blocks hold whole runs of them, or runs whole blocks."""
+    tile_rows, tile_columns = tile
+    item = item_bytes(product.accumulator)
+    product = in_words(product, target, ("left", "right"))
+    lhs, rhs = product.lhs, product.rhs
+    steps = _steps(product, target, tile)
+    unroll = fixed(given, "unroll", gcd(steps, fixed(given, "depth", steps)))
+    right_bytes = product.depth * product.columns * item
+    depth = _ceiling(product.depth, unroll)
+    if 2 * product.depth > 3 * PART_DEPTH and product.elements % product.group == 0:
+        unit = unroll
+        if isinstance(lhs, Implicit) and lhs.along_depth:
+            run = _runs(lhs.run(lhs.depth), PART_DEPTH * product.group)
+            unit = lcm(unroll, run // gcd(run, product.group))
+        depth = _ceiling(min(product.depth, _depth(product.depth, PART_DEPTH, unroll)), unit)
+    depth = fixed(given, "depth", depth)
+    part = 0
+    sides = ("left",) * (product.widens and not isinstance(lhs, Implicit))
+    if (
+        product.kept
+        and not isinstance(rhs, Implicit)
+        and product.columns > tile_columns
+        and "part" not in given
+    ):
+        sides += ("right",)  # stays the same from call to call, and is packed before the first
+    sides = fixed_words(given, "pack", sides)
+    once = "right" in sides
+    if isinstance(rhs, Implicit):
+        unit = lcm(tile_columns, _runs(rhs.run(rhs.across), PART_COLUMNS))
+        wanted = target.l2_bytes // 4 // (depth * item)
+        part = _ceiling(product.columns, tile_columns)
+        if part > max(wanted, unit):
+            part = max(1, wanted // unit) * unit if unit <= PART_COLUMNS else _ceiling(wanted, tile_columns)
+    elif not once and (product.widens or not product.rhs_depth_first or right_bytes > NEAR_BYTES):
+        part = _ceiling(min(target.l2_bytes // 4 // (depth * item), product.columns), tile_columns)
+    part = fixed(given, "part", part)
+    rows = target.l2_bytes // 2 // (depth * item)
+    if isinstance(rhs, Implicit):
+        rows = product.rows
+    elif not part and not once:
+        rows = min(rows, PROGRAM_MULTIPLICATIONS // (product.columns * depth))
+    rows = max(rows, 4 * tile_rows)
+
+    def whole(wanted: int) -> int:
+        """About so many rows, in whole tiles or runs."""
+        if isinstance(lhs, Implicit) and not lhs.along_depth:
+            return _whole(wanted, _runs(lhs.run(lhs.across), wanted), product.rows)
+        return _whole(wanted, tile_rows, product.rows)
+
+    columns = product.columns
+    if isinstance(rhs, Implicit) or product.rows <= rows:
+        columns = max(PROGRAM_MULTIPLICATIONS // (rows * product.depth), 8 * tile_columns)
+    made = Panels(
+        tile=tile,
+        block=(whole(rows), _ceiling(min(columns, product.columns), part or tile_columns)),
+        depth=depth,
+        unroll=unroll,
+        pack=sides,
+        part=part,
+        batch=fixed(given, "batch", 1),
+    )
+    return replace(made, block=fixed_pair(given, "block") or _shared(product, target, made, whole))
+
+
+def _shared(product: Product, target: Target, made: Panels, whole: Callable[[int], int]) -> tuple[int, int]:
+    """The block by which all cores are done the soonest, no greater than that of `made`: smaller ones are more even, but what
+    several of them need is packed by each."""
+    most_rows, most_columns = made.block
+    batch, depth = -(-max(1, product.batch) // made.batch), product.depth
+    each, lanes = rate(product, target), target.lanes(item_bytes(product.accumulator))
+    unit = made.part or made.tile[1]
+    counts = -(-product.rows // most_rows), -(-product.columns // most_columns)
+    most = max(4 * target.cores, 2 * batch * counts[0] * counts[1])
+    best = (inf, made.block)
+    widths = _parts(product.columns, most_columns, most, lambda n: _ceiling(n, unit))
+    for rows in _parts(product.rows, most_rows, most, whole):
+        left, right = packing(product, made, target, rows)
+        for columns in widths:
+            programs = batch * -(-product.rows // rows) * -(-product.columns // columns)
+            small = programs > most or rows * columns * depth < PROGRAM_MULTIPLICATIONS
+            if small and (rows, columns) != made.block:
+                continue
+            # Vectors of the right side come from afar, while those before are multiplied.
+            work = depth * max(rows * columns / each, columns / lanes * FAR_CYCLES)
+            packed = product.elements * (rows * left + columns * right)
+            cycles = -(-programs // target.cores) * (work + packed)
+            if cycles < best[0]:
+                best = (cycles, (rows, columns))
+    return best[1]
+
+
+def _parts(size: int, most: int, parts: int, whole: Callable[[int], int]) -> list[int]:
+    """Lengths of at most `most` in which `size` is done: the longest, and the same halved until there are `parts`."""
+    found = [most]
+    count = -(-size // most)
+    while (count := 2 * count) <= parts and (length := whole(-(-size // count))) < found[-1]:
+        found.append(length)
+    return found
+
+
+def packing(product: Product, made: Panels, target: Target, block_rows: int) -> tuple[float, float]:
+    """Cycles in which an element of windows on the left and on the right is packed, in blocks of so many rows: those of the
+    piece that it comes with, and of its vectors."""
+    lhs, rhs = product.lhs, product.rhs
+    rows, depth = min(product.rows, block_rows), min(product.elements, made.depth * product.group)
+
+    def of(side: Implicit, along: int, size: int, length: int, item: int) -> float:
+        piece = side.piece(along, length, length if size > length else 0)
+        return (PIECE_CYCLES + -(-piece // target.lanes(item))) / piece
+
+    left = right = 0.0
+    if isinstance(lhs, Implicit):
+        item = item_bytes(product.lhs_element)
+        if lhs.along_depth:
+            left = of(lhs, lhs.depth, product.elements, depth, item)
+        else:
+            left = of(lhs, lhs.across, product.rows, rows, item)
+    if isinstance(rhs, Implicit):
+        columns = min(product.columns, made.part)
+        right = of(rhs, rhs.across, product.columns, columns, item_bytes(product.rhs_element))
+    return left, right
+
+
+def copying(product: Product, made: Panels, target: Target) -> float:
+    """Cycles in which windows are packed, by each block of columns those on the left and by each of rows those on the right."""
+    left, right = packing(product, made, target, made.block[0])
+    rows, columns = product.rows, product.columns
+    row_blocks, column_blocks = -(-rows // made.block[0]), -(-columns // made.block[1])
+    return product.elements * (column_blocks * rows * left + row_blocks * columns * right)
+
+
+def window_conflicts(schedule: Schedule, product: Product, target: Target) -> Iterator[str]:
+    """Why no kernel of a product of windows can be cut so."""
+    implicit = product.implicit
+    if not any(implicit):
+        return  # of one position: they are read where they lie
+    if not isinstance(schedule, Panels):
+        yield f"products of windows use 'panels', not '{schedule.by}'"
+        return
+    for side, is_windows in zip(("left", "right"), implicit, strict=True):
+        if is_windows and side in schedule.pack:
+            yield f"the {side} operand consists of windows, which each program packs itself"
+    if implicit[1] and not schedule.part:
+        yield "the right operand consists of windows, which a program packs part by part (part above 0)"
+    right = implicit[1] or bool(schedule.part) or "right" in schedule.pack
+    words = in_words(product, target, {*schedule.packed, "left"})
+    if words.words and words.elements % words.group and schedule.depth < words.depth:
+        yield f"a depth of {words.elements} is not whole words of {words.group}: it is packed at once (depth = {words.depth})"
+    if product.widens and not (right and (implicit[0] or "left" in schedule.pack)):
+        yield f"windows are packed as {product.accumulator}, and the other operand must be packed too (part or pack)"
+
+
+@lru_cache(maxsize=1024)
+def _runs(run: int, most: int) -> int:
+    """A run of elements, or the greatest part of it that is no longer than `most`."""
+    return max(d for d in range(1, min(run, max(1, most)) + 1) if run % d == 0)
+
+
+def _packed(product: Product, target: Target, tile_columns: int, near: bool) -> tuple[str, ...]:
+    """The sides that are read from packed copies."""
+    right_bytes = product.depth * product.columns * item_bytes(product.rhs_element)
+    # A single panel lies as it would be packed, and what the nearest cache holds is read fast as it is.
+    apart = product.columns > tile_columns and right_bytes > target.l1_bytes
+    from_rows = PACK_FROM_ROWS if near else PACK_FAR_FROM_ROWS
+    # Rows of a matrix that is a part of others may crowd a few sets of the cache.
+    apart_by = usual(product.rhs.distance) if isinstance(product.rhs, Side) else 0
+    distance = apart_by * item_bytes(product.rhs_element)
+    crowded = distance > 0 and product.depth > target.l1_ways * _places(target, distance)
+    right = product.kept and product.columns > tile_columns
+    right |= not product.rhs_depth_first or (
+        product.rows > (FEW_ROWS if crowded else from_rows) and (apart or crowded)
+    )
+    # A left side stored depth x rows has what a tile reads all over many pages.
+    left_bytes = product.rows * product.depth * item_bytes(product.lhs_element)
+    left = product.lhs_depth_first and left_bytes > NEAR_BYTES and product.columns > PACK_FROM_COLUMNS
+    # Converting an element costs more than computing with it, so that it should be done once; and for both sides.
+    enough = product.rows >= PACK_FAR_FROM_ROWS and product.columns >= PACK_FROM_COLUMNS
+    if product.widens and (enough or right or left):
+        atom = product.dot_atom(target)
+        left, right = atom is None or not lies_in_words(product, atom), True
+    return ("left",) * left + ("right",) * right
+
+
+def register_tiles(product: Product, target: Target, widest: int) -> Iterable[tuple[int, int]]:
+    """Rows and columns of all accumulators that fit into the registers, of at most `widest` vectors."""
+    lanes = target.lanes(item_bytes(product.accumulator))
+    columns = -(-product.columns // lanes)  # in vectors
+
+    def fits(rows: int, vectors: int) -> bool:
+        """With what register allocation has to have in hand."""
+        needed = registers_of(product, target, rows, vectors)
+        return needed + target.spare_registers <= target.vector_registers
+
+    return [
+        (rows, vectors * lanes)
+        for vectors in range(1, min(widest, columns, target.vector_registers) + 1)
+        for rows in range(1, min(product.rows, target.vector_registers, _rows_beside(product, target)) + 1)
+        if fits(rows, vectors)
+    ]
+
+
+def registers_of(product: Product, target: Target, rows: int, vectors: int) -> int:
+    """Vectors of a tile's accumulators, of a row of the right side, unless that is used once, and of an element of the left;
+    where multiplying and adding are two, of the product between them."""
+    return rows * vectors + (vectors if rows > 1 else 0) + 1 + (not _adds(product, target))
+
+
+def _adds(product: Product, target: Target) -> bool:
+    """Whether one instruction multiplies and adds."""
+    atom = target.dot(product.words) or target.dot("_".join(reversed(product.words.split("_"))))
+    return atom.adds if atom else isinstance(product.accumulator, FloatType) and target.can("fma")
+
+
+def tile_cost(product: Product, target: Target, tile: tuple[int, int]) -> tuple[float, float]:
+    """Cycles and loads of one product in register tiles: each step of the depth begins a multiply-add per accumulator,
+    a load per vector and one per row, and no accumulator is added to again before its sum is there. Vectors of a panel
+    that the near cache cannot hold come from the next one; sums that no register holds are stored, and loaded again before
+    they are added to."""
+    lanes, item = target.lanes(item_bytes(product.accumulator)), item_bytes(product.accumulator)
+    columns, most, wide = -(-product.columns // lanes), tile[0], max(1, tile[1] // lanes)
+    away = FAR_CYCLES if product.depth * tile[1] * item > target.l1_bytes else 0
+
+    each = 2 if product.words and not _adds(product, target) else 1
+
+    def cycles(rows: int, vectors: int) -> float:
+        loads = (rows + vectors) / target.loads
+        spilled = max(0, registers_of(product, target, rows, vectors) - target.vector_registers)
+        return max(rows * vectors * each / target.fmas, loads, vectors * away, target.fma_cycles) + spilled
+
+    widths = [(columns // wide, wide), (1, columns % wide)]
+    tiles = [(n * m, rows, v) for n, rows in split(product.rows, most) for m, v in widths if m and v]
+    loads = sum(count * (rows + v) for count, rows, v in tiles)
+    return product.depth * sum(count * cycles(rows, v) for count, rows, v in tiles), product.depth * loads
+
+
+def _rows_beside(product: Product, target: Target) -> int:
+    """How many rows of the left side can be read at once before they drive each other out of the near cache: rows whose
+    distance is a multiple of what one way holds share its sets. Two ways are left to the rest."""
+    if product.lhs_depth_first or isinstance(product.lhs, Implicit):
+        return target.vector_registers
+    elements = product.depth if product.lhs is None else usual(product.lhs.distance)
+    distance = elements * item_bytes(product.lhs_element)
+    return max(1, target.l1_ways - 2) * _places(target, distance)
+
+
+def _places(target: Target, distance: int) -> int:
+    """How many rows that lie so many bytes apart come to different sets of the near cache."""
+    way = target.l1_bytes // target.l1_ways
+    return way // gcd(way, distance)
+
+
+def multiplications(product: Product) -> int:
+    """Of all elements of the result."""
+    return max(1, product.batch) * product.rows * product.columns * product.depth
+
+
+def rate(product: Product, target: Target) -> float:
+    """Multiply-adds in one cycle; of words, where the depth is counted in these."""
+    atom = product.dot_atom(target)
+    group = (1 if product.words else atom.group) / (1 if atom.adds else 2) if atom else 1
+    return group * target.fmas * target.lanes(item_bytes(product.accumulator))
+
+
+def _ceiling(size: int, unit: int) -> int:
+    """At least `size`, in whole units and at least one of them."""
+    return max(1, -(-size // unit)) * unit
+
+
+def _whole(wanted: int, unit: int, size: int) -> int:
+    """About `wanted`, in whole units, at least one of them and not beyond `size`."""
+    return min(size, _ceiling(wanted, unit))
+
+
+def _even(size: int, wanted: int, unit: int, beside: int, cores: int) -> int:
+    """About `wanted` of `size` for each program, in whole units and all alike: where there are few programs, of which each
+    part of `size` has `beside`, as many for each core."""
+    count = -(-size // max(1, wanted))
+    if 1 < beside * count < 4 * cores:
+        programs = -(-beside * count // cores) * cores
+        count = min(2 * count, -(-programs // beside))
+    return _ceiling(-(-size // count), unit)
+
+
+def _depth(depth: int, most: int, unit: int) -> int:
+    """Equal blocks of the depth; one costs less than two whose sums have to wait for each other."""
+    blocks = 1 if depth <= 2 * most else -(-depth // most)
+    return _ceiling(-(-depth // blocks), unit)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sides of a product on a GPU that wait in shared memory: which do, in which pieces they are copied, and what that takes."""
+
+from __future__ import annotations
+
+from math import gcd
+
+from ...ir.literals import item_bytes
+from ...ir.types import MemRefType, Type
+from ...support.machines import PIECE_BYTES, SECTOR_BYTES
+from ...support.target import Target
+from ..analysis.implicit import Implicit
+from ..analysis.product import Product
+from ..analysis.sides import Side, copied_piece
+
+
+def can_wait(product: Product, target: Target) -> bool:
+    """Whether both sides are copied tile by tile as they lie, for matrix instructions to read. Of tiles that reach beyond a
+    side, zeros are copied."""
+    atom = product.atom(target)
+    return atom is not None and all(_pieces(product))
+
+
+def _pieces(product: Product) -> list[int]:
+    """The pieces in which each side is copied in the background, in bytes; 0 for one that is not."""
+    sides = (
+        (product.lhs, product.lhs_element, product.lhs_depth_first),
+        (product.rhs, product.rhs_element, product.rhs_depth_first),
+    )
+    found: list[int] = []
+    for (side, element, depth_first), length in zip(sides, product.row_lengths, strict=True):
+        if isinstance(side, Side):
+            length = gcd(length, side.distance)
+        apart = isinstance(side, Implicit) or (isinstance(side, Side) and side.row != len(side.shape) - 2)
+        found.append(0 if apart else copied_piece(length, item_bytes(element), not depth_first))
+    return found
+
+
+def copies(product: Product, tile: tuple[int, int], step: int) -> int:
+    """By which the side that needs more of them is copied in one round."""
+    buffers = zip(waiting(product, tile, step), _pieces(product), strict=True)
+    return max(type.size * item_bytes(type.element) // bytes for type, bytes in buffers)
+
+
+def waiting(product: Product, tile: tuple[int, int], step: int) -> tuple[MemRefType, MemRefType]:
+    """The shared buffers of one round, for the left and the right side."""
+    left = (step, tile[0]) if product.lhs_depth_first else (tile[0], step)
+    right = (step, tile[1]) if product.rhs_depth_first else (tile[1], step)
+    return _apart(left, product.lhs_element), _apart(right, product.rhs_element)
+
+
+def _apart(shape: tuple[int, int], element: Type) -> MemRefType:
+    """Rows an odd number of pieces apart: so the eight that one instruction reads come to different banks."""
+    piece = PIECE_BYTES // item_bytes(element)
+    pieces = -(-shape[1] // piece)
+    return MemRefType(shape, element, ((pieces | 1) * piece, 1), 0, 3)
+
+
+def bytes_waiting(product: Product, tile: tuple[int, int], step: int) -> int:
+    """Of both sides of one round."""
+    return sum(type.extent * item_bytes(type.element) for type in waiting(product, tile, step))
+
+
+def asked_bytes(product: Product, tile: tuple[int, int], step: int) -> int:
+    """Of the sectors that both sides of one round lie in: each row that begins off one lies in one more."""
+    total = 0
+    for type, length in zip(waiting(product, tile, step), product.row_lengths, strict=True):
+        (rows, columns), item = type.shape, item_bytes(type.element)
+        total += rows * (columns * item + SECTOR_BYTES - gcd(columns * item, length * item, SECTOR_BYTES))
+    return total
