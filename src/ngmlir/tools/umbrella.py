@@ -12,6 +12,8 @@ from pathlib import Path
 
 from ..support.version import version
 from . import environment
+from .quantizing import add_flags as add_quantize_flags
+from .quantizing import quantize_file
 from .shell import Reproducer, flags, run
 from .streams import Streams, streams
 
@@ -62,6 +64,10 @@ def _umbrella(arguments: Sequence[str], own: Streams, reproducer: Reproducer) ->
     importing.add_argument("file", help="the .onnx file")
     importing.add_argument("-o", metavar="FILE", help="output file (default: the model's name with .ngir)")
     _add_length_flags(importing)
+    quantizing = commands.add_parser(
+        "quantize", help="convert an ONNX model to 8 or 4 bits, and compare it with its f32 form"
+    )
+    add_quantize_flags(quantizing)
     for command, text in (
         ("generate", "print what a language model writes after a prompt"),
         ("chat", "talk to a language model: each line of standard input is answered"),
@@ -95,6 +101,8 @@ def _umbrella(arguments: Sequence[str], own: Streams, reproducer: Reproducer) ->
             from .importing import import_file
 
             import_file(found.file, found.o, found.size, found.shape, own)
+        case "quantize":
+            quantize_file(found, own)
         case "generate" | "chat":
             from . import language
 

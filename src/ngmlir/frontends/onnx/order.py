@@ -44,11 +44,11 @@ def _bodies(proto: ModelProto) -> list[GraphProto | FunctionProto]:
     return found
 
 
-def _outside(node: NodeProto) -> set[str]:
+def outside(node: NodeProto) -> set[str]:
     """What a node reads, and what its graphs read from around them."""
     found = set(node.input)
     for graph in graphs_of(node):
-        read = {name for inner in graph.node for name in _outside(inner)} | {o.name for o in graph.output}
+        read = {name for inner in graph.node for name in outside(inner)} | {o.name for o in graph.output}
         own = {name for inner in graph.node for name in inner.output}
         own |= {i.name for i in graph.input} | {t.name for t in graph.initializer}
         found |= read - own
@@ -63,7 +63,7 @@ def _misplaced(body: GraphProto | FunctionProto) -> list[int]:
         for name in node.output:
             if name:
                 makers.setdefault(name, at)
-    reads = [sorted({makers[name] for name in _outside(node) if name in makers}) for node in body.node]
+    reads = [sorted({makers[name] for name in outside(node) if name in makers}) for node in body.node]
     if all(maker < at for at, found in enumerate(reads) for maker in found):
         return []
     return _sorted(body, reads)

@@ -16,15 +16,16 @@ def beside_of(proto: ModelProto) -> list[tuple[str, int, int]] | None:
     """The parts of files beside a model that its initializers lie in; None where one cannot be, or where tensors that are
     no initializers lie there."""
     nodes = [*proto.graph.node, *(node for function in proto.functions for node in function.node)]
-    if any(map(_is_beside, (*_tensors(nodes), *_sparse(proto)))):
+    if any(map(is_beside, (*tensors_in(nodes), *_sparse(proto)))):
         return None
     try:
-        return [external_place(t) for t in proto.graph.initializer if _is_beside(t)]
+        return [external_place(t) for t in proto.graph.initializer if is_beside(t)]
     except NgmlirError:
         return None
 
 
-def _is_beside(tensor: TensorProto) -> bool:
+def is_beside(tensor: TensorProto) -> bool:
+    """Whether the elements of a tensor lie in a file beside the model."""
     return tensor.data_location == TensorProto.EXTERNAL
 
 
@@ -33,7 +34,7 @@ def _sparse(proto: ModelProto) -> Iterator[TensorProto]:
         yield from (sparse.values, sparse.indices)
 
 
-def _tensors(nodes: Sequence[NodeProto]) -> Iterator[TensorProto]:
+def tensors_in(nodes: Sequence[NodeProto]) -> Iterator[TensorProto]:
     """The tensors among the attributes of nodes and of the nodes of their graphs."""
     for node in nodes:
         for attribute in node.attribute:
@@ -43,4 +44,4 @@ def _tensors(nodes: Sequence[NodeProto]) -> Iterator[TensorProto]:
         for graph in graphs_of(node):
             yield from graph.initializer
             yield from (each for s in graph.sparse_initializer for each in (s.values, s.indices))
-            yield from _tensors(list(graph.node))
+            yield from tensors_in(list(graph.node))
