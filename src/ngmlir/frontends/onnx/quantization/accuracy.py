@@ -159,7 +159,7 @@ def _text(report: Report) -> list[str]:
             f"time: {report.seconds_before * 1e3:.3f} ms in f32, {report.seconds_after * 1e3:.3f} ms quantised ({ratio:.2f} times as fast)"
         )
     if report.outputs:
-        used = f"calibrated with {report.calibrated} calls, " if report.calibrated else ""
+        used = f"calibrated with {report.calibrated} samples, " if report.calibrated else ""
         lines += ["", f"accuracy against f32 ({used}compared over {report.compared}):"]
         rows = [["output", "SNR dB", "max diff", "mean diff", "cosine", "same top-1"]]
         rows += [

@@ -201,9 +201,16 @@ class Layers:
         wide = held
         if p.at == 0 and axis is not None:  # a scale for each row
             wide = graph.hold(f"{held}_column", graph.arrays[held].reshape(-1, 1))
-        inputs = [codes, quantized, "", zero] if p.at == 0 else [quantized, codes, zero]
+        inputs = [quantized, codes, zero]
         if p.at == 0:
-            inputs[2] = graph.hold(f"{codes}_zero_point", np.int8(0))
+            # ONNX Runtime multiplies no signed by unsigned codes: those on the left are moved by 128.
+            moved = (graph.arrays[codes].astype(np.int16) + 128).astype(np.uint8)
+            inputs = [
+                graph.hold(f"{codes}_moved", moved),
+                quantized,
+                graph.hold(f"{codes}_zero_point", np.uint8(128)),
+                zero,
+            ]
         total = self.node(layer, "MatMulInteger", inputs, "integer")
         number = self.node(layer, "Cast", [total], "float", to=TensorProto.FLOAT)
         both = self.node(layer, "Mul", [scale, wide], "scales")

@@ -104,10 +104,10 @@ def quantized(
             "the samples were random: neither ranges nor accuracy say anything about real data"
         )
     if samples is not None:
-        report.calibrated = len(samples.pieces) if mode == "static" else 0
+        report.calibrated = samples.count if mode == "static" else 0
         if held is None:
             report.notes.append(
-                "there is one sample only: the model was compared with what it was calibrated with"
+                "the samples are those of one call: the model was compared with what it was calibrated with"
             )
         _measure(report, model, proto, graph, made, held or samples, target, told)
         if timed:
@@ -175,7 +175,7 @@ def _static(
 ) -> _Made:
     plan = Plan(graph, products, kept)
     layers = Layers(graph, kept)
-    progress(f"measuring the ranges of {len(plan.roots())} tensors over {len(samples.pieces)} calls")
+    progress(f"measuring the ranges of {len(plan.roots())} tensors over {samples.count} samples")
     found = ranges_of(graph, plan.roots(), samples, histogram=method == "percentile", target=target)
     share = _OUTSIDE if method == "percentile" else 0.0
     rewriting = Rewriting(plan, layers, {name: each.within(share) for name, each in found.items()})
@@ -240,14 +240,14 @@ def _measure(
     target: str,
     progress: Callable[[str], None],
 ) -> None:
-    progress(f"comparing over {len(samples.pieces)} calls")
+    progress(f"comparing over {samples.count} samples")
     wide, narrow = model.compiled(target), Model(proto).compiled(target)
     outputs = [Accuracy(name) for name in graph.outputs]
     for piece in samples.pieces:
-        for found, a, b in zip(outputs, wide(*piece), narrow(*piece), strict=True):
+        for found, a, b in zip(outputs, wide(*piece.values), narrow(*piece.values), strict=True):
             if isinstance(a, np.ndarray):
                 found.add(a, b)
-    report.compared = len(samples.pieces)
+    report.compared = samples.count
     report.outputs = [OutputReport.of(found) for found in outputs if found.elements]
     layers = made.layers.layers
     progress(f"comparing {len(layers)} layers")
@@ -260,7 +260,7 @@ def _measure(
     run = Model(model_of(graph, nodes, made.layers.domains, both)).compiled(target)
     found = [Accuracy(layer.name) for layer in layers]
     for piece in samples.pieces[:_MEASURED]:
-        results = run(*piece)
+        results = run(*piece.values)
         for k, each in enumerate(found):
             each.add(results[k], results[k + len(layers)])
     report.layers = [
@@ -271,16 +271,16 @@ def _measure(
 
 def _time(report: Report, model: Model, proto: ModelProto, samples: Samples, target: str) -> None:
     """The least time of a call of both, called in turn."""
-    piece = samples.pieces[0]
+    values = samples.pieces[0].values
     runs = [model.compiled(target), Model(proto).compiled(target)]
     best = [float("inf")] * 2
     for run in runs:
-        run(*piece)
+        run(*values)
     end, count = time.perf_counter() + 2 * _SECONDS, 0
     while count < _CALLS or time.perf_counter() < end:
         for k, run in enumerate(runs):
             started = time.perf_counter()
-            run(*piece)
+            run(*values)
             best[k] = min(best[k], time.perf_counter() - started)
         count += 1
     report.seconds_before, report.seconds_after = best

@@ -81,15 +81,18 @@ def ranges_of(
     if made:
         part = contents.part(list(contents.proto.graph.node), graph.model.inputs, made)
         run = CompiledModel(part, target)
-    for at, piece in enumerate(samples.pieces):
-        results = list[Any]() if run is None else list(run(*piece))
-        values = [*zip(made, results, strict=True), *((n, piece[inputs[n]]) for n in names if n in inputs)]
+    for piece in samples.pieces:
+        results = list[Any]() if run is None else list(run(*piece.values))
+        values = [
+            *zip(made, results, strict=True),
+            *((n, piece.values[inputs[n]]) for n in names if n in inputs),
+        ]
         for name, value in values:
             try:
                 found[name].add(np.asarray(value))
             except ValueError:
                 raise UserError(
-                    f"the tensor '{name}' holds NaN or infinities for sample {at} of the calibration data",
+                    f"the tensor '{name}' holds NaN or infinities for {piece.named} of the calibration data",
                     hint="quantization needs finite numbers; --keep NODE leaves the nodes that read it in f32",
                 ) from None
     return found

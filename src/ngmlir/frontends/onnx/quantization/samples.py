@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -26,11 +27,30 @@ _OPEN = 1
 _ENDINGS = (".npz", ".npy")
 
 
-class Samples:
-    """What the model is called with, call by call: `pieces`, each the values of all inputs."""
+@dataclass(frozen=True)
+class Piece:
+    """The values of all inputs for one call, and how many samples these are."""
 
-    def __init__(self, pieces: Sequence[list[Given]], note: str = ""):
-        self.pieces, self.note = list(pieces), note
+    values: list[Given]
+    count: int = 1
+    first: int = 0
+
+    @property
+    def named(self) -> str:
+        """What messages call its samples."""
+        last = self.first + self.count - 1
+        return f"sample {last}" if self.count == 1 else f"one of the samples {self.first} to {last}"
+
+
+class Samples:
+    """What the model is called with, call by call."""
+
+    def __init__(self, pieces: Sequence[Piece]):
+        self.pieces = list(pieces)
+
+    @property
+    def count(self) -> int:
+        return sum(piece.count for piece in self.pieces)
 
     def parted(self) -> tuple[Samples, Samples | None]:
         """Samples to calibrate with, and a fifth of all (one at least) to compare with; None where there is but one."""
@@ -57,9 +77,11 @@ def samples_of(model: Model, data: Any) -> Samples:
             raise UserError(
                 f"the input '{port.name}' is a {port.kind}", hint="inputs that are tensors can be calibrated"
             )
-    pieces: list[list[Given]] = []
+    pieces: list[Piece] = []
     for where, named in _joined(list(_batches(data, ports)), ports):
-        pieces += _pieces(where, _checked(where, named, ports), ports)
+        for piece in _pieces(where, _checked(where, named, ports), ports):
+            first = pieces[-1].first + pieces[-1].count if pieces else 0
+            pieces.append(replace(piece, first=first))
     if not pieces:
         raise UserError(
             "the calibration data holds no samples", hint="give some inputs of the model as they occur in use"
@@ -70,17 +92,17 @@ def samples_of(model: Model, data: Any) -> Samples:
 def random_samples(model: Model, count: int, seed: int = 0) -> Samples:
     """Made-up inputs: floats around 0, integers 0 and 1. Lengths that the model leaves open are 1."""
     draw = np.random.default_rng(seed)
-    pieces: list[list[Given]] = []
-    for _ in range(count):
-        piece: list[Given] = []
+    pieces: list[Piece] = []
+    for i in range(count):
+        values: list[Given] = []
         for port in model.inputs:
             if port.shape is None or port.kind != "tensor":
                 raise UserError(f"the model has no shape for '{port.name}'", hint="give calibration data")
             shape = [d if isinstance(d, int) else _OPEN for d in port.shape]
             dtype = dtype_of(port.element)
             numbers = draw.integers(0, 2, shape) if dtype.kind in "biu" else draw.standard_normal(shape)
-            piece.append(np.asarray(numbers).astype(dtype))
-        pieces.append(piece)
+            values.append(np.asarray(numbers).astype(dtype))
+        pieces.append(Piece(values, first=i))
     return Samples(pieces)
 
 
@@ -196,7 +218,7 @@ def _checked(where: str, named: Named, ports: Sequence[Port]) -> list[Array]:
     return [named[name] for name in names]
 
 
-def _pieces(where: str, arrays: list[Array], ports: Sequence[Port]) -> list[list[Given]]:
+def _pieces(where: str, arrays: list[Array], ports: Sequence[Port]) -> list[Piece]:
     """The arrays in pieces along the first dimension: of the length that the model states, or of a few rows where it leaves it
     open for all inputs; else all at once."""
     shapes = [port.shape for port in ports]
@@ -210,8 +232,7 @@ def _pieces(where: str, arrays: list[Array], ports: Sequence[Port]) -> list[list
     ):
         (rows,) = firsts
         if all(not isinstance(d, int) for d in stated):
-            # The same number of rows each time, where that is possible: one program then serves all.
-            count = rows if rows <= 1 else 1 if rows < 2 * _TOGETHER else _TOGETHER
+            count = max(1, min(_TOGETHER, rows // 5))
         elif (
             len(stated) == 1 and isinstance(fixed := next(iter(stated)), int) and fixed and rows % fixed == 0
         ):
@@ -220,8 +241,12 @@ def _pieces(where: str, arrays: list[Array], ports: Sequence[Port]) -> list[list
             return []
     step = count or max(firsts, default=1) or 1
     starts = range(0, max(firsts), step) if count else [0]
+    pieces: list[Piece] = []
     try:
-        return [given_of(ports, [a[at : at + step] if count else a for a in arrays], {}) for at in starts]
+        for at in starts:
+            values = given_of(ports, [a[at : at + step] if count else a for a in arrays], {})
+            pieces.append(Piece(values, min(step, max(firsts) - at) if count else 1))
+        return pieces
     except UserError as error:
         first = error.diagnostics[0]
         raise UserError(f"{where}: {first.message}", hint=first.hint or _expected(ports)) from None

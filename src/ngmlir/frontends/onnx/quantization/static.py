@@ -15,7 +15,7 @@ from onnx import NodeProto, helper
 
 from .codes import activation_scale
 from .graph import Graph, attribute, copied
-from .layers import Layers, Product
+from .layers import Layer, Layers, Product
 
 #: Operators that put the elements of their first input elsewhere, or choose among them.
 _MOVES = frozenset(
@@ -177,9 +177,15 @@ class Rewriting:
                 layer = self.layers.static(product, self.numbers[x], scale)
                 self.nodes += layer.nodes
             elif i not in self.layers.joined:
-                self.nodes.append(self.plain(i, node))
+                layer = self.table(i)
+                self.nodes += [self.plain(i, node)] if layer is None else layer.nodes
             self.code(node.output, i)
         return self.nodes
+
+    def table(self, i: int) -> Layer | None:
+        """Rows of a table that are held in codes."""
+        taken = self.graph.nodes[i].op_type == "Gather" and self.graph.standard(i) and i not in self.plan.kept
+        return self.layers.rows(i) if taken else None
 
     def plain(self, i: int, node: NodeProto) -> NodeProto:
         """A node that stays; it reads the numbers of codes where it is one of those that do."""
