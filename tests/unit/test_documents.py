@@ -24,7 +24,7 @@ import pytest
         ("docs/operators-of-your-own.md", 12),
         ("docs/numpy.md", 30),
         ("docs/programs.md", 17),
-        ("docs/quantised.md", 12),
+        ("docs/quantised.md", 22),
         ("docs/ragged.md", 30),
         ("docs/simple.md", 25),
         ("docs/sizes.md", 8),
