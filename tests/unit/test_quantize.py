@@ -153,7 +153,7 @@ def test_convolutions_of_any_rank_and_groups(rank: int, group: int) -> None:
     model, x = net.model(["n", 6, *[7] * rank], net.add("Softplus", y)), rows(10, 6, *[7] * rank)
     made = quantize(model, x)
     assert steps_apart(run(made.model, x), reference(made.model, x)) < 0.02
-    assert made.report.outputs[0].snr > 30
+    assert made.report.outputs[0].snr > 25
 
 
 def test_percentile_leaves_out_what_is_rare() -> None:
