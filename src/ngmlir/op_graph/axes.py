@@ -8,9 +8,9 @@ from math import prod
 from typing import Any, ClassVar, Self, Union, cast, overload
 
 from ..support.spelling import counted, did_you_mean
+from .axis import RECURRENT, check_axis
 from .axis import Axis as Axis
 from .axis import DerivedAxis as DerivedAxis
-from .axis import check_axis
 from .axis import slice_axis as slice_axis
 from .descriptions import TensorDescription as TensorDescription
 from .errors import AxisLengthError, AxisNotFound, DuplicateAxisNames, IncompatibleAxesError, UserError, fail
@@ -260,7 +260,8 @@ class Axes(Sequence[Axis]):
         return self.like(a for a in self if a.is_batch)
 
     def recurrent_axis(self) -> Axis | None:
-        return next((a for a in self if a.is_recurrent), None)
+        """REC; where there is none, the ragged axis, if there is one."""
+        return next((a for a in self if a.name == RECURRENT), next((a for a in self if a.is_recurrent), None))
 
     def channel_axis(self) -> Axis | None:
         return next((a for a in self if a.is_channel), None)

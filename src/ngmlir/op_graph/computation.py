@@ -50,7 +50,8 @@ def computation(returns: Any, *parameters: Any, name: str | None = None) -> Comp
             )
         return returns
     ops, pack = _structure(returns)
-    needed = [op for op in Op.ordered_ops(ops) if isinstance(op, AssignableTensorOp) and op.is_placeholder]
+    used = Op.ordered_ops(ops)
+    needed = [op for op in used if isinstance(op, AssignableTensorOp) and op.is_placeholder]
     if "all" in [p for p in parameters if isinstance(p, str)]:
         parameters = tuple(needed)
     inputs: list[Tensor] = []
@@ -65,7 +66,8 @@ def computation(returns: Any, *parameters: Any, name: str | None = None) -> Comp
             fail(UserError, f"{parameter.called} is given twice as a parameter")
         inputs.append(parameter)
     taken = len(inputs)
-    inputs, ops, pack = with_offsets(inputs, ops, pack)
+    axes = {axis for op in used if isinstance(op, Tensor) for axis in op.axes}
+    inputs, ops, pack = with_offsets(inputs, ops, pack, axes)
     made = Computation(ops, inputs, pack, taken)
     if name is not None:
         made.name = name

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -41,9 +41,11 @@ class OffsetsAxis(DerivedAxis):
 
 class RaggedAxis(Axis):
     """An axis with a run of positions for each position of `outer`, as long as its own: its rows lie one after the other, and
-    `offsets` (i32) says where each run begins. Its name is that of `outer`, `$` and its own. What is fed says the offsets."""
+    `offsets` (i32) says where each run begins. Its name is that of `outer`, `$` and its own. What is fed says the offsets.
 
-    __slots__ = ("offsets", "outer")
+    Loops along it go over `steps`: 0, 1, 2 ..., as many as the longest run has positions."""
+
+    __slots__ = ("offsets", "outer", "steps")
 
     def __init__(self, outer: Axis, name: str, docstring: str | None = None):
         super().__init__(None, f"{outer.name}${name}", docstring)
@@ -51,11 +53,18 @@ class RaggedAxis(Axis):
         axes = Axes((OffsetsAxis(f"{self.name}_offsets", outer),))
         self.offsets = AssignableTensorOp(axes, i32, Role.PLACEHOLDER)
         self.offsets.automatic_name = f"{self.name}_offsets"
+        self.steps = AssignableTensorOp(Axes((Axis(None, f"{self.name}_steps"),)), i32, Role.PLACEHOLDER)
+        self.steps.automatic_name = f"{self.name}_steps"
 
     @property
     def is_batch(self) -> bool:
         """Whether its rows are those of samples."""
         return self.outer.is_batch
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Its rows are the steps of sequences."""
+        return True
 
     @property
     def levels(self) -> tuple[RaggedAxis, ...]:
@@ -100,15 +109,34 @@ def ragged_among(axes: AxesLike) -> RaggedAxis | None:
     return next((axis for axis in make_axes(axes) if isinstance(axis, RaggedAxis)), None)
 
 
+def refuse_ragged(axes: Iterable[Axis], what: str, hint: str) -> None:
+    """UserError where one of the axes is ragged: `what` is done along it takes its rows for those of one sequence."""
+    axis = next((axis for axis in axes if isinstance(axis, RaggedAxis)), None)
+    if axis is not None:
+        message = f"{what} the ragged axis {axis.name}, whose rows are those of one sequence of {axis.outer.name} after the other"
+        fail(UserError, message, hint)
+
+
+def outer_of(axis: Axis) -> Axis:
+    """What stands for an axis in one step along it, if anything does: of a ragged one, the axis of its sequences."""
+    return axis.outer if isinstance(axis, RaggedAxis) else axis
+
+
 # ---- what computations are fed, and what they give ------------------------------------------------------------
 
 
 def with_offsets(
-    inputs: Sequence[Tensor], returns: Sequence[Any], pack: Callable[[Sequence[Any]], Any]
+    inputs: Sequence[Tensor],
+    returns: Sequence[Any],
+    pack: Callable[[Sequence[Any]], Any],
+    used: Container[Axis],
 ) -> tuple[list[Tensor], list[Any], Callable[[Sequence[Any]], Any]]:
-    """The inputs and results of a computation, and what makes its answer: with the offsets of ragged inputs fed behind them, and
-    those of ragged results given behind these, so that the answer has lists of sequences."""
-    fed: list[Tensor] = [level.offsets for level in levels_of(axis for op in inputs for axis in op.axes)]
+    """The inputs and results of a computation, and what makes its answer: with the offsets of ragged inputs, and the steps whose axes
+    are among the `used` ones, fed behind them, and the offsets of ragged results given behind these, so that the answer has lists of
+    sequences."""
+    levels = levels_of(axis for op in inputs for axis in op.axes)
+    fed: list[Tensor] = [level.offsets for level in levels]
+    fed += [level.steps for level in levels if level.steps.axes[0] in used]
     ragged = [ragged_among(op.axes) if isinstance(op, Tensor) else None for op in returns]
     given = levels_of(axis for axis in ragged if axis is not None)
     count, places = len(returns), {id(level): i for i, level in enumerate(given)}
@@ -140,13 +168,17 @@ class Feeding:
     def __init__(self, parameters: Sequence[Tensor], taken: int):
         self._given = parameters[:taken]
         self._levels = levels_of(axis for op in self._given for axis in op.axes)
-        known = [level for level in self._levels if level.offsets in parameters[taken:]]
-        self._behind = sorted(known, key=lambda level: parameters.index(level.offsets))
+        made = [(level.offsets, level, _itself) for level in self._levels]
+        made += [(level.steps, level, _steps) for level in self._levels]
+        behind = parameters[taken:]
+        known = [each for each in made if each[0] in behind]
+        #: For each parameter behind those that are given: of which level it is, and what it is of the offsets.
+        self._behind = [each[1:] for each in sorted(known, key=lambda each: parameters.index(each[0]))]
 
     def flat(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """The values of all parameters. UserError where sequences of one axis have other lengths elsewhere, and for what is no
         list of sequences."""
-        said: dict[int, tuple[Tensor, Array]] = {}
+        said: dict[str, tuple[Tensor, Array]] = {}  # an axis is its name
         made: list[Any] = []
         for op, value in zip(self._given, values, strict=True):
             axis = ragged_among(op.axes)
@@ -155,7 +187,7 @@ class Feeding:
                 continue
             rows, offsets = _flattened(op, axis, value)
             for level, bounds in zip(axis.levels, offsets, strict=True):
-                first, known = said.setdefault(id(level), (op, bounds))
+                first, known = said.setdefault(level.name, (op, bounds))
                 if not np.array_equal(known, bounds):
                     fail(
                         UserError,
@@ -163,7 +195,16 @@ class Feeding:
                         "all arguments that have one ragged axis must have sequences of the same lengths",
                     )
             made.append(rows)
-        return (*made, *(said[id(level)][1] for level in self._behind))
+        return (*made, *(of(said[level.name][1]) for level, of in self._behind))
+
+
+def _itself(offsets: Array) -> Array:
+    return offsets
+
+
+def _steps(offsets: Array) -> Array:
+    """The steps of a loop over sequences: as many as the longest has rows."""
+    return np.arange(np.diff(offsets).max(initial=0), dtype=np.int32)
 
 
 def _shown(offsets: Array) -> str:

@@ -58,7 +58,8 @@ class Lengths:
         roots: dict[int, Axis] = {}
         self._of_storage: set[int] = set()
         self._of_state: set[int] = set()
-        for op in closure([computation]):
+        # What is fed has lengths, whether it is used or not.
+        for op in (*closure([computation]), *computation.parameters):
             for axis in op.axes if isinstance(op, Tensor) else ():
                 found = {id(root): root for root in axis.roots}
                 roots |= found

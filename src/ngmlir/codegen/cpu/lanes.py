@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ...llvm import types as llvm
 from ...llvm.types import Type, Value, from_bits, i64, lanes, poison, vector, zero
+from ...support.lengths import is_open
 from .access import Mask
 from .emitter import Emitter
 from .formats import item_bytes
@@ -48,12 +49,13 @@ def load_apart(
         first = b.getelementptr(type, pointer, 1 - chunk.count)
         forward = load(e, type, first, chunk, True, pad, spare=False)
         return b.shuffle(forward, None, [max(chunk.count - 1 - i, 0) for i in range(chunk.width)])
-    if mask is True and 1 < stride <= NEAR_STRIDE and chunk.count > 1:
+    is_near = not is_open((stride,)) and 1 < stride <= NEAR_STRIDE and chunk.count > 1
+    if mask is True and is_near:
         extent = (chunk.count - 1) * stride + 1
         whole = Chunk(0, extent, 1 << (extent - 1).bit_length())
         found = load(e, type, pointer, whole, True, zero(vector(whole.width, type)), spare=False)
         return b.shuffle(found, None, [i * stride if i < chunk.count else -1 for i in range(chunk.width)])
-    if mask is not True and 1 < stride <= NEAR_STRIDE and chunk.count > 1 and _masks(e, type):
+    if mask is not True and is_near and _masks(e, type):
         # The elements between stay away from memory too: the next one may lie beyond its end.
         register, none = vector_mask(mask, chunk), zero(vector(chunk.width, llvm.i1))
         size = 1 << ((chunk.count - 1) * stride).bit_length()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ...ir.types import i1
 from ...ops import ng
@@ -15,13 +15,16 @@ from ..building import BUILDING
 from ..calls import takes
 from ..errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from ..node import Op
+from ..ragged import RaggedAxis
 from ..regions import ControlOp, GraphRegion, build_region
 from ..state import doall
 from ..tensor import Tensor
 from ..values import as_op
 from ..verbs import cast as cast_elements
 from .coerce import broadcast
+from .composed import where
 from .shape import axes_with_order
+from .steps import by_rows, by_steps, running
 
 #: What a body gives: a value, or several.
 Outputs = Tensor | float | tuple[Any, ...] | list[Any]
@@ -172,12 +175,76 @@ def scan(
     `initial`, `sequences` and what the body gives are tensors or tuples of them. Gives the last carried values and the
     outputs, stacked along the axis, which becomes their first one. `reverse` goes from the last position to the first.
     What the body writes at one position the next one reads; afterwards the storage holds what the last one wrote.
+
+    Along a ragged axis each sequence is gone through by itself, all at once: carried values and slices have the axis of the sequences
+    (`N` of `N$T`), and the last carried values are those at the end of each sequence, or, of an empty one, the initial ones. The body may
+    write nothing there: UserError.
     """
     takes(body, 2, "the body of a scan")
-    start, given = _tuple(initial), _tuple(sequences)
+    given = _tuple(sequences)
     if not given:
         fail(UserError, "ng.scan needs a sequence")
     along = given[0].axes[given[0].axes.index(axis)]
+    if isinstance(along, RaggedAxis):
+        return _scan_of_sequences(body, initial, sequences, along, reverse)
+    return _scan(body, initial, sequences, along, reverse)
+
+
+def _scan_of_sequences(
+    body: Callable[..., Any], initial: Any, sequences: Any, along: RaggedAxis, reverse: bool
+) -> tuple[Any, Any]:
+    """A scan over steps, in which each sequence takes part as long as it has rows; one that has ended keeps its state."""
+    start = [
+        broadcast(s, s.axes if along.outer in s.axes else (along.outer, *s.axes)) for s in _tuple(initial)
+    ]
+    given = [by_steps(s, along) for s in _tuple(sequences)]
+
+    def step(carried: tuple[Tensor, ...], fed: tuple[Tensor, ...]) -> Any:
+        *rows, goes_on = fed
+        after, outputs = _pair(body(_packed(carried, initial), _packed(rows, sequences)))
+        made = _values(after)
+        kept = [
+            where(goes_on, _like(m, s, "a carried value"), s) for m, s in zip(made, carried, strict=False)
+        ]
+        return (*kept, *made[len(kept) :]), outputs
+
+    steps = along.steps.axes[0]
+    last, outputs = _scan(step, tuple(start), (*given, running(along)), steps, reverse, along)
+    rows = [by_rows(_for_each(each, along), along) for each in _tuple(outputs)]
+    return _packed(last, initial), _packed(rows, outputs)
+
+
+def _for_each(stacked: Tensor, along: RaggedAxis) -> Tensor:
+    """What was stacked, for each sequence."""
+    return stacked if along.outer in stacked.axes else broadcast(stacked, (*stacked.axes, along.outer))
+
+
+def _pair(given: Any) -> tuple[Any, Any]:
+    """What the body of a scan gave: what it hands on, and its outputs."""
+    if not isinstance(given, (tuple, list)) or len(cast("Sequence[Any]", given)) != 2:
+        fail(
+            UserError,
+            "the body of ng.scan must return (carried, outputs)",
+            "use an empty tuple for none",
+        )
+    carried, outputs = cast("Sequence[Any]", given)
+    return carried, outputs
+
+
+def _packed(values: Sequence[Tensor], like: Any) -> Any:
+    return tuple(values) if isinstance(like, (tuple, list)) else values[0]
+
+
+def _scan(
+    body: Callable[..., Any],
+    initial: Any,
+    sequences: Any,
+    along: Axis,
+    reverse: bool,
+    ragged: RaggedAxis | None = None,
+) -> tuple[Any, Any]:
+    """A scan along an axis; of the steps of a ragged one, where there is one."""
+    start, given = _tuple(initial), _tuple(sequences)
     lengths = {a.length for s in given for a in s.axes.find_by_name(along.name) if a.length is not None}
     if len(lengths) > 1:
         fail(
@@ -190,20 +257,13 @@ def scan(
     single_output = False
     output_types: list[Any] = []
 
-    def pack(values: Sequence[Tensor], like: Any) -> Any:
-        return tuple(values) if isinstance(like, (tuple, list)) else values[0]
-
     def step(*values: Tensor) -> Sequence[Tensor]:
         nonlocal single_output
-        result: Outputs = body(pack(values[: len(start)], initial), pack(values[len(start) :], sequences))
-        if not isinstance(result, (tuple, list)) or len(result) != 2:
-            fail(
-                UserError,
-                "the body of ng.scan must return (carried, outputs)",
-                "use an empty tuple for none",
-            )
-        carried, outputs = _values(result[0]), _values(result[1])
-        single_output = not isinstance(result[1], (tuple, list)) and len(outputs) == 1
+        after, made = _pair(
+            body(_packed(values[: len(start)], initial), _packed(values[len(start) :], sequences))
+        )
+        carried, outputs = _values(after), _values(made)
+        single_output = not isinstance(made, (tuple, list)) and len(outputs) == 1
         if len(carried) != len(start):
             fail(UserError, f"the body hands on {counted(len(carried), 'value')}, but takes {len(start)}")
         output_types.extend((o.axes.like((along, *o.axes)), o.element) for o in outputs)
@@ -212,10 +272,17 @@ def scan(
     parameters = [*((s.axes, s.element) for s in start), *((s.axes[1:], s.element) for s in ordered)]
     one = Body(parameters, step)
     states, count = States([one]), len(start)
+    if ragged is not None and states.storages:
+        fail(
+            UserError,
+            f"the body of a scan along the ragged axis {ragged.name} writes {next(iter(states.storages)).called}: a step has rows of several "
+            "sequences, of which some have ended",
+            "hand it on as a carried value, or scan along an axis that is not ragged",
+        )
     end = count + len(states.storages)
     types = [*((s.axes, s.element) for s in start), *states.shapes, *output_types]
     operands, region = [*start, *states.before, *ordered], states.region(one, count)
     made = entered(ControlOp(ng.ScanOp, operands, [region], types, {"carried": end, "reverse": reverse}))
     values = states.written(made, count)
     outputs = values[count:]
-    return pack(values[:count], initial), outputs[0] if single_output else outputs
+    return _packed(values[:count], initial), outputs[0] if single_output else outputs

@@ -10,6 +10,7 @@ from ...ir.types import i32
 from ...ops.lengths import Length
 from ..axes import Axes, AxesOrNames, Axis, DerivedAxis
 from ..errors import IncompatibleAxesError, fail
+from ..ragged import refuse_ragged
 from ..tensor import Tensor
 from ..user_ops import one_op
 from ..values import as_op, constant, size_op
@@ -54,6 +55,11 @@ def ctc(
     """
     activations, labels = floating(activations), indices_of(labels)
     along, batch = activations.axes.recurrent_axis(), activations.axes.batch_axis()
+    refuse_ragged(
+        activations.axes,
+        "ng.ctc cannot go along",
+        "activations have axes REC and N; activation_lens says where each sample ends",
+    )
     if len(activations.axes) != 3 or along is None or batch is None:
         fail(
             IncompatibleAxesError,

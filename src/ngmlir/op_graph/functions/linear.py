@@ -7,6 +7,7 @@ from typing import Any
 
 from ..axes import AxesOrNames
 from ..errors import IncompatibleAxesError, fail
+from ..ragged import refuse_ragged
 from ..tensor import Tensor
 from ..verbs import VERBS
 from .coerce import check_lengths, operand, result_element
@@ -33,6 +34,11 @@ def dot(x: Any, y: Any, *, batch_axes: AxesOrNames = (), dtype: Any = None) -> T
             )
     check_lengths(x.axes, y.axes)
     contract = [n for n in common if n not in batch.names]
+    refuse_ragged(
+        [x.axes[x.axes.index(n)] for n in contract],
+        "a product cannot sum over",
+        "ng.sum(x * y, axis) gives a sum for each sequence, ng.sum(x * y, out_axes=()) that of all rows",
+    )
     return VERBS.dot(
         x, y,
         lhs_contract=tuple(map(x.axes.index, contract)), rhs_contract=tuple(map(y.axes.index, contract)),

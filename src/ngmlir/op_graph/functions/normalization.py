@@ -9,6 +9,7 @@ from ...ir.attributes import numeric_literal
 from ...ir.types import f64
 from ..axes import Axes, AxesOrNames
 from ..errors import IncompatibleAxesError, UserError, fail
+from ..ragged import ragged_among
 from ..state import AssignOp, assign, sequential
 from ..tensor import Tensor
 from ..values import as_op, numbers
@@ -28,14 +29,18 @@ def layer_norm(
 ) -> Tensor:
     """(x - mean) / sqrt(variance + epsilon), of each sample by itself, times `gamma` plus `beta` where they are given.
 
-    Mean and (biased) variance are those along `reduction_axes`: all but N and REC. `gamma` and `beta` are numbers, or
+    Mean and (biased) variance are those along `reduction_axes`: all but N and REC; along a ragged axis each sequence by itself. `gamma` and `beta` are numbers, or
     tensors with some of the axes of x. The result has the axes of x; elements: float32, or f64 if one operand has it.
 
     Raises IncompatibleAxesError for axes that x has not, UserError for a negative epsilon.
     """
     x, gamma, beta = _operands(x, gamma, beta)
     reduced, _ = compute_reduction_axes(x, reduction_axes, None)
-    return _scaled(_normalized(x, reduced, epsilon), gamma, beta)
+    if ragged_among(reduced) is None:
+        return _scaled(_normalized(x, reduced, epsilon), gamma, beta)
+    centered = subtract(x, mean(x, reduced, dtype=x.element), x.element)
+    scale = _inverse_root(mean(square(centered, x.element), reduced, dtype=x.element), epsilon)
+    return _scaled(multiply(centered, scale, x.element), gamma, beta)
 
 
 def rms_norm(
@@ -111,8 +116,10 @@ def batch_norm(
 
 
 def _statistics(x: Tensor, reduced: Axes) -> tuple[Tensor, Tensor]:
-    """Mean and variance, made as the dialect makes those of `ng.normalize`, so that they are computed once."""
-    return mean(x, reduced, dtype=x.element), variance(x, reduction_axes=reduced)
+    """Mean and variance, made as the dialect makes those of `ng.normalize`, so that they are computed once. Of a ragged axis they are
+    those of all rows."""
+    kept = x.axes - reduced
+    return mean(x, out_axes=kept, dtype=x.element), variance(x, out_axes=kept)
 
 
 def _moved(old: Tensor, now: Tensor, momentum: float | Tensor) -> AssignOp:

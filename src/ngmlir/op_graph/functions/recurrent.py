@@ -9,6 +9,9 @@ weights, so that each is one product for all of them. The names of axes say what
 - w_recurrent: the hidden axes, and as many others of the same lengths, which stand for the hidden ones a step before;
 - bias: hidden axes.
 
+The axis that is recurred over may be ragged: then each sequence is a run of its own, states have the axis of the sequences (`N` of
+`N$T`) in its place, and after the last step of an empty sequence they are those before the first.
+
 Where there are gates, w_input, w_recurrent and the biases have one axis more, as long as there are gates.
 """
 
@@ -18,7 +21,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from ..axes import Axes, Axis
+from ..axis import RECURRENT
 from ..errors import AxisLengthError, IncompatibleAxesError, UserError, fail
+from ..ragged import RaggedAxis, outer_of
 from ..tensor import Tensor
 from ..values import as_op
 from .cells import GRU_GATES, LSTM_GATES, Activation, Sums, gru_step, lstm_step
@@ -191,7 +196,8 @@ class _Cell:
         given = (x, w_input, w_recurrent, *biases, *states)
         self.element = result_element(None, *(g for g in given if isinstance(g, Tensor)))
         x, w_input, self.w_recurrent = (operand(as_op(g), self.element) for g in given[:3])
-        self.along = x.axes[x.axes.index(axis)]
+        self.along = _along(x, axis)
+        self.ragged = self.along if isinstance(self.along, RaggedAxis) else None
         made = w_input.axes - x.axes
         self.letters = letters
         self.gates = _gates(made, gates, len(letters)) if letters else None
@@ -204,7 +210,7 @@ class _Cell:
         places = [a for a in x.axes if a == self.features[0] or a not in self.features]
         self.sequence = Axes(h for a in places for h in (self.hidden if a in self.features else (a,)))
         # As products leave it, so that no step turns it round.
-        self.state = Axes((*(x.axes - self.features - self.along), *self.hidden))
+        self.state = Axes((*self._in_a_step(x.axes - self.features), *self.hidden))
         self.before = self._before()
         bias, *self.later = [None if b is None else self._fitting(b, self.made, "the bias") for b in biases]
         fed = dot(x, w_input, dtype=self.element)
@@ -212,6 +218,10 @@ class _Cell:
         self.initial = tuple(self._initial(s) for s in states)
 
     # ---- which axis is what
+
+    def _in_a_step(self, axes: Axes) -> Axes:
+        """Axes without the one that is recurred over; the axis of the sequences stands in place of a ragged one."""
+        return Axes(outer_of(a) for a in axes if a != self.along or self.ragged)
 
     def _check(self, x: Tensor, w_input: Tensor) -> None:
         check_lengths(x.axes, w_input.axes)
@@ -289,11 +299,19 @@ class _Cell:
             return state, (state[0] if return_sequence else ())
 
         last, outputs = scan(body, self.initial, self.fed, self.along, reverse=backward)
-        ended = [axes_with_order(state, self.sequence - self.along) for state in last]
+        ended = [axes_with_order(state, self._in_a_step(self.sequence)) for state in last]
         result = axes_with_order(outputs, self.sequence) if return_sequence else ended[0]
         if not return_state:
             return result
         return result, (tuple(ended) if len(ended) > 1 else ended[0])
+
+
+def _along(x: Tensor, axis: Axis | str) -> Axis:
+    """The axis that is recurred over: that which is given, or, in place of REC where there is none, a ragged one."""
+    ragged = x.axes.recurrent_axis()
+    if axis == RECURRENT and RECURRENT not in x.axes.names and ragged is not None:
+        return ragged
+    return x.axes[x.axes.index(axis)]
 
 
 def _gates(made: Axes, gates: Axis | str | None, count: int) -> Axis:

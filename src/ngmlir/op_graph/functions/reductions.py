@@ -14,7 +14,7 @@ from ...ops import ng
 from ..axes import Axes, AxesOrNames, Axis
 from ..building import BUILDING
 from ..errors import IncompatibleAxesError, UserError, fail
-from ..ragged import RaggedAxis, ragged_among
+from ..ragged import RaggedAxis, ragged_among, refuse_ragged
 from ..tensor import Tensor
 from ..values import element_of, size_op
 from ..verbs import VERBS
@@ -203,6 +203,11 @@ def _position(
     if x.element is i1:
         x = floating(x)
     reduced, kept = compute_reduction_axes(x, reduction_axes, out_axes)
+    refuse_ragged(
+        reduced,
+        "positions cannot be counted along",
+        "ng.max and ng.min give the greatest and the least of each sequence",
+    )
     if not reduced:
         fail(
             IncompatibleAxesError,

@@ -117,14 +117,21 @@ def segment_last(x: Any, offsets: Any = None, axis: Any = None, segments: Axis |
     return _kept("last", x, offsets, axis, segments)
 
 
+def segment_bounds(offsets: Tensor, segments: Axis) -> tuple[Tensor, Tensor]:
+    """Where each segment begins, and where it ends (behind its last row), along the axis `segments`."""
+    count = Length(same, offsets.axes[0])
+    ends = (VERBS.window(offsets, 0, 0, count - 1), VERBS.window(offsets, 0, 1, count))
+    first, end = (VERBS.stated(ng.CastAxesOp, [end], {}, Axes((segments,)), i32) for end in ends)
+    return first, end
+
+
 def segment_lengths(offsets: Any, segments: Axis | None = None) -> Tensor:
     """int32: how many rows each segment has."""
     offsets = _offsets(offsets)
-    segments = segments or segments_axis(offsets, f"{offsets.axes[0].name}_segments")
-    count = Length(same, offsets.axes[0])
-    ends = (VERBS.window(offsets, 0, 1, count), VERBS.window(offsets, 0, 0, count - 1))
-    above, below = (VERBS.stated(ng.CastAxesOp, [end], {}, Axes((segments,)), i32) for end in ends)
-    return VERBS.subtract(above, below)
+    first, end = segment_bounds(
+        offsets, segments or segments_axis(offsets, f"{offsets.axes[0].name}_segments")
+    )
+    return VERBS.subtract(end, first)
 
 
 def segment_mean(

@@ -27,6 +27,7 @@ from ..axis import check_axis
 from ..calls import listed
 from ..errors import AxisLengthError, AxisNotFound, IncompatibleAxesError, UserError, fail
 from ..node_classes import node_class
+from ..ragged import refuse_ragged
 from ..source import user_location
 from ..tensor import Index, Tensor
 from ..values import as_op as any_tensor
@@ -92,6 +93,10 @@ def tensor_slice(x: Any, slices: Iterable[Index], axes: AxesOrNames | None = Non
         sliced.append(new)
         if isinstance(part, slice):
             kept.append(new)
+    cut = [axis for axis, new in zip(x.axes, sliced, strict=True) if axis is not new]
+    refuse_ragged(
+        cut, "a slice cannot cut", "ng.segment_first and ng.segment_last give a row of each sequence"
+    )
     made = x
     if any(a is not b for a, b in zip(sliced, x.axes, strict=True)):
         attributes = {"starts": tuple(starts), "limits": tuple(limits), "steps": tuple(steps)}
@@ -303,6 +308,11 @@ def pad(
         fail(UserError, f"negative padding in {pairs}", "slice to remove elements")
     if not any(lo or hi for lo, hi in pairs):
         return x if axes is None else cast_axes(x, axes)
+    refuse_ragged(
+        [a for a, pair in zip(x.axes, pairs, strict=True) if any(pair)],
+        "padding cannot lengthen",
+        "pad what is fed",
+    )
     padded = Axes(
         a if lo == hi == 0 else DerivedAxis(a.name, Length(total, lo, a, hi))
         for a, (lo, hi) in zip(x.axes, pairs, strict=True)
@@ -366,6 +376,9 @@ def concat_along_axis(x_list: Iterable[Any], axis: Any) -> Tensor:
                 f"({', '.join(x.axes.names)}) and ({', '.join(first.names)}) differ and cannot be concatenated",
             )
     place = first.index(axis)
+    refuse_ragged(
+        [x.axes[x.axes.index(axis)] for x in xs], "tensors cannot be joined along", "join what is fed"
+    )
     ordered: list[Tensor] = []
     for x in xs:
         own = Axes(x.axes[x.axes.index(a)] if i == place else a for i, a in enumerate(first))

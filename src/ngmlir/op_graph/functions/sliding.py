@@ -13,6 +13,7 @@ from ...support.lengths import as_index
 from ...support.spelling import counted
 from ..axes import Axes, Axis, make_axes
 from ..errors import AxisLengthError, IncompatibleAxesError, UserError, fail
+from ..ragged import refuse_ragged
 from ..tensor import Tensor
 from ..verbs import VERBS
 from .coerce import as_op
@@ -64,6 +65,9 @@ def slides(held: Axes, over: Mapping[Any, Axis], strides: PerAxis, dilations: Pe
     if not isinstance(over, Mapping) or not over:  # pyright: ignore[reportUnnecessaryIsInstance]
         fail(UserError, f"`over` says which axes windows slide along: {{axis: axis of taps}}, not {over!r}")
     axes = Axes(held[held.index(axis)] for axis in over)
+    refuse_ragged(
+        axes, "windows cannot slide along", "a recurrent layer or ng.scan goes along it, sequence by sequence"
+    )
     taps = make_axes(over.values())
     clash = [a.name for a in taps if a in held]
     if clash:

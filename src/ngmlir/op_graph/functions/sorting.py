@@ -10,6 +10,7 @@ from ...ops import ng
 from ..axes import Axes, Axis
 from ..building import BUILDING
 from ..errors import AxisLengthError, fail
+from ..ragged import refuse_ragged
 from ..tensor import Tensor
 from ..values import element_of
 from ..verbs import VERBS
@@ -20,8 +21,11 @@ from .shape import slice_along_axis
 
 
 def _axis(x: Tensor, axis: Any) -> Axis:
-    found = one_of(x, None, axis)
-    return x.axes[x.axes.index(found)]
+    found = x.axes[x.axes.index(one_of(x, None, axis))]
+    refuse_ragged(
+        [found], "elements cannot be sorted along", "ng.max(x, axis) is the greatest of each sequence"
+    )
+    return found
 
 
 def argsort(x: Any, axis: Any, descending: bool = False, dtype: Any = None) -> Tensor:

@@ -199,11 +199,11 @@ class LookupTable(Layer):
     @SubGraph.scope_op_creation
     def __call__(self, in_obj: Any) -> Tensor:
         x = as_op(in_obj)
+        recurrent = x.axes.recurrent_axis()
         rows = Axis(self.vocab_size, "V")
         table = self.parameter(
             "W", Axes((rows, self.role_axis)), self.lut_init, LABELS["weight"], self.update
         )
-        order = Axes(a for a in (x.axes.recurrent_axis(), x.axes.batch_axis()) if a is not None)
-        order = order + (x.axes - order)
+        order = Axes(() if recurrent is None else (recurrent,)) | x.axes.batch_axes() | x.axes
         found = ng.lookuptable(table, x, [*x.axes, self.role_axis], self.update, self.pad_idx)
         return ng.axes_with_order(found, [self.role_axis, *order])

@@ -8,6 +8,8 @@ from typing import Any
 from ....ir.types import f32
 from ....op_graph import functions as ng
 from ....op_graph.axes import Axes
+from ....op_graph.functions.steps import row_places
+from ....op_graph.ragged import ragged_among
 from ....op_graph.tensor import Tensor
 from ....op_graph.values import as_op
 from ..graph import SubGraph
@@ -75,9 +77,10 @@ class BatchNorm(Layer):
 
 class Dropout(Layer):
     """In training, elements at random set to 0: each stays with probability `keep`, the same ones for all samples of the
-    batch, drawn anew at each run. What stays is not scaled; in inference all is multiplied by `keep`.
+    batch, drawn anew at each run. What stays is not scaled; in inference all is multiplied by `keep`. Along a ragged axis they are
+    drawn for each step, the same ones for all sequences.
 
-    After a call in training `layer.mask` is the tensor of what stays: 1 or 0, over all axes but N.
+    After a call in training `layer.mask` is the tensor of what stays: 1 or 0, over all axes but N, and over the steps of a ragged axis.
 
     Args:
         keep: the probability to stay.
@@ -98,6 +101,11 @@ class Dropout(Layer):
         x = as_op(in_obj)
         if self.inference_mode:
             return x * self.keep
-        ones = ng.constant(1, x.axes.sample_axes())
+        ragged = ragged_among(x.axes)
+        steps = Axes() if ragged is None else ragged.steps.axes
+        ones = ng.constant(1, steps | (x.axes.sample_axes() - Axes(() if ragged is None else (ragged,))))
         self.mask = ng.dropout(ones, self.keep, rescale=False, seed=self.seed)
-        return ng.where(self.mask, x, 0)
+        if ragged is None:
+            return ng.where(self.mask, x, 0)
+        stays = ng.gather(self.mask, row_places(ragged), steps[0])
+        return ng.where(ng.axes_with_order(stays, x.axes), x, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent layers: cells that go along the axis REC, in one loop whatever its length."""
+"""Recurrent layers: cells that go along the axis REC, or a ragged one, in one loop whatever its length."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ....op_graph import functions as ng
 from ....op_graph.axes import Axes
 from ....op_graph.errors import AxisNotFound, UserError, fail
+from ....op_graph.ragged import RaggedAxis
 from ....op_graph.state import assign, sequential
 from ....op_graph.tensor import Tensor
 from ....op_graph.values import as_op
@@ -19,7 +20,7 @@ from .cells import BaseRNNCell, GatedCell, GRUCell, LSTMCell, RNNCell, States
 
 
 class Unrolled(NamedTuple):
-    """What a cell gives along REC: the outputs (hidden, REC, N); each state before the first step and after the last one; and
+    """What a cell gives along REC: the outputs (hidden, REC, N), or (hidden, N$T) along a ragged axis N$T; each state before the first step and after the last one; and
     those that were asked for after each step, like the outputs."""
 
     outputs: Tensor
@@ -36,15 +37,15 @@ def unrolled(
     backward: bool,
     wanted: Sequence[str] = (),
 ) -> Unrolled:
-    """A cell that goes along REC; `reset_cells` None is what the cell says. `wanted` are states to be given after each step."""
+    """A cell that goes along REC, or, without one, a ragged axis; `reset_cells` None is what the cell says. `wanted` are states to be given after each step."""
     axis = x.axes.recurrent_axis()
     if axis is None:
         fail(
             AxisNotFound,
-            f"({', '.join(x.axes.names)}) has no axis REC, along which a recurrent layer goes",
+            f"({', '.join(x.axes.names)}) has neither an axis REC nor a ragged one, along which a recurrent layer goes",
             "ax.REC is it; ng.cast_role gives another axis its name",
         )
-    batch = x.axes.batch_axis()
+    batch = axis.outer if isinstance(axis, RaggedAxis) else x.axes.batch_axis()
     prepared = cell.prepare(x)
     reset = cell.reset_cells if reset_cells is None else reset_cells
     carried = init_states is None and not reset
@@ -72,7 +73,7 @@ def _ordered(stacked: Tensor, recurrent: str) -> Tensor:
     """What was stacked along REC as (hidden, REC, N)."""
     axes = stacked.axes
     hidden = Axes(a for a in axes if not a.is_batch and a.name != recurrent)
-    return ng.axes_with_order(stacked, [*hidden, axes[recurrent], *axes.batch_axes()])
+    return ng.axes_with_order(stacked, hidden | axes[recurrent] | axes.batch_axes())
 
 
 def unroll(
@@ -97,6 +98,12 @@ def unroll(
     """
     x = as_op(inputs)
     axis = x.axes.recurrent_axis()
+    if isinstance(axis, RaggedAxis) and num_steps is not None:
+        fail(
+            UserError,
+            f"the sequences along {axis.name} differ in length, so that {num_steps} steps are not the first of each",
+            "num_steps=None goes over all",
+        )
     if axis is not None and num_steps is not None and num_steps != axis.length:
         x = ng.slice_along_axis(x, axis, slice(num_steps))
     reset = reset_cells and cell.reset_cells
@@ -107,6 +114,8 @@ def unroll(
 def _last(outputs: Tensor, backward: bool) -> Tensor:
     axis = outputs.axes.recurrent_axis()
     assert axis is not None
+    if isinstance(axis, RaggedAxis):
+        return (ng.segment_first if backward else ng.segment_last)(outputs, axis=axis)
     return ng.slice_along_axis(outputs, axis, 0 if backward else -1)
 
 
@@ -131,18 +140,24 @@ class _RecurrentLayer(Layer):
             setattr(self, f"{name}_init", state)
         return made
 
-    def _given(self, outputs: Tensor) -> Tensor:
-        return outputs if self.return_sequence else _last(outputs, self.backward)
+    def _given(self, made: Unrolled, state: str) -> Tensor:
+        """A state after each step, or after the last one: of an empty sequence that before the first."""
+        outputs = made.outputs if state == "h" else made.steps[state]
+        if self.return_sequence:
+            return outputs
+        if isinstance(outputs.axes.recurrent_axis(), RaggedAxis):
+            return ng.axes_with_order(made.last[state], self.cell.feature_axes | made.last[state].axes)
+        return _last(outputs, self.backward)
 
     @SubGraph.scope_op_creation
     def __call__(self, in_obj: Any, init_state: Any = None) -> Any:
         """The outputs (hidden, REC, N), or the last one.
 
         Args:
-            in_obj: a tensor with axes features, REC and N.
+            in_obj: a tensor with axes features, REC and N, or features and a ragged axis.
             init_state: the state before the first step: a tensor, or a dictionary of states by name.
         """
-        return self._given(self._run(in_obj, init_state).outputs)
+        return self._given(self._run(in_obj, init_state), "h")
 
 
 class Recurrent(_RecurrentLayer):
@@ -238,8 +253,8 @@ class LSTM(_GatedLayer):
             return_cell_state: whether c is given too: (h, c).
         """
         made = self._run(in_obj, init_state, ["c"] if return_cell_state else [])
-        outputs = self._given(made.outputs)
-        return (outputs, self._given(made.steps["c"])) if return_cell_state else outputs
+        outputs = self._given(made, "h")
+        return (outputs, self._given(made, "c")) if return_cell_state else outputs
 
 
 class GRU(_GatedLayer):

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of a ragged axis by step and sequence, for loops that go along it: step t holds row t of each sequence.
+
+There are as many steps as the longest sequence has rows. A sequence that has ended repeats its last row; what is made of that is
+in no result.
+"""
+
+from __future__ import annotations
+
+from ...ir.types import i32
+from ...ops import ng
+from ..axes import Axes, FlattenedAxis
+from ..ragged import RaggedAxis
+from ..tensor import Tensor
+from ..values import size_op
+from ..verbs import VERBS
+from .coerce import broadcast
+from .elementwise import add, less, maximum, minimum, multiply, subtract
+from .index import gather, iota
+from .segments import segment_bounds
+from .shape import flatten
+
+
+def by_steps(x: Tensor, axis: RaggedAxis) -> Tensor:
+    """x with (steps, `axis.outer`) in place of its ragged axis."""
+    first, end = segment_bounds(axis.offsets, axis.outer)
+    wanted = Axes((axis.steps.axes[0], axis.outer))
+    place = minimum(add(first, axis.steps), subtract(end, 1))
+    return gather(x, broadcast(maximum(place, 0), wanted), axis)
+
+
+def running(axis: RaggedAxis) -> Tensor:
+    """Whether a sequence has a row at a step: (steps, `axis.outer`)."""
+    first, end = segment_bounds(axis.offsets, axis.outer)
+    return broadcast(less(axis.steps, subtract(end, first)), Axes((axis.steps.axes[0], axis.outer)))
+
+
+def by_rows(x: Tensor, axis: RaggedAxis) -> Tensor:
+    """What `by_steps` gives as rows again: x has (steps, `axis.outer`), and the ragged axis comes first."""
+    both = Axes((axis.steps.axes[0], axis.outer))
+    flat = flatten(x, [FlattenedAxis(both), *(x.axes - both)])
+    count = size_op(Axes((axis.outer,)), Axes(), i32)
+    at = add(multiply(row_places(axis), count), _of_rows(iota([axis.outer], axis.outer), axis))
+    return gather(flat, at, flat.axes[0])
+
+
+def row_places(axis: RaggedAxis) -> Tensor:
+    """i32: the place of each row in its sequence, from 0."""
+    first, _ = segment_bounds(axis.offsets, axis.outer)
+    return subtract(iota([axis], axis), _of_rows(first, axis))
+
+
+def _of_rows(x: Tensor, axis: RaggedAxis) -> Tensor:
+    """At each row what its sequence has in x (`axis.outer`)."""
+    return VERBS.stated(ng.SegmentExpandOp, [x, axis.offsets], {"axis": 0}, Axes((axis,)), x.element)
