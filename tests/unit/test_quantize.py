@@ -150,7 +150,7 @@ def test_convolutions_of_any_rank_and_groups(rank: int, group: int) -> None:
     net = Net(rank)
     w, b = net.normal(12, 6 // group, *[3] * rank), net.normal(12)
     y = net.add("Conv", "x", w, b, group=group, strides=[2] * rank, dilations=[1] * rank, pads=[1] * 2 * rank)
-    model, x = net.model(["n", 6, *[7] * rank], net.add("Softplus", y)), rows(10, 6, *[7] * rank)
+    model, x = net.model(["n", 6, *[7] * rank], net.add("Softplus", y)), rows(100, 6, *[7] * rank)
     made = quantize(model, x)
     assert steps_apart(run(made.model, x), reference(made.model, x)) < 0.02
     assert made.report.outputs[0].snr > 25
