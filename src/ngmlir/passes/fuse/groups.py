@@ -212,6 +212,7 @@ class Groups:
                 free = self.unplaced(value)
                 if free is not None:
                     self.place_free(free)
+                    self.follow_late(free)
             if not self.add(op, group):
                 raise Bug(f"{op.name} cannot stand in a group of its own", op.location)
         self.settle(op, group)
@@ -222,6 +223,13 @@ class Groups:
             self.alone(op)
         else:
             self.open_group(op)
+
+    def follow_late(self, op: Op) -> None:
+        """Puts the groups that read a free op, which only now has a group, behind that."""
+        made = self.home[op]
+        for group in self.live():
+            if group is not made and any(made in self.feeders(reader, group) for reader in group.ops):
+                self.follow(group, [made])
 
     def new(self, kind: str) -> Group:
         group = Group(len(self.by_number), kind)
