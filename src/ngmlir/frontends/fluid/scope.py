@@ -49,8 +49,9 @@ class LoDTensor:
 
     def hold(self, array: Array) -> None:
         """Has an array itself as contents."""
+        # No program runs on what was not there: results become tensors after each run.
+        _Moves.count += self.is_initialized
         self._host, self._device = array, None
-        _Moves.count += 1
 
     def become(self, other: LoDTensor) -> None:
         """Has what another tensor has, in the same memory; offsets stay."""
