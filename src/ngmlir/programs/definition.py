@@ -13,7 +13,7 @@ import keyword
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from ..decl.operator_text import OperatorEntry, Slot
 from ..ir.types import FloatType
@@ -27,6 +27,7 @@ from .descriptions import Operator
 from .names import GRADIENT
 from .sparse_rows import all_dense, dense, has_rows
 
+T = TypeVar("T")
 #: Of each slot its values; an optional one may be left out.
 Values: TypeAlias = Mapping[str, Sequence[Any]]
 
@@ -64,6 +65,19 @@ class Context(Protocol):
     def longest(self, offsets: Tensor) -> int:
         """The greatest length of sequences in the run that is compiled for; 0 where there are none."""
         ...
+
+    def shared(self, key: object, make: Callable[[], T]) -> T:
+        """What `make` gives; what it gave for an equal key before, in the same block."""
+        ...
+
+
+@dataclass(frozen=True)
+class Built:
+    """An operator as it was built: reads of its inputs, each a value of its own at which a gradient can end, and what it gave of
+    these by slot."""
+
+    reads: Values
+    outputs: Values
 
 
 @dataclass(frozen=True)
@@ -147,6 +161,20 @@ class Definition:
             for slot, result in zip(self.entry.outputs, results, strict=True)
         }
 
+    def built(self, context: Context, inputs: Values, attributes: Mapping[str, Any]) -> Built:
+        """The operator, built of reads of its inputs; as it was built before, where it is more than a function of tensors."""
+
+        def make() -> Built:
+            reads = {slot: [None if v is None else ReadOp(v) for v in each] for slot, each in inputs.items()}
+            return Built(reads, self.values(context, reads, attributes))
+
+        if not self.takes_context:
+            return make()
+        slots = {s: tuple(each) for s, each in sorted(inputs.items()) if any(v is not None for v in each)}
+        levels = [context.levels(slot, at) for slot, each in slots.items() for at in range(len(each))]
+        settings = [(a.name, repr(attributes.get(a.name))) for a in self.entry.attributes]
+        return context.shared((self.type, *slots.items(), *levels, *settings), make)
+
     def _given(self, inputs: Values) -> list[Any]:
         return [_argument(slot, inputs.get(slot.name, ())) for slot in self.entry.inputs]
 
@@ -197,12 +225,10 @@ def _derivative(
     attributes: Mapping[str, Any],
     wanted: Sequence[str],
 ) -> dict[str, list[Any]]:
-    """The gradients of the inputs: the operator is built once more, on values that nothing flows through further.
-
-    What both have in common is computed once, since equal ops of a program become one.
-    """
-    reads = {slot: [None if v is None else ReadOp(v) for v in values] for slot, values in inputs.items()}
-    outputs = forward.values(context, reads, attributes)
+    """The gradients of the inputs. An operator that is a function of tensors alone is built once more, since equal ops of a program
+    become one; loops do not, so others are differentiated as they were built."""
+    built = forward.built(context, inputs, attributes)
+    reads, outputs = built.reads, built.outputs
     dependents: list[tuple[Tensor, Tensor]] = []
     for slot, values in errors.items():
         for output, error in zip(outputs[slot], values, strict=False):

@@ -21,7 +21,7 @@ from ..op_graph.tensor import Tensor
 from ..support.diagnostics import UserError
 from .attributes import values_of
 from .catalogue import REGISTRY
-from .definition import Levels
+from .definition import Levels, T
 from .descriptions import Operator, Variable
 from .names import EMPTY, GRADIENT, offsets_names
 from .places import at
@@ -303,6 +303,9 @@ class _Types:
 
     def longest(self, offsets: Tensor) -> int:
         return self.size(offsets)
+
+    def shared(self, key: object, make: Callable[[], T]) -> T:
+        return make()
 
 
 def _forget() -> None:

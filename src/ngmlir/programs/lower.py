@@ -21,6 +21,7 @@ import numpy as np
 from .. import numpy as ops
 from ..ir.core import Module
 from ..ir.types import FloatType, TensorType, ui64
+from ..op_graph.building import BUILDING
 from ..op_graph.computation import Computation
 from ..op_graph.functions.composed import stop_gradient
 from ..op_graph.host_ops import HostOp
@@ -44,7 +45,7 @@ from .attributes import values_of
 from .block_values import Held, Ran, called
 from .blocks import lowering_of
 from .catalogue import REGISTRY
-from .definition import Levels
+from .definition import Levels, T
 from .descriptions import BlockView, Operator, Program
 from .infer import rows_of
 from .interface import Interface
@@ -55,7 +56,7 @@ from .places import at
 from .prune import reads_of
 from .ragged import shared
 from .rank_operators import RANK_OPERATORS
-from .sparse_rows import SparseRows, all_dense, dense
+from .sparse_rows import SparseRows, all_dense, dense, has_rows
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,8 @@ class _Lowering:
     #: Lengths by what they were asked for: a gradient asks for those of its operator again.
     known: dict[Any, int] = field(default_factory=dict[Any, int])
     asked: int = 0
+    #: What operators share, by keys and blocks.
+    made: dict[object, Any] = field(default_factory=dict[object, Any])
     #: Inside of blocks that run: their numbers of the iteration or step, the outermost first.
     turns: tuple[Tensor | None, ...] = ()
     is_trial: bool = False
@@ -194,6 +197,8 @@ class _Lowering:
             hint = "the pass program-kernels chooses one; ngmlir.programs.custom.kernel registers one"
             message = f"operator {operator.type} has no function of its own, and no kernel was chosen for it"
             raise UserError(Diagnostic(message, operator.location, hint=hint))
+        elif definition.takes_context and definition.has_gradient and not has_rows(inputs):
+            made = definition.built(self, inputs, attributes).outputs
         else:
             made = definition.values(self, inputs, attributes)
         for slot, names in operator.outputs.items():
@@ -279,6 +284,12 @@ class _Lowering:
         assert operator is not None
         known = self.bounds.get(offsets)
         return self._asked(operator, offsets, segments.longest(offsets)) if known is None else known
+
+    def shared(self, key: object, make: Callable[[], T]) -> T:
+        place = key, BUILDING.region
+        if place not in self.made:
+            self.made[place] = make()
+        return self.made[place]
 
     def _asked(self, operator: Operator, key: Any, count: Tensor) -> int:
         if key not in self.known:

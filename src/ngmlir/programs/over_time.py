@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops over sequences: one `scan` over the steps of the longest one, in which each sequence takes part as long as it has rows.
 
-In the loop a tensor has a row for each sequence. A sequence that has ended keeps its state.
+In the loop a tensor has a row for each sequence. A sequence that has ended keeps its state, so that what is after the last step of each is
+at hand; `lanes` is for loops of which only the rows matter, over fewer rows that are none.
 """
 
 from __future__ import annotations
@@ -24,11 +25,10 @@ Step = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor], tuple[Sequence[Ten
 
 @dataclass
 class OverTime:
-    """Sequences by their steps; with `reverse` each begins at its end."""
+    """Sequences by their steps."""
 
     offsets: Tensor
     context: Context
-    reverse: bool = False
     #: How many rows each sequence has.
     lengths: Tensor = field(init=False)
 
@@ -48,18 +48,11 @@ class OverTime:
     def rows(self, x: Tensor) -> Tensor:
         """The rows by step and sequence; any row where a sequence has ended."""
         step = np.reshape(np.arange(self.steps, dtype=np.int32), (self.steps, 1))
-        if self.reverse:
-            at = np.subtract(np.subtract(segments.ends(self.offsets), np.int32(1)), step)
-        else:
-            at = np.add(segments.starts(self.offsets), step)
-        return segments.take(x, at)
+        return segments.take(x, np.add(segments.starts(self.offsets), step))
 
     def flat(self, x: Tensor, rows: int) -> Tensor:
         """What `rows` made of so many rows, as these rows again."""
         owner, place = segments.owners(self.offsets, rows), segments.places(self.offsets, rows)
-        if self.reverse:
-            ends = segments.spread(self.lengths, self.offsets, rows)
-            place = np.subtract(np.subtract(ends, np.int32(1)), place)
         whole = np.reshape(x, (self.steps * self.count, *x.type.shape[2:]))
         return segments.take(whole, np.add(np.multiply(place, self.count), owner))
 

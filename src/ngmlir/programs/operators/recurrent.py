@@ -11,7 +11,7 @@ from ...op_graph.tensor import Tensor
 from ...support.diagnostics import UserError
 from .. import segments
 from ..definition import Context
-from ..over_time import OverTime
+from ..lanes import Lanes
 from ..registry import operator
 from .activations import relu
 from .cells import columns
@@ -25,15 +25,13 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def _begin(given: Tensor | None, count: int, width: int, like: Tensor, slot: str) -> Tensor:
-    """The states before the first step: zeros unless they are given."""
-    if given is None:
-        return np.zeros([count, width], like.dtype)
-    if given.type.shape != (count, width):
+def _begin(given: Tensor | None, count: int, width: int, slot: str) -> tuple[Tensor | None, int]:
+    """The states before the first step, and their width."""
+    if given is not None and given.type.shape != (count, width):
         raise UserError(
             f"{slot} has a row of {width} elements for each of {count} sequences, not the shape {list(given.type.shape)}"
         )
-    return given
+    return given, width
 
 
 def _checked(input: Tensor, weight: Tensor, rows: int, parts: int, operator: str) -> int:
@@ -98,21 +96,18 @@ def lstm(
     width = _checked(input, weight, weight.type.shape[0], 4, "lstm")
     given, peepholes = _biased(input, bias, width, use_peepholes)
     gate, candidate, output = (FUNCTIONS[n] for n in (gate_activation, candidate_activation, cell_activation))
-    time = OverTime(offsets, context, is_reverse)
-    states = [_begin(x, time.count, width, input, slot) for x, slot in ((h0, "H0"), (c0, "C0"))]
+    time = Lanes(offsets, context, is_reverse)
+    states = [_begin(x, time.count, width, slot) for x, slot in ((h0, "H0"), (c0, "C0"))]
     if not rows:
         empty = np.zeros([0, width], input.dtype)
         return empty, empty, None, None
 
-    def step(
-        before: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        (hidden, cell), (x,) = before, fed
-        made = _lstm_step(np.add(x, np.matmul(hidden, weight)), cell, peepholes, gate, candidate, output)
-        return [*made], [*made]
+    def step(before: Sequence[Tensor], x: Tensor) -> Sequence[Tensor]:
+        hidden, cell = before
+        return _lstm_step(np.add(x, np.matmul(hidden, weight)), cell, peepholes, gate, candidate, output)
 
-    _, (hidden, cell) = time.run(states, [time.rows(given)], step)
-    return time.flat(hidden, rows), time.flat(cell, rows), None, None
+    hidden, cell = time.run(states, given, step)
+    return hidden, cell, None, None
 
 
 @operator
@@ -136,25 +131,22 @@ def lstmp(
     width = _checked(input, weight, projection.type.shape[1], 4, "lstmp")
     given, peepholes = _biased(input, bias, width, use_peepholes)
     gate, candidate, output = (FUNCTIONS[n] for n in (gate_activation, candidate_activation, cell_activation))
-    project, time = FUNCTIONS[proj_activation], OverTime(offsets, context, is_reverse)
-    hidden, cell = (_begin(x, time.count, width, input, slot) for x, slot in ((h0, "H0"), (c0, "C0")))
-    first = project(np.matmul(hidden, projection)) if h0 is not None else None
-    narrow = np.zeros([time.count, projection.type.shape[1]], input.dtype) if first is None else first
+    project, time = FUNCTIONS[proj_activation], Lanes(offsets, context, is_reverse)
+    (hidden, _), cell = (_begin(x, time.count, width, slot) for x, slot in ((h0, "H0"), (c0, "C0")))
+    narrow = projection.type.shape[1]
+    first = None if hidden is None else project(np.matmul(hidden, projection))
     if not rows:
-        none = (np.zeros([0, projection.type.shape[1]], input.dtype), np.zeros([0, width], input.dtype))
+        none = np.zeros([0, narrow], input.dtype), np.zeros([0, width], input.dtype)
         return *none, None, None, None, None
 
-    def step(
-        before: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        (handed, cell), (x,) = before, fed
+    def step(before: Sequence[Tensor], x: Tensor) -> Sequence[Tensor]:
+        handed, cell = before
         sums = np.add(x, np.matmul(handed, weight))
         hidden, cell = _lstm_step(sums, cell, peepholes, gate, candidate, output)
-        made = [project(np.matmul(hidden, projection)), cell]
-        return made, made
+        return project(np.matmul(hidden, projection)), cell
 
-    _, (handed, cells) = time.run([narrow, cell], [time.rows(given)], step)
-    return time.flat(handed, rows), time.flat(cells, rows), None, None, None, None
+    handed, cells = time.run([(first, narrow), cell], given, step)
+    return handed, cells, None, None, None, None
 
 
 @operator
@@ -176,20 +168,17 @@ def gru(
     both = np.reshape(getitem(flat, slice(0, 2 * width * width)), (width, 2 * width))
     last = np.reshape(getitem(flat, slice(2 * width * width, None)), (width, width))
     gate, candidate = FUNCTIONS[gate_activation], FUNCTIONS[activation]
-    time = OverTime(offsets, context, is_reverse)
-    begin = _begin(h0, time.count, width, input, "H0")
+    time = Lanes(offsets, context, is_reverse)
+    begin = _begin(h0, time.count, width, "H0")
     if not rows:
         return None, None, None, np.zeros([0, width], input.dtype)
 
-    def step(
-        before: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        (hidden,), (x,) = before, fed
+    def step(before: Sequence[Tensor], x: Tensor) -> Sequence[Tensor]:
+        (hidden,) = before
         (x_u, x_r, x_m), (h_u, h_r) = columns(x, 3), columns(np.matmul(hidden, both), 2)
         u, r = gate(np.add(x_u, h_u)), gate(np.add(x_r, h_r))
         m = candidate(np.add(x_m, np.matmul(np.multiply(r, hidden), last)))
-        made = np.add(np.multiply(np.subtract(1, u), hidden), np.multiply(u, m))
-        return [made], [made]
+        return [np.add(np.multiply(np.subtract(1, u), hidden), np.multiply(u, m))]
 
-    _, (hidden,) = time.run([begin], [time.rows(given)], step)
-    return None, None, None, time.flat(hidden, rows)
+    (hidden,) = time.run([begin], given, step)
+    return None, None, None, hidden

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sequences packed into lanes: one after the other, so that a loop over the steps of the longest one goes over few rows that are none.
+
+In the loop a tensor has a row for each lane. Where a sequence begins, its lane begins again with the states before the first step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from .. import numpy as np
+from ..op_graph.building import BUILDING
+from ..op_graph.positions import Positions
+from ..op_graph.regions import ControlOp, build_region
+from ..op_graph.tensor import Tensor
+from ..op_graph.verbs import VERBS
+from ..ops import ng
+from . import segments
+from .definition import Context
+
+#: Sequences are packed in groups of as many: a group takes as many steps one after the other, all groups at once.
+_GROUP = 32
+#: How many steps are tried, in quarters of the longest sequence.
+_QUARTERS = (4, 5, 6, 8)
+#: As many rows take as long as what a step takes whatever its rows are.
+_ROWS_OF_A_STEP = 4
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Where sequences are: in a lane, from a step on. Both are i32, with an element for each sequence."""
+
+    lane: Tensor
+    start: Tensor
+    #: How many lanes and steps there are.
+    lanes: int
+    steps: int
+
+
+def lane_of_each(offsets: Tensor, steps: int) -> Packing:
+    """A lane for each sequence."""
+    count = segments.sequences(offsets)
+    return Packing(np.arange(count, dtype=np.int32), np.zeros([count], np.int32), count, steps)
+
+
+def packed(offsets: Tensor, number: Callable[[Tensor], int]) -> Packing:
+    """At least one sequence in few lanes of few steps, by first-fit decreasing; `number` says what numbers of these are.
+
+    It is tried for the steps of the longest sequence and for some more, and the least work is taken. Sequences of similar lengths go to
+    different groups, and each group to lanes of its own.
+    """
+    count = segments.sequences(offsets)
+    lengths = segments.lengths(offsets)
+    order = np.astype(np.argsort(np.negative(lengths), stable=True), np.int32)
+    groups = (count + _GROUP - 1) // _GROUP
+    # One group more, without sequences, so that there are several whatever the count is.
+    shape = (_GROUP, groups + 1, len(_QUARTERS))
+    turn = np.reshape(np.arange(_GROUP, dtype=np.int32), (_GROUP, 1))
+    group = np.arange(groups + 1, dtype=np.int32)
+    number_of = np.add(np.multiply(turn, groups), group)
+    is_there = np.logical_and(np.less(group, groups), np.less(number_of, count))
+    ranked = np.where(is_there, segments.take(segments.take(lengths, order), number_of), 0)
+    quarters = np.multiply(np.max(lengths), np.array(_QUARTERS, np.int32))
+    room = np.floor_divide(np.add(quarters, np.int32(3)), np.int32(4))
+    lane_of_group = np.expand_dims(turn, 2)
+
+    def step(filled: Tensor, rows: Tensor) -> list[Tensor]:
+        """Puts a sequence of each group into the first lane that has room for it."""
+        rows = np.expand_dims(rows, 1)
+        lane = np.astype(np.argmax(np.less_equal(np.add(filled, rows), room), axis=0), np.int32)
+        is_it = np.equal(lane_of_group, lane)
+        start = np.sum(np.where(is_it, filled, 0), axis=0, dtype=np.int32)
+        return [np.add(filled, np.where(is_it, rows, 0)), lane, start]
+
+    row = (Positions.of(shape[1:2]), ranked.element)
+    whole = (Positions.of(shape), ranked.element)
+    body = build_region([whole, row], step)
+    fields = {"carried": 1, "reverse": False}
+    loop = ControlOp(ng.ScanOp, [np.zeros(shape, np.int32), ranked], [body], [whole, whole, whole], fields)
+    filled, lane, start = loop.results
+    used = np.max(np.where(np.greater(filled, 0), np.expand_dims(np.add(number_of, 1), 2), 0), axis=(0, 1))
+    used = np.maximum(used, np.int32(2))
+    work = np.multiply(
+        np.astype(room, np.int64), np.add(np.astype(used, np.int64), np.int64(_ROWS_OF_A_STEP))
+    )
+    best = np.astype(np.reshape(np.argmin(work), [1]), np.int32)
+    steps, lanes = (number(segments.take(x, best)) for x in (room, used))
+    # Back to the order of the sequences.
+    rank = VERBS.scatter(order, order, np.arange(count, dtype=np.int32), axis=0)
+    in_turn, in_group = np.floor_divide(rank, groups), np.remainder(rank, groups)
+    place = np.add(np.multiply(in_turn, groups + 1), in_group)
+    place = np.add(np.multiply(place, np.int32(len(_QUARTERS))), best)
+    lane, start = (segments.take(np.reshape(x, (-1,)), place) for x in (lane, start))
+    return Packing(np.add(np.multiply(lane, groups), in_group), start, lanes, steps)
+
+
+@dataclass
+class Lanes:
+    """The steps of sequences in lanes; with `reverse` each sequence begins at its end."""
+
+    offsets: Tensor
+    context: Context
+    reverse: bool = False
+
+    @cached_property
+    def count(self) -> int:
+        """How many sequences there are."""
+        return segments.sequences(self.offsets)
+
+    @cached_property
+    def packing(self) -> Packing:
+        """Where the sequences are; inside of blocks each has a lane: what differs from step to step has no numbers of lanes."""
+        offsets, context = self.offsets, self.context
+        if context.is_trial or BUILDING.region is not None or self.count < 2:
+            return lane_of_each(offsets, context.longest(offsets))
+        return context.shared(("lanes", offsets), lambda: packed(offsets, context.size))
+
+    def places(self, rows: int) -> Tensor:
+        """How many steps each of so many rows is behind the first one of its sequence."""
+        place = segments.places(self.offsets, rows)
+        if not self.reverse:
+            return place
+        lengths = segments.spread(segments.lengths(self.offsets), self.offsets, rows)
+        return np.subtract(np.subtract(lengths, np.int32(1)), place)
+
+    def cells(self, rows: int) -> Tensor:
+        """The step and lane of each row, as a number."""
+        start, lane = (
+            segments.spread(x, self.offsets, rows) for x in (self.packing.start, self.packing.lane)
+        )
+        step = np.add(start, self.places(rows))
+        return np.add(np.multiply(step, self.packing.lanes), lane)
+
+    def held(self, rows: int) -> Tensor:
+        """The row at each step and lane: a first one of a sequence where there is none."""
+        packing = self.packing
+        none = np.full([packing.steps * packing.lanes], rows - 1 if self.reverse else 0, np.int32)
+        numbers = np.arange(rows, dtype=np.int32)
+        held = VERBS.scatter(none, self.cells(rows), numbers, axis=0, combine="set")
+        return np.reshape(held, (packing.steps, packing.lanes))
+
+    def run(
+        self,
+        states: Sequence[tuple[Tensor | None, int]],
+        given: Tensor,
+        step: Callable[[Sequence[Tensor], Tensor], Sequence[Tensor]],
+    ) -> list[Tensor]:
+        """What `step` makes of the states and a row of `given`, the states after it, for each row. A state begins as the row that its
+        sequence has there, or as zeros of a width."""
+        rows = segments.length_of(given)
+        held = self.held(rows)
+        begins = np.equal(segments.take(self.places(rows), held), 0)
+        owner = segments.take(segments.owners(self.offsets, rows), held)
+        first = [None if x is None else segments.take(x, owner) for x, _ in states]
+        zeros = [np.zeros([self.packing.lanes, width], given.dtype) for _, width in states]
+
+        def body(*values: Tensor) -> list[Tensor]:
+            before, (is_first, x, *others) = values[: len(states)], values[len(states) :]
+            left = iter(others)
+            now = [
+                segments.where_rows(is_first, zero if each is None else next(left), value)
+                for value, each, zero in zip(before, first, zeros, strict=True)
+            ]
+            made = step(now, x)
+            return [*made, *made]
+
+        slices = [begins, segments.take(given, held), *[x for x in first if x is not None]]
+        parameters = [(z.axes, z.element) for z in zeros]
+        parameters += [(Positions.of(s.type.shape[1:]), s.element) for s in slices]
+        region = build_region(parameters, body)
+        types = [(z.axes, z.element) for z in zeros]
+        types += [(Positions.of([self.packing.steps, *z.type.shape]), z.element) for z in zeros]
+        fields = {"carried": len(states), "reverse": False}
+        loop = ControlOp(ng.ScanOp, [*zeros, *slices], [region], types, fields)
+        cells = self.cells(rows)
+        return [
+            segments.take(np.reshape(x, (x.type.shape[0] * x.type.shape[1], *x.type.shape[2:])), cells)
+            for x in loop.results[len(states) :]
+        ]
