@@ -117,3 +117,25 @@ def test_sums_that_could_leave_i32_stay_floats() -> None:
     (got,) = compile_module(from_text(text))(x, w, ones, ones)
     wanted = np.rint(255.0 * 255.0 * k * 0.03 * 1e-7 / 0.5)
     assert np.abs(got.astype(int) - wanted).max() <= 1
+
+
+def test_products_of_bytes_side_by_side() -> None:
+    """The one is added to the other, and both are one kernel: as where a residual block begins."""
+    m, k, n = 3136, 64, 256
+    t = f"tensor<{m}x{n}xi32>"
+    sides = f"(tensor<{m}x{k}xui8>, tensor<{k}x{n}xi8>) -> {t}"
+    text = f"""
+func.func @main(%x: tensor<{m}x{k}xui8>, %w: tensor<{k}x{n}xi8>, %y: tensor<{m}x{k}xui8>, %v: tensor<{k}x{n}xi8>) -> {t} {{
+  %a = ng.dot %x, %w contract [1] x [0] : {sides}
+  %b = ng.dot %y, %v contract [1] x [0] : {sides}
+  %c = ng.add %a, %b : {t}
+  return %c : {t}
+}}
+"""
+    x, w, y, v = (
+        draw(kind, shape, i)
+        for i, (kind, shape) in enumerate([("ui8", (m, k)), ("i8", (k, n)), ("ui8", (m, k)), ("i8", (k, n))])
+    )
+    (got,) = compile_module(from_text(text))(x, w, y, v)
+    wide = [a.astype(np.float64) for a in (x, w, y, v)]  # these sums are exact in f64
+    np.testing.assert_array_equal(got, wide[0] @ wide[1] + wide[2] @ wide[3])

@@ -202,7 +202,6 @@ class _StripProduct(PanelKernel):
     def strip(self, batch: Sequence[Value], first: Value, rows: int, left: bool) -> None:
         """Of `rows` rows from the `first` on of one element of the batch; `left`: whether the left side is a strip."""
         self.batch, self.first = list(batch), first
-        self.lhs, self.rhs = self.kernel.extra
         self.from_strip = left
         product = self.product
         self.left_matrix = Matrix(self.b, self.lhs, [] if left else batch, None if left else product.lhs)
