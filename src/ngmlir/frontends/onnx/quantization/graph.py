@@ -144,12 +144,12 @@ class Graph:
         self.arrays[made] = np.asarray(array)
         return made
 
-    def kept(self, patterns: Sequence[str]) -> set[int]:
-        """The nodes that names or patterns (`layer1*`) name. UserError where one names none."""
+    def named(self, patterns: Sequence[str]) -> set[str]:
+        """The names of nodes that names or patterns (`layer1*`) name. UserError where one names none."""
         names = [self.called(i) for i in range(len(self.nodes))]
-        found: set[int] = set()
+        found: set[str] = set()
         for pattern in patterns:
-            chosen = {i for i, name in enumerate(names) if name == pattern or fnmatchcase(name, pattern)}
+            chosen = {name for name in names if name == pattern or fnmatchcase(name, pattern)}
             if not chosen:
                 near = did_you_mean(pattern, names, "names are those of nodes, or of their first outputs")
                 raise UserError(f"no node is called '{pattern}'", hint=near)
@@ -221,43 +221,3 @@ def copied(node: NodeProto, **changes: Any) -> NodeProto:
             if value is not None
         )
     return made
-
-
-def folded_norms(graph: Graph) -> int:
-    """Batch normalizations behind convolutions become part of their weights; how many."""
-    count, gone = 0, set[int]()
-    for i, node in enumerate(graph.nodes):
-        after = graph.only_reader(node.output[0]) if node.op_type == "Conv" and graph.standard(i) else None
-        if after is None or not _is_norm(graph, after) or graph.nodes[after].input[0] != node.output[0]:
-            continue
-        norm = graph.nodes[after]
-        filters = graph.weight(i, 1)
-        terms = [graph.constant(name) for name in norm.input[1:5]]
-        bias = graph.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else np.float32(0)
-        if filters is None or bias is None or any(t is None or t.dtype != np.float32 for t in terms):
-            continue
-        scale, shift, mean, variance = (np.asarray(t, np.float64) for t in terms)
-        factor = scale / np.sqrt(variance + attribute(norm, "epsilon", 1e-5))
-        wide = filters * factor.reshape([-1] + [1] * (filters.ndim - 1))
-        moved = (bias - mean) * factor + shift
-        if not (np.isfinite(wide).all() and np.isfinite(moved).all()):
-            continue
-        held = [
-            graph.hold(f"{name_of(node)}_{n}", a.astype(np.float32))
-            for n, a in (("weight", wide), ("bias", moved))
-        ]
-        graph.nodes[i] = copied(node, inputs=[node.input[0], *held], outputs=[norm.output[0]])
-        gone.add(after)
-        count += 1
-    if gone:
-        graph.nodes = [node for i, node in enumerate(graph.nodes) if i not in gone]
-        graph.connect()
-    return count
-
-
-def _is_norm(graph: Graph, i: int) -> bool:
-    node = graph.nodes[i]
-    plain = (
-        node.op_type == "BatchNormalization" and graph.standard(i) and len([o for o in node.output if o]) == 1
-    )
-    return plain and not attribute(node, "training_mode", 0) and len(node.input) == 5

@@ -17,10 +17,11 @@ from ....support.spelling import did_you_mean
 from ..model import Model
 from .accuracy import Accuracy, LayerReport, OutputReport, Report
 from .building import model_of, with_opset, written
-from .graph import Graph, copied, folded_norms
+from .graph import Graph, copied
 from .layers import Layer, Layers, Product, product_of
 from .ranges import ranges_of
 from .samples import Samples, random_samples, samples_of
+from .simplifying import simplified
 from .static import Plan, Rewriting
 
 MODES = ("static", "dynamic", "weights")
@@ -78,11 +79,12 @@ def quantized(
     Graph(first)  # refuses what is quantised already before anything is converted
     model = with_opset(first, _OPSETS[mode])
     graph = Graph(model)
-    kept = graph.kept(keep)
+    names = graph.named(keep)
     samples, held = _samples(model, calibration, random, mode)
     report = Report(mode, _settings(mode, bits, block, method), bytes_before=before)
-    if mode == "static" and not kept and (count := folded_norms(graph)):
-        report.notes.append(f"{count} batch normalizations were folded into convolutions")
+    if mode == "static" and (count := simplified(graph, names)):
+        report.notes.append(f"{count} nodes that scale or move channels were folded into convolutions")
+    kept = {i for i in range(len(graph.nodes)) if graph.called(i) in names}
     products = {i: p for i in range(len(graph.nodes)) if i not in kept and (p := product_of(graph, i))}
     if mode == "static":
         assert samples is not None
