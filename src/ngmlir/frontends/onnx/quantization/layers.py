@@ -299,13 +299,10 @@ class Layers:
     def rows(self, i: int) -> Layer | None:
         """Rows that are taken from a table: their codes are, and the scale of each row."""
         graph, node = self.graph, self.graph.nodes[i]
-        table = graph.weight(i, 0)
-        if (
-            table is None
-            or table.ndim != 2
-            or attribute(node, "axis", 0)
-            or node.input[1] not in graph.varying
-        ):
+        table = graph.constant(node.input[0])
+        if table is None or table.dtype != np.float32 or table.ndim != 2 or not table.size:
+            return None
+        if attribute(node, "axis", 0) or node.input[1] not in graph.varying or not np.isfinite(table).all():
             return None
         layer = self.new(i, 8)
         codes, held = self.codes(node.input[0], table, 0)
