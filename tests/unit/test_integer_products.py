@@ -119,6 +119,36 @@ def test_sums_that_could_leave_i32_stay_floats() -> None:
     assert np.abs(got.astype(int) - wanted).max() <= 1
 
 
+@pytest.mark.parametrize("depths", [(6, 1), (1, 6), (3, 2), (1, 1)])
+def test_terms_with_dimensions_of_length_1(depths: tuple[int, int]) -> None:
+    """Scales and zero points of each channel, whose lengths of 1 lie along the sum."""
+    m, n, (a, b) = 4, 5, depths
+    kept = [d for d, length in enumerate(depths, 1) if length == 1]
+    shape, dims = "x".join(map(str, [n, *[1] * len(kept)])), [0, *kept]
+    left, right = f"tensor<{m}x{a}x{b}x", f"tensor<{n}x{a}x{b}x"
+    text = f"""
+func.func @main(%x: {left}ui8>, %w: {right}i8>, %z: tensor<{shape}xi32>, %s: tensor<{shape}xf32>) -> tensor<{m}x{n}xf32> attributes {{ng.reassoc}} {{
+  %0 = ng.cast %x : ({left}ui8>) -> {left}f32>
+  %1 = ng.cast %w : ({right}i8>) -> {right}i32>
+  %2 = ng.broadcast %z dims {dims} : (tensor<{shape}xi32>) -> {right}i32>
+  %3 = ng.subtract %1, %2 : {right}i32>
+  %4 = ng.cast %3 : ({right}i32>) -> {right}f32>
+  %5 = ng.broadcast %s dims {dims} : (tensor<{shape}xf32>) -> {right}f32>
+  %6 = ng.multiply %4, %5 : {right}f32>
+  %7 = ng.dot %0, %6 contract [1, 2] x [1, 2] : ({left}f32>, {right}f32>) -> tensor<{m}x{n}xf32>
+  return %7 : tensor<{m}x{n}xf32>
+}}
+"""
+    x, w = draw("ui8", (m, a, b), 1), draw("i8", (n, a, b), 2)
+    zero, scale = np.arange(n, dtype=np.int32) - 2, np.arange(1, n + 1, dtype=np.float32) / 8
+    given = (x, w, zero.reshape([n, *[1] * len(kept)]), scale.reshape([n, *[1] * len(kept)]))
+    module = from_text(text)
+    wanted = np.einsum("mab,nab->mn", x.astype(int), w.astype(int) - zero[:, None, None]) * scale
+    np.testing.assert_allclose(run(module, *given)[0], wanted, rtol=1e-5)
+    (got,) = compile_module(module)(*given)
+    np.testing.assert_array_equal(got, wanted.astype(np.float32))
+
+
 def test_products_of_bytes_side_by_side() -> None:
     """The one is added to the other, and both are one kernel: as where a residual block begins."""
     m, k, n = 3136, 64, 256

@@ -79,7 +79,8 @@ def integer_products(
 
 @dataclass(frozen=True)
 class _Term:
-    """A number for each position of some dimensions of a tensor: `value` runs over these, in order; or one `number` for all."""
+    """A number for each position of some dimensions of a tensor: `value` runs over these, in order, with others of length 1
+    between them; or one `number` for all."""
 
     value: Value | None
     dims: tuple[int, ...] = ()
@@ -255,7 +256,11 @@ class _Product:
 
     def value(self, term: _Term, element: Type) -> Value:
         if term.value is not None:
-            return term.value
+            type = term.value.type
+            if len(shape_of(type)) == len(term.dims):
+                return term.value
+            shape = tuple(n for n in shape_of(type) if n != 1)
+            return self.b.reshape(term.value, type=TensorType(shape, element_type(type)))
         return self.b.number(term.number or 0, TensorType((), element))
 
     def spread(self, value: Value, places: Sequence[int], element: Type) -> Value:
@@ -386,5 +391,5 @@ def _term_of(value: Value) -> _Term | None:
         inner = _term_of(source)
         if inner is not None and not inner.dims:
             return inner
-        return _Term(source, dims)
+        return _Term(source, tuple(d for d, n in zip(dims, shape_of(source.type), strict=True) if n != 1))
     return None
