@@ -37,6 +37,7 @@ SETTLING = [
     "prune",
     "join-pads",
     "gathers-to-slices",
+    "products-of-gathers",
     "select-parts",
     "order-updates",
     "update-rows",

@@ -31,6 +31,7 @@ from .graph.layout import layout
 from .graph.narrow_products import narrow_products
 from .graph.order_updates import order_updates
 from .graph.place_samples import place_samples
+from .graph.products_of_gathers import products_of_gathers
 from .graph.prune import prune
 from .graph.shape import shape
 from .graph.signs import signs
@@ -66,6 +67,7 @@ PASSES: dict[str, Pass] = {
         layout,
         shape,
         prune,
+        products_of_gathers,
         narrow_products,
         narrow_weights,
         prepare,

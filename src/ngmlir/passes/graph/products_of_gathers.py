@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of gathered rows: fewer rows are multiplied before they are gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ...ir.core import Module, Op, Value
+from ...ir.types import TensorType, element_type, shape_of
+from ...ops.builder import Builder
+from ...ops.fields import get_i64, get_i64s
+from ...rewrite.contracts import contract
+from ...rewrite.sweep import sweep
+from ...support.lengths import usual
+from ...support.target import Target
+
+#: Elements that are summed from which on a product takes longer than to move what it gives.
+_DEEP = 16
+
+
+@contract(needs=("plain",), anchor="function")
+def products_of_gathers(module: Module, target: Target) -> Module:
+    """Multiplies the rows of a table before they are gathered, where at least twice as many are gathered as there are, and they are not
+    summed over: those of a small embedding, for example, whose product may then leave a loop.
+
+    Before:
+        func.func @main(%x: tensor<5x16xf32>, %i: tensor<12xi32>, %w: tensor<16x8xf32>) -> tensor<12x8xf32> {
+          %0 = ng.gather %x[%i] axis 0 : (tensor<5x16xf32>, tensor<12xi32>) -> tensor<12x16xf32>
+          %1 = ng.dot %0, %w contract [1] x [0] : (tensor<12x16xf32>, tensor<16x8xf32>) -> tensor<12x8xf32>
+          return %1 : tensor<12x8xf32>
+        }
+    After:
+        func.func @main(%x: tensor<5x16xf32>, %i: tensor<12xi32>, %w: tensor<16x8xf32>) -> tensor<12x8xf32> {
+          %0 = ng.gather %x[%i] axis 0 : (tensor<5x16xf32>, tensor<12xi32>) -> tensor<12x16xf32>
+          %1 = ng.dot %x, %w contract [1] x [0] : (tensor<5x16xf32>, tensor<16x8xf32>) -> tensor<5x8xf32>
+          %2 = ng.gather %1[%i] axis 0 : (tensor<5x8xf32>, tensor<12xi32>) -> tensor<12x8xf32>
+          func.return %2 : tensor<12x8xf32>
+        }
+    """
+    return sweep(module, _rule, frozenset({"ng.dot"}))
+
+
+def _rule(op: Op, b: Builder) -> Sequence[Value] | None:
+    for side in (0, 1):
+        made = _gathered_after(op, side, b)
+        if made is not None:
+            return [made]
+    return None
+
+
+def _gathered_after(op: Op, side: int, b: Builder) -> Value | None:
+    """The product of the table that a side is gathered from, gathered; None where that is no less work."""
+    gather = op.operands[side].owner
+    if not isinstance(gather, Op) or gather.name != "ng.gather":
+        return None
+    table, indices = gather.operands
+    axis, rank = get_i64(gather, "axis"), len(shape_of(indices.type))
+    gone = range(axis, axis + rank)
+    of = ("lhs", "rhs")[side]
+    contract, batch = get_i64s(op, f"{of}_contract"), get_i64s(op, f"{of}_batch")
+    whole, rows = shape_of(gather.result.type), usual(shape_of(table.type)[axis])
+    gathered = prod(usual(whole[axis : axis + rank]))
+    if not set(gone).isdisjoint((*contract, *batch)):
+        return None
+    if 2 * rows > gathered or prod(usual(whole[d]) for d in contract) < _DEEP:
+        return None
+
+    def before(dimension: int) -> int:
+        """A dimension of what is gathered in the table."""
+        return dimension if dimension < axis else dimension - rank + 1
+
+    attributes = {name: list(get_i64s(op, name)) for name in _DIMENSIONS}
+    for name in (f"{of}_contract", f"{of}_batch"):
+        attributes[name] = [before(d) for d in attributes[name]]
+    sides = [*op.operands]
+    sides[side] = table
+    # The result has the dimensions of the batch, those left of the one side, those left of the other.
+    left = [d for d in range(len(shape_of(table.type))) if d not in attributes[f"{of}_contract"]]
+    left = [d for d in left if d not in attributes[f"{of}_batch"]]
+    place = len(batch) + left.index(axis)
+    if side == 1:
+        lhs = len(shape_of(sides[0].type))
+        place += lhs - len(attributes["lhs_contract"]) - len(attributes["lhs_batch"])
+    shape = list(shape_of(op.result.type))
+    shape[place : place + rank] = [shape_of(table.type)[axis]]
+    type = TensorType(tuple(shape), element_type(op.result.type))
+    product = b.dot(sides[0], sides[1], type=type, **attributes)
+    made = b.gather(product, indices, axis=place)
+    return made if made.type is op.result.type else b.reshape(made, type=op.result.type)
+
+
+_DIMENSIONS = ("lhs_contract", "rhs_contract", "lhs_batch", "rhs_batch")
