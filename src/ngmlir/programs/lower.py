@@ -16,9 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from .. import numpy as ops
 from ..ir.core import Module
 from ..ir.types import FloatType, TensorType, ui64
 from ..op_graph.building import BUILDING
@@ -34,12 +31,10 @@ from ..op_graph.recomputing import mark
 from ..op_graph.regions import within
 from ..op_graph.state import AssignableTensorOp, Role, doall
 from ..op_graph.tensor import Tensor
-from ..op_graph.values import ConstantOp
-from ..op_graph.verbs import VERBS
 from ..op_graph.writes import AssignOp, ReadOp
 from ..support.diagnostics import Diagnostic, UserError
 from ..support.lengths import are_same
-from . import segments
+from . import random_keys, segments
 from .array_operators import ARRAY_OPERATORS, of_arrays
 from .attributes import values_of
 from .block_values import Held, Ran, called
@@ -399,20 +394,10 @@ class _Lowering:
 
     def random_key(self, seed: int) -> Tensor:
         if seed:
-            return ConstantOp(np.array([seed, 0], np.uint64), Positions.of([2]), ui64)
-        key: Tensor = self.state(RANDOM, TensorType((2,), ui64))
+            return random_keys.of_seed(seed)
+        key = self.state(RANDOM, TensorType((2,), ui64))
         self.drawn += 1
-        # Each operator draws from a stream of its own, and in each iteration of a loop from another one.
-        key = self.moved(key, 0, self.drawn << 32)
-        for turn in self.turns:
-            if turn is not None:
-                key = ops.add(
-                    ops.multiply(key, _constant(_SPREAD)), ops.stack([ops.reshape(turn, []), _constant(0)])
-                )
-        return key
-
-    def moved(self, key: Tensor, *by: int) -> Tensor:
-        return VERBS.add(key, ConstantOp(np.array(by, np.uint64), key.axes, ui64))
+        return random_keys.of_operator(key, self.drawn, self.turns)
 
     # ---- the end
 
@@ -430,7 +415,7 @@ class _Lowering:
     def finished(self, every: bool) -> Lowered:
         if RANDOM in self.states:
             # The next run draws other numbers.
-            self.values[RANDOM] = self.moved(self.states[RANDOM], 1, 0)
+            self.values[RANDOM] = random_keys.moved(self.states[RANDOM], 1, 0)
         now = {name: self.values.get(name, storage) for name, storage in self.states.items()}
         changed = [name for name, storage in self.states.items() if now[name] is not storage]
         new = [
@@ -449,14 +434,6 @@ class _Lowering:
         written = [Written(operator, name, at) for at, (operator, name, _) in enumerate(shown, len(fetched))]
         names = tuple([name for name, _ in fetched])
         return Lowered(lifted.module, interface, names, tuple(written), lifted.trace)
-
-
-#: Odd: keys of different iterations are different.
-_SPREAD = 0x9E3779B97F4A7C15
-
-
-def _constant(value: int) -> Tensor:
-    return ConstantOp(np.array(value, np.uint64), Positions.of([]), ui64)
 
 
 def _forward(type: str) -> str:

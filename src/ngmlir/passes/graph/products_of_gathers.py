@@ -86,8 +86,7 @@ def _gathered_after(op: Op, side: int, b: Builder) -> Value | None:
     shape[place : place + rank] = [shape_of(table.type)[axis]]
     type = TensorType(tuple(shape), element_type(op.result.type))
     product = b.dot(sides[0], sides[1], type=type, **attributes)
-    made = b.gather(product, indices, axis=place)
-    return made if made.type is op.result.type else b.reshape(made, type=op.result.type)
+    return b.gather(product, indices, axis=place)
 
 
 _DIMENSIONS = ("lhs_contract", "rhs_contract", "lhs_batch", "rhs_batch")
