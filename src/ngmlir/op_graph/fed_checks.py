@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the values of placeholders must be, beside their shape and type: looked at before a program runs, so that nothing has changed.
 
-An op that asks for something notes it in its `schemas`. Constants are looked at when the graph is built, too.
+An op that asks for something notes it in its `schemas`. Constants are looked at when that is noted, and, since lengths of axes may be set
+later, when a program is made.
 """
 
 from __future__ import annotations
@@ -34,6 +35,19 @@ class FedCheck(ABC):
     def check(self, values: np.ndarray[Any, Any], length: int | None) -> None:
         """UserError, at the user's line, for values that are not as they must be where the axis has this length."""
 
+    def look(self) -> bool:
+        """Whether the source is a constant, which is looked at."""
+        if isinstance(self.source, ConstantOp):
+            self.check(self.source.array(), self.axis.length)
+            return True
+        return False
+
+
+def note(op: Op, check: FedCheck) -> None:
+    """Notes that an op asks something of a placeholder or a constant."""
+    check.look()
+    op.schemas.append(check)
+
 
 def shown(op: Op) -> Op:
     """What an op shows in another order or in other elements."""
@@ -49,9 +63,7 @@ def fed_checks(ops: Iterable[Op]) -> dict[Op, list[FedCheck]]:
         for check in op.schemas:
             if not isinstance(check, FedCheck):
                 continue
-            if isinstance(check.source, ConstantOp):
-                check.check(check.source.array(), check.axis.length)
-            elif check not in found.setdefault(check.source, []):
+            if not check.look() and check not in found.setdefault(check.source, []):
                 found[check.source].append(check)
     return found
 
@@ -71,11 +83,8 @@ class OffsetsCheck(FedCheck):
 
 
 def check_offsets(op: Tensor, offsets: Tensor, rows: Axis) -> Tensor:
-    """The op, after noting that it reads offsets of segments of the rows along an axis; constants are looked at now."""
+    """The op, after noting that it reads offsets of segments of the rows along an axis."""
     source = shown(offsets)
     if isinstance(source, Tensor) and (source.is_placeholder or isinstance(source, ConstantOp)):
-        check = OffsetsCheck(source, rows, op.location)
-        if isinstance(source, ConstantOp):
-            check.check(source.value, rows.length)
-        op.schemas.append(check)
+        note(op, OffsetsCheck(source, rows, op.location))
     return op

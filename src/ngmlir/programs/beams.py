@@ -21,6 +21,7 @@ from . import segments
 from .arrays import StackedArray, TensorArray
 from .block_values import Lowering, called
 from .descriptions import Operator
+from .masks import where_rows
 
 
 def beam_search_decode(lowering: Lowering, operator: Operator) -> None:
@@ -63,7 +64,7 @@ def beam_search_decode(lowering: Lowering, operator: Operator) -> None:
     )
     for slot, path in zip(("SentenceIds", "SentenceScores"), paths, strict=True):
         values = segments.take(np.reshape(path, [-1]), at)
-        values = segments.where_rows(segments.are_owned(cuts, total), values, np.zeros([1], values.dtype))
+        values = where_rows(segments.are_owned(cuts, total), values, np.zeros([1], values.dtype))
         lowering.write(operator, operator.outputs[slot][0], values, (hypotheses, cuts))
 
 

@@ -18,6 +18,7 @@ from ..op_graph.tensor import Tensor
 from ..ops import ng
 from . import segments
 from .definition import Context
+from .masks import where_rows
 
 #: Given the states and the rows of a step, and which step it is, the new states and what is kept of the step.
 Step = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor], tuple[Sequence[Tensor], Sequence[Tensor]]]
@@ -68,7 +69,7 @@ class OverTime:
             before, at, fed = values[:count], values[count], values[count + 1 :]
             goes_on = np.less(at, self.lengths)
             made, kept = step(before, fed, at)
-            new = [segments.where_rows(goes_on, a, b) for a, b in zip(made, before, strict=True)]
+            new = [where_rows(goes_on, a, b) for a, b in zip(made, before, strict=True)]
             stacked.extend(kept)
             return [*new, *kept]
 

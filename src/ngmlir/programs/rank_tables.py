@@ -17,6 +17,7 @@ from ..support.diagnostics import UserError
 from . import segments
 from .arrays import StackedArray
 from .definition import Levels
+from .masks import where_rows
 
 #: Gives a length that depends on values: that of the run which a program is compiled for.
 Size = Callable[[Tensor], int]
@@ -58,7 +59,7 @@ class RankTable:
         rows as the step of most rows has then."""
         places, is_there = self._places()
         if not inner:
-            values = _where(is_there, segments.take(x, places), x)
+            values = where_rows(is_there, segments.take(x, places), 0)
             return StackedArray(values, _length(self.longest))
         (cuts,) = inner
         starts, counts = (
@@ -72,7 +73,7 @@ class RankTable:
         sequence, place = _owners(made, rows)
         begins = np.take_along_axis(starts, np.clip(sequence, 0, self.count - 1), 1)
         is_row = np.less(sequence, self.count)
-        values = _where(is_row, segments.take(x, np.add(begins, place)), x)
+        values = where_rows(is_row, segments.take(x, np.add(begins, place)), 0)
         return StackedArray(values, _length(self.longest), (made,), longest)
 
     def _places(self) -> tuple[Tensor, Tensor]:
@@ -121,7 +122,7 @@ class RankTable:
     def shrunk(self, x: Tensor, step: Tensor) -> Tensor:
         """Rows of those that are still running at a step; zeros behind them."""
         rows = np.arange(x.type.shape[0], dtype="int32")
-        return _where(np.less(rows, self.running(step)), x, x)
+        return where_rows(np.less(rows, self.running(step)), x, 0)
 
 
 def rank_table(offsets: Tensor, items: int, longest: int) -> RankTable:
@@ -133,12 +134,6 @@ def rank_table(offsets: Tensor, items: int, longest: int) -> RankTable:
     order = np.astype(np.argsort(np.negative(lengths), stable=True), "int32")
     rank = VERBS.scatter(order, order, np.arange(count, dtype="int32"), axis=0)
     return RankTable(offsets, order, rank, segments.take(lengths, order), longest, items)
-
-
-def _where(mask: Tensor, values: Tensor, like: Tensor) -> Tensor:
-    more = len(values.type.shape) - len(mask.type.shape)
-    mask = np.reshape(mask, [*mask.type.shape, *[1] * more])
-    return np.where(mask, values, np.zeros([1] * len(values.type.shape), dtype=like.dtype))
 
 
 def _offsets(counts: Tensor) -> Tensor:

@@ -7,7 +7,6 @@ Offsets are i32, one more than there are sequences: sequence s is the rows from 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from .. import numpy as np
 from ..numpy import getitem
@@ -87,16 +86,6 @@ def are_owned(offsets: Tensor, rows: int) -> Tensor:
 def places(offsets: Tensor, rows: int) -> Tensor:
     """Where in its sequence each row is, from 0."""
     return np.subtract(np.arange(rows, dtype=np.int32), spread(starts(offsets), offsets, rows))
-
-
-def beside(mask: Tensor, x: Tensor) -> Tensor:
-    """A mask of rows in the rank of x."""
-    return np.reshape(mask, (*mask.type.shape, *(1,) * (len(x.type.shape) - len(mask.type.shape))))
-
-
-def where_rows(mask: Tensor, x: Any, y: Any) -> Tensor:
-    """Rows of x where the mask holds, else of y."""
-    return np.where(beside(mask, x if isinstance(x, Tensor) else y), x, y)
 
 
 def combined(x: Tensor, offsets: Tensor, combine: str) -> Tensor:

@@ -12,9 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import numpy as np
+from ..ir.literals import dtype_of
 from ..ir.types import TensorType
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
+from ..ops.merging import merged
+from .masks import where_rows
 
 
 @dataclass(frozen=True)
@@ -69,10 +72,8 @@ class SparseRows:
     def replaced(self, matrix: Tensor) -> SparseRows:
         """The rows of another matrix in these places, each once."""
         assert self.is_merged
-        rows = self.taken_from(matrix)
         has_place = np.less(self.ids, self.height)
-        has_place = np.reshape(has_place, (*self.ids.type.shape, *(1,) * (len(rows.type.shape) - 1)))
-        return replace(self, rows=np.where(has_place, rows, 0))
+        return replace(self, rows=where_rows(has_place, self.taken_from(matrix), 0))
 
     def mapped(self, function: Callable[[Tensor], Tensor]) -> SparseRows:
         """A linear function of each row; of merged rows any that keeps zeros."""
@@ -84,18 +85,13 @@ class SparseRows:
         count = self.ids.type.shape[0]
         if self.is_merged or count <= 1:
             return replace(self, is_merged=True)
-        order = np.argsort(self.ids, stable=True)
-        found = np.take(self.ids, order)
-        is_first = np.concatenate([np.ones([1], bool), np.not_equal(found[1:], found[:-1])])
-        number = np.subtract(np.cumsum(np.astype(is_first, np.int32)), 1)
-        place = VERBS.scatter(np.zeros_like(number), order, number, axis=0, combine="set")
-        none = np.full([count], self.height, found.dtype)
-        return SparseRows(
-            VERBS.scatter(none, number, found, axis=0, combine="set"),
-            VERBS.scatter(np.zeros_like(self.rows), place, self.rows, axis=0, combine="add"),
-            self.height,
-            True,
-        )
+        ids, place = merged(VERBS, self.ids, self.ids.type, self.height, _number)
+        rows = VERBS.scatter(np.zeros_like(self.rows), place, self.rows, axis=0, combine="add")
+        return SparseRows(ids, rows, self.height, True)
+
+
+def _number(value: float, type: TensorType) -> Tensor:
+    return np.full(type.shape, value, dtype_of(type.element))
 
 
 def joined(parts: Sequence[SparseRows]) -> SparseRows:

@@ -7,7 +7,7 @@ Temporaries share memory in every program that is compiled, so `memory_optimize`
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from ...ir.literals import dtype_of
 from ...ir.types import DYNAMIC, Type, shape_of
 from ...op_graph.answers import answered
 from ...pictures.memory import memory_plan
+from ...programs.descriptions import Program as ProgramView
 from ...programs.lower import lower
 from ...support.diagnostics import UserError
 from ...support.spelling import did_you_mean
@@ -65,14 +66,19 @@ def memory_use(program: Program, batch_size: int) -> MemoryUse:
     read = {name for operator in program.view.walk() for name in operator.reads}
     written = dict.fromkeys(name for operator in top.operators for name in operator.writes)
     results = [name for name in written if name not in read and not top.visible(name).persistable]
-    lowered = lower(with_io(program.view, fed, results), sizes=batch_size)
+    return memory_of(with_io(program.view, fed, results), batch_size)
+
+
+def memory_of(program: ProgramView, sizes: int | Sequence[int]) -> MemoryUse:
+    """What a program with its `feed` and `fetch` operators takes; `sizes` are the lengths that depend on values, as `lower` takes them."""
+    lowered = lower(program, sizes=sizes)
     module = lower_module(lowered.module, "cpu")
     function = module.lookup(lowered.module.ops[0].symbol)
     assert function is not None
     # Arguments, results that are tied to none of these, constants, and the memory of temporaries.
     *buffers, _ = [_bytes(value.type) for value in function.block.args]
     count, feeds = len(lowered.module.ops[0].block.args), len(lowered.interface.feeds)
-    given = count + len(results)
+    given = count + len(lowered.fetches)
     plan = memory_plan(module, function.symbol)
     return MemoryUse(
         state=sum(buffers[feeds:count]),

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ..axes import Axes, AxesOrNames
 from ..errors import AxisNotFound, UnmatchedAxesError, UserError, fail
+from ..fed_checks import note
 from ..labels import check_target, labels_of, warn_of_logits
 from ..ragged import RaggedAxis, ragged_among
 from ..tensor import Tensor, as_tensor
@@ -148,7 +149,7 @@ def cross_entropy_multi(
     axes = result_axes(target.axes, y.axes)
     loss = _cost(y, target, axes, out_axes, noted if enable_softmax_opt else None, enable_diff_opt)
     if labels is not None:
-        loss.schemas.append(labels)
+        note(loss, labels)
     return multiply(loss, 1 / number_log(2)) if usebits else loss
 
 

@@ -9,9 +9,10 @@ from math import isfinite, prod
 
 from ...ir.core import Block, Module, Op, Value
 from ...ir.elements import ElementsAttr
-from ...ir.types import TensorType, element_type, i1, i32, shape_of
+from ...ir.types import TensorType, element_type, i32, shape_of
 from ...ops.builder import Builder
 from ...ops.fields import constant_elements, get_i64, get_i64s, get_str
+from ...ops.merging import merged
 from ...rewrite.contracts import contract
 from ...support.target import Target
 from ..analysis.indices import position
@@ -155,10 +156,10 @@ class _Rows:
         self._look(value)
         self.height, *self.width = shape_of(value.type)
         parts = {leaf: self._places(leaf) for leaf in self.leaves}
-        merged = list(dict.fromkeys(parts.values()))
-        self.count = sum(shape_of(v.type)[0] for v in merged)
-        self.ids, numbers = self._merged(merged)
-        self.numbers = {leaf: numbers[merged.index(place)] for leaf, place in parts.items()}
+        places = list(dict.fromkeys(parts.values()))
+        self.count = sum(shape_of(v.type)[0] for v in places)
+        self.ids, numbers = self._merged(places)
+        self.numbers = {leaf: numbers[places.index(place)] for leaf, place in parts.items()}
 
     def written_to(self, table: Value) -> Value:
         """The table with these rows."""
@@ -198,15 +199,8 @@ class _Rows:
         line = TensorType((n,), i32)
         if n == 1:
             return places, [b.number(0, line)]
-        order = b.argsort(places, type=line, axis=0)
-        found = b.gather(places, order, axis=0)
-        later = b.slice(found, starts=(1,), limits=(n,), steps=(1,))
-        earlier = b.slice(found, starts=(0,), limits=(n - 1,), steps=(1,))
-        is_new = b.concatenate([b.number(True, TensorType((1,), i1)), b.not_equal(later, earlier)], axis=0)
-        counted = b.cumulative_sum(b.cast(is_new, type=line), axis=0)
-        group = b.subtract(counted, b.number(1, line))
-        number = b.scatter(b.number(0, line), order, group, axis=0)
-        ids = b.scatter(b.number(self.height, places.type), group, found, axis=0)
+        assert isinstance(places.type, TensorType)
+        ids, number = merged(b, places, places.type, self.height, b.number)
         ends = [*accumulate([shape_of(part.type)[0] for part in parts])]
         if len(parts) == 1:
             return ids, [number]

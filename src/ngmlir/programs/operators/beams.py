@@ -11,6 +11,7 @@ from ...op_graph.verbs import VERBS
 from ...support.diagnostics import UserError
 from .. import segments
 from ..definition import Context
+from ..masks import where_rows
 from ..registry import operator
 
 _LEAST = -numpy.inf
@@ -45,7 +46,7 @@ def beam_search(
     total = prefixes * count
     # In a loop there may be rows behind the last prefix: they are of a source behind the last one.
     is_there = segments.are_owned(sources, prefixes)
-    flat = np.reshape(segments.where_rows(is_there, scores, np.asarray(_LEAST, scores.dtype)), [total])
+    flat = np.reshape(where_rows(is_there, scores, np.asarray(_LEAST, scores.dtype)), [total])
     number = np.where(is_there, segments.owners(sources, prefixes), segments.sequences(sources))
     source = np.reshape(np.broadcast_to(np.expand_dims(number, 1), [prefixes, count]), [total])
     # The candidates of each source from the best; equal ones stay in their order.

@@ -15,6 +15,7 @@ from ...ops.offsets import OFFSETS_HINT, wrong_offsets
 from ...support.diagnostics import UserError
 from .. import segments
 from ..definition import Context, Levels
+from ..masks import beside, where_rows
 from ..registry import operator
 
 #: A row that is not there.
@@ -34,7 +35,7 @@ def sequence_pool(x: Tensor, *, pooltype: str, context: Context) -> tuple[Tensor
         if not rows:
             return segments.total(x, offsets), np.zeros(at.type.shape, np.int32)
         most = np.take_along_axis(x, np.clip(at, 0, rows - 1), axis=0)
-        return segments.where_rows(is_there, most, 0), segments.where_rows(is_there, at, _NONE)
+        return where_rows(is_there, most, 0), where_rows(is_there, at, _NONE)
     if pooltype in ("FIRST", "LAST"):
         return segments.combined(x, offsets, pooltype.lower()), None
     total = segments.total(x, offsets)
@@ -42,7 +43,7 @@ def sequence_pool(x: Tensor, *, pooltype: str, context: Context) -> tuple[Tensor
         return total, None
     count = np.astype(np.maximum(counts, 1), x.dtype)
     count = np.sqrt(count) if pooltype == "SQRT" else count
-    return np.divide(total, segments.beside(count, total)), None
+    return np.divide(total, beside(count, total)), None
 
 
 @operator
@@ -88,12 +89,12 @@ def _neighbour(x: Tensor, offsets: Tensor, by: int, outside: Tensor | None, abov
     if by == 0:
         return x
     if outside is None:
-        return segments.where_rows(inside, moved, 0)
+        return where_rows(inside, moved, 0)
     rows = segments.length_of(x)
     at = np.add(segments.places(offsets, rows), by)
     if by > 0:
         at = np.subtract(at, segments.spread(segments.lengths(offsets), offsets, rows))
-    return segments.where_rows(inside, moved, segments.take(outside, np.add(at, above)))
+    return where_rows(inside, moved, segments.take(outside, np.add(at, above)))
 
 
 @operator
@@ -221,7 +222,7 @@ def _padded(x: Tensor, offsets: Tensor, fill: Tensor, length: int, context: Cont
     step = np.reshape(np.arange(length, dtype=np.int32), (1, length))
     at = np.add(np.reshape(segments.starts(offsets), (count, 1)), step)
     inside = np.less(step, np.reshape(counts, (count, 1)))
-    return np.where(segments.beside(inside, segments.take(x, at)), segments.take(x, at), fill)
+    return np.where(beside(inside, segments.take(x, at)), segments.take(x, at), fill)
 
 
 @operator
