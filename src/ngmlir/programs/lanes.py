@@ -19,6 +19,7 @@ from ..op_graph.verbs import VERBS
 from ..ops import ng
 from . import segments
 from .definition import Context
+from .masks import where_rows
 
 #: Sequences are packed in groups of as many: a group takes as many steps one after the other, all groups at once.
 _GROUP = 32
@@ -160,7 +161,7 @@ class Lanes:
             before, (is_first, x, *others) = values[: len(states)], values[len(states) :]
             left = iter(others)
             now = [
-                segments.where_rows(is_first, zero if each is None else next(left), value)
+                where_rows(is_first, zero if each is None else next(left), value)
                 for value, each, zero in zip(before, first, zeros, strict=True)
             ]
             made = step(now, x)
