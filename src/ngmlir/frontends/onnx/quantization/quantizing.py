@@ -92,12 +92,7 @@ def quantized(
     else:
         made = _by_layers(graph, products, kept, mode, bits, block)
     if not made.layers.layers:
-        raise UserError(
-            "the model has nothing to quantize: no product or convolution with constant weights in f32",
-            hint="weights in f16 or f64, and those of control flow and functions stay as they are"
-            if not kept
-            else "keep fewer nodes",
-        )
+        raise _nothing(mode, bool(kept))
     proto = model_of(graph, made.nodes, made.layers.domains)
     _leave_notes(report, graph, made, kept, mode)
     report.bytes_after = proto.ByteSize()
@@ -121,6 +116,17 @@ def quantized(
 
 def _nobody(text: str) -> None:
     """Takes what nobody wants to know."""
+
+
+def _nothing(mode: str, kept: bool) -> UserError:
+    """What is said of a model without anything to quantize."""
+    kinds = "matrix product" if mode == "dynamic" else "matrix product or convolution"
+    hint = "weights in f16 or f64, and those of control flow and functions stay as they are"
+    if kept:
+        hint = "keep fewer nodes"
+    elif mode == "dynamic":
+        hint = "--mode static or weights quantizes convolutions too"
+    return UserError(f"the model has nothing to quantize: no {kinds} with constant weights in f32", hint=hint)
 
 
 def _check(mode: str, bits: int, block: int, method: str, random: int) -> None:
