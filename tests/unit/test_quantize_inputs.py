@@ -220,6 +220,7 @@ def test_the_command_writes_nothing_where_something_is_wrong(folder: Path, capfd
     ):
         code, out, errors = command(capfd, *words)
         assert (code, out) == (1, "") and message in errors, words
+        assert "tools/quantizing.py" not in errors
         assert sorted(folder.iterdir()) == expected
     assert (folder / "net.onnx").read_bytes() == net
 

@@ -14,11 +14,12 @@ import re
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import NoReturn
 
-from ..support.diagnostics import Bug, Location, NgmlirError, UserError
+from ..support.diagnostics import UNKNOWN, Bug, Location, NgmlirError, UserError
 from ..support.files import write_file, write_temporary
 from ..support.spelling import did_you_mean, nearest
 from .streams import Streams
@@ -164,7 +165,7 @@ def run(program: str, streams: Streams, body: Callable[[Reproducer], int]) -> in
             streams.write(str(help))
             return 0
     except NgmlirError as error:
-        streams.say(painted(str(error), wants_colour("auto", streams.terminal, os.environ)))
+        streams.say(painted(str(_unplaced(error)), wants_colour("auto", streams.terminal, os.environ)))
         return _report(reproducer, error, streams) if isinstance(error, Bug) else 1
     except BrokenPipeError:
         streams.silence()
@@ -184,6 +185,22 @@ def run(program: str, streams: Streams, body: Callable[[Reproducer], int]) -> in
     streams.silence()
     streams.say(f"error: {failed}")
     return 1
+
+
+def _unplaced(error: NgmlirError) -> NgmlirError:
+    """The error without lines of the tools, which call the package as users do; the demo's network is one to look at."""
+    here = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+    def of_a_tool(place: Location) -> bool:
+        return place.file.startswith(here) and os.path.basename(place.file) not in ("demo.py", "digits.py")
+
+    if not any(of_a_tool(d.location) for d in error.diagnostics):
+        return error
+    found = type(error)(
+        [replace(d, location=UNKNOWN) if of_a_tool(d.location) else d for d in error.diagnostics]
+    )
+    found.sources = error.sources
+    return found
 
 
 def _crashed(reproducer: Reproducer, error: Exception, streams: Streams) -> int:
