@@ -100,6 +100,15 @@ def shrinking(x: fluid.Variable) -> fluid.Variable:
     return layers.sequence_last_step(rnn())
 
 
+def measured() -> Sequence[fluid.Variable]:
+    """A table of which a batch has few rows, and a share of what is told right."""
+    embedded = layers.embedding(text(), [3000, WIDTH])
+    guess = layers.fc(layers.sequence_pool(embedded, "sum"), 2, act="softmax")
+    label = layers.data("label", [1], dtype="int64")
+    share = layers.accuracy(guess, label)
+    return [*trained(layers.mean(layers.cross_entropy(guess, label)), adam()), share]
+
+
 def random_field() -> Sequence[fluid.Variable]:
     kind = layers.data("kind", [1], dtype="int64", lod_level=1)
     emission = layers.fc(layers.embedding(text(), [WORDS, WIDTH]), KINDS)
@@ -213,6 +222,7 @@ CASES = {
     "convolution with sparse rows": Case(classifier(convolution, adam, sparse=True), labelled, 1),
     "attention": Case(classifier(attention, sgd), labelled, 1),
     "dynamic rnn": Case(classifier(shrinking, adam), labelled, 2),
+    "large table, accuracy": Case(measured, labelled, 1),
     "random field": Case(random_field, tagged, 2),
     "translation": Case(two_sides, translated, 4),
     "padded": Case(padded, numbers, 2),

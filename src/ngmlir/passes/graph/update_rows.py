@@ -14,6 +14,7 @@ from ...ops.builder import Builder
 from ...ops.fields import constant_elements, get_i64, get_i64s, get_str
 from ...ops.merging import merged
 from ...rewrite.contracts import contract
+from ...support.lengths import is_open
 from ...support.target import Target
 from ..analysis.indices import position
 from .dead_code import without_dead
@@ -200,7 +201,7 @@ class _Rows:
         if n == 1:
             return places, [b.number(0, line)]
         assert isinstance(places.type, TensorType)
-        ids, number = merged(b, places, places.type, self.height, b.number)
+        ids, number = merged(b, places, places.type, self.height, self._filled)
         ends = [*accumulate([shape_of(part.type)[0] for part in parts])]
         if len(parts) == 1:
             return ids, [number]
@@ -209,6 +210,13 @@ class _Rows:
         return ids, [b.slice(number, starts=(s,), limits=(e,), steps=(1,)) for s, e in cuts]
 
     # ---- rows
+
+    def _filled(self, value: float, type: TensorType) -> Value:
+        """A number in all elements; of a length that is not known no constant, which would have to be stored."""
+        if not is_open(type.shape):
+            return self.b.number(value, type)
+        scalar = self.b.number(value, TensorType((), type.element))
+        return self.b.broadcast(scalar, type=type, dimensions=())
 
     def rows(self, value: Value) -> Value:
         """The rows of a value."""
@@ -225,7 +233,9 @@ class _Rows:
             assert isinstance(op, Op)
             number, updates = self.numbers[value], op.operands[2]
             lines = TensorType((*shape_of(number.type), *self.width), element_type(value.type))
-            return b.scatter(b.number(0, type), number, b.reshape(updates, type=lines), axis=0, combine="add")
+            return b.scatter(
+                self._filled(0, type), number, b.reshape(updates, type=lines), axis=0, combine="add"
+            )
         if isinstance(op, Op) and "elementwise" in op.traits:
             return b.add_op(op.rebuilt([self.rows(v) for v in op.operands], types=[type])).results[0]
         if isinstance(op, Op) and op.name == "ng.broadcast" and 0 not in (dims := get_i64s(op, "dimensions")):

@@ -9,6 +9,7 @@ import numpy
 
 from ... import numpy as np
 from ...op_graph.tensor import Tensor
+from ...op_graph.verbs import VERBS
 from ..registry import operator
 
 
@@ -17,8 +18,8 @@ def accuracy(out: Tensor, indices: Tensor, label: Tensor) -> tuple[Tensor, Tenso
     rows = out.type.shape[0]
     found = np.any(np.equal(indices, np.reshape(np.astype(label, indices.dtype), (rows, 1))), axis=-1)
     correct = np.reshape(np.sum(np.astype(found, np.int32), dtype=np.int32), [1])
-    share = np.divide(np.astype(correct, np.float32), float(rows))
-    return share, correct, np.asarray(numpy.asarray([rows], numpy.int32))
+    total = VERBS.count_like(out, [0], correct)
+    return np.divide(np.astype(correct, np.float32), np.astype(total, np.float32)), correct, total
 
 
 @operator
