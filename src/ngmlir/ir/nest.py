@@ -51,8 +51,10 @@ class AffineExpr:
         return AffineExpr(self.offset * factor, {t: s * factor for t, s in self.terms.items()})
 
     def plus(self, other: AffineExpr) -> AffineExpr:
-        """The sum with an expression of other loops."""
-        return AffineExpr(self.offset + other.offset, {**self.terms, **other.terms})
+        """The sum of two expressions."""
+        own, terms = self.terms, other.terms
+        both = {t: own[t] + s for t, s in terms.items() if t in own}
+        return AffineExpr(self.offset + other.offset, {**own, **terms, **both})
 
     def ends(self, sizes: Sequence[int]) -> tuple[int, int]:
         """The least and the greatest value over loops of these sizes."""

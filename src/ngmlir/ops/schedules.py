@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from math import prod
+from math import isqrt, prod
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from ..ir.attributes import ArrayAttr, Attribute, DictAttr, IntegerAttr, StringAttr, boolean
@@ -158,6 +158,38 @@ class Tiles(Schedule):
 
     def tile_shape(self) -> tuple[int, ...]:
         return self.rows, self.tile
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boxes(Schedule):
+    """Elementwise, where an operand is contiguous along another loop than the innermost one, as in a transpose: tiles that reach along both."""
+
+    by = "boxes"
+    kind = "map"
+    tile: int = _knob("elements of a tile; of one in registers as many rows as columns")
+    runs: tuple[int, int] = _knob(
+        "elements that are moved one after the other at least, along the rows of what is read and of what is written",
+        count=2,
+    )
+    part: int = _knob("stripes of rows in one program (0: each tile is a program)", least=0)
+    threads: int = _threads()
+
+    def conflicts(self) -> Iterator[str]:
+        yield from super().conflicts()
+        if self.threads == 1 and isqrt(self.tile) ** 2 != self.tile:
+            yield f"a tile in registers has as many rows as columns, not {self.tile} elements"
+        if (self.threads == 1) == (self.part == 0):
+            yield "tiles that threads share are programs (part = 0), others are not"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line(Schedule):
+    """Elementwise, all loops as one: each element of a tile finds its own place. For short rows, of which a tile that threads share has many."""
+
+    by = "line"
+    kind = "map"
+    tile: int = _knob("elements of a tile")
+    threads: int = _threads()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,7 +362,8 @@ class Stream(Schedule):
 
 #: All families by name.
 FAMILIES: dict[str, type[Schedule]] = {
-    f.by: f for f in (Tiles, Rows, Columns, Panels, Along, Decode, DecodePanels, Blocks, Strips, Stream)
+    f.by: f
+    for f in (Tiles, Boxes, Line, Rows, Columns, Panels, Along, Decode, DecodePanels, Blocks, Strips, Stream)
 }
 
 

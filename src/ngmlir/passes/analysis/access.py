@@ -7,7 +7,7 @@ begins with. So a kernel can read the one through the other, and nothing has to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...ir.attributes import Attribute, numeric_literal
@@ -63,19 +63,39 @@ class Access:
     fill: Attribute | None
 
     @property
+    def closest(self) -> Mapping[int, int]:
+        """The steps of the runs along which elements lie closest in the buffer."""
+        return next((place.terms for place in reversed(self.places) if place.terms), dict[int, int]())
+
+    @property
     def in_order(self) -> bool:
-        """Whether the result's innermost run is also the one whose elements lie closest in the buffer."""
-        closest = next((place for place in reversed(self.places) if place.terms), None)
-        return closest is None or len(self.runs) - 1 in closest.terms
+        """Whether the result's innermost run is also one along which elements lie closest in the buffer."""
+        return not self.closest or len(self.sizes) - 1 in self.closest
+
+    @property
+    def _whole(self) -> bool:
+        each = zip(self.shape, self.places, strict=True)
+        return self.fill is None and all(
+            any(size == self.sizes[t] and place == AffineExpr(0, {t: 1}) for t in place.terms)
+            for size, place in each
+        )
 
     @property
     def permutes(self) -> bool:
         """Whether the result is the whole source, its dimensions in another order, but for the innermost."""
-        whole = all(
-            any(size == self.sizes[t] and place == AffineExpr(0, {t: 1}) for t in place.terms)
-            for size, place in zip(self.shape, self.places, strict=True)
-        )
-        return whole and self.fill is None and self.in_order
+        return self._whole and self.in_order
+
+    @property
+    def transposes(self) -> bool:
+        """Whether its loops run along the buffer's dimensions in another order than their own."""
+        dims = [loop for place in self.places for loop in place.terms]
+        return dims != sorted(dims)
+
+    @property
+    def reorders(self) -> bool:
+        """Whether the result is the whole source, its dimensions in another order."""
+        dims = [loop for place in self.places for loop in place.terms]
+        return self._whole and sorted(dims) == [*range(len(self.sizes))]
 
     def inverse(self) -> Access:
         """Where each element of the source lies in the result, of an access that permutes: its runs are the dimensions of

@@ -173,6 +173,11 @@ def _joined(access: Access) -> Access:
     return replace(access, shape=tuple(s for s, _ in dims), places=tuple(p for _, p in dims))
 
 
+def with_merged_loops(access: Access) -> Access:
+    """The access with as few loops as say the same."""
+    return _merged(access, [[*range(len(access.sizes))]])[0]
+
+
 def _merged(access: Access, groups: list[list[int]]) -> tuple[Access, tuple[tuple[int, ...], ...]]:
     """Neighbouring loops of a dimension as one, where that is as long a way."""
     sizes = list(access.sizes)

@@ -14,14 +14,17 @@ from ...ir.nest import NEST, NestAttr
 from ...ir.types import FloatType, element_type, shape_of
 from ...ops.fields import get_i64
 from ...support.diagnostics import Location
-from ...support.lengths import is_open, power_of_two
+from ...support.lengths import is_open, power_of_two, usual
 from ...support.machines import PIECE_BYTES
 from ...support.target import Target
-from .access import Access, access_in, is_long
+from .access import Access, access_in, is_long, masks
 from .implicit import Implicit, depths, implicit_in
 from .sides import Side, side_in
 
 Shape = tuple[int, ...]
+
+#: Elements of a row for each lane of a register from which on it is cut at borders though the machine has masks.
+CUT_ROW = 32
 
 #: Choices by position for which kernels have code of their own on either side.
 MOST_CHOICES = 4
@@ -91,6 +94,13 @@ class Plan:
         return True
 
     @property
+    def across(self) -> int | None:
+        """The loop along which an operand is contiguous that is not so along the innermost one, where tiles of both can be read."""
+        found = (max(access.closest) for access in self.accesses.values() if not access.in_order)
+        loop = next(found, None)
+        return loop if loop is not None and self.has_tiles(loop) else None
+
+    @property
     def most_rows(self) -> int:
         """How many steps of the two loops around the innermost one a tile of threads can span at most."""
         if len(self.sizes) < 2 or not self.has_tiles(-2):
@@ -99,14 +109,20 @@ class Plan:
         return near * power_of_two(self.sizes[-3]) if len(self.sizes) > 2 and self.has_tiles(-3, -2) else near
 
     def cuts(self, target: Target) -> list[list[int]]:
-        """Where each loop ends and another begins: at borders that a tile cannot be read across, as the machine has no masks
-        for its elements, and where a choice by position changes, if the parts are long enough."""
+        """Where each loop ends and another begins: at borders, where rows are long or the machine has no masks to read tiles across
+        them, and where a choice by position changes, if the parts are long enough."""
         found: list[set[int]] = [set() for _ in self.sizes]
         if not self.sizes or target.shares_tiles:
             return [[] for _ in self.sizes]
         for value, access in self.accesses.items():
-            if access.in_parts(item_bytes(element_type(value.type)), target):
+            item = item_bytes(element_type(value.type))
+            long = usual(self.sizes[-1]) >= CUT_ROW * target.lanes(item)
+            if access.crosses and (long or not masks(item, target)):
                 found[-1].update(access.borders(len(self.sizes) - 1))
+            if not self.ops and access.fill is not None:  # little code, so that each section may have its own
+                outer = {loop: access.borders(loop) for loop in range(len(self.sizes) - 1)}
+                for loop in [loop for loop, borders in outer.items() if borders][-2:]:
+                    found[loop] |= outer[loop]
         choices = {choice for op in self.ops if (choice := self.choice(op)) is not None}
         for loop, at in choices if len(choices) <= MOST_CHOICES else ():
             if loop < len(self.sizes) - 1 or is_long(self.sizes[loop], widest_item(self), target):

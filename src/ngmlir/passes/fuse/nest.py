@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+from ...ir.attributes import Attribute, StringAttr
 from ...ir.core import Block, Module, Op, Region, Value
 from ...ir.elements import ElementsAttr
 from ...ir.nest import KINDS, NEST, Loop, Map, NestAttr
 from ...ir.types import TensorType, element_type, i64, shape_of, with_element
+from ...ops import ng
 from ...ops.builder import Builder
 from ...ops.fields import to_attribute
+from ...ops.schedules import SCHEDULE, merged
+from ...ops.schedules import to_attribute as to_schedule
 from ...rewrite.contracts import contract
 from ...support.target import Target
-from ..analysis.group import LOOP_NESTS, kind
+from ..analysis.access import MOVES, is_part
+from ..analysis.group import LOOP_NESTS, has_elements, kind
 from ..analysis.implicit import Implicit, depths
 from ..analysis.sides import Side
 from ..graph.inline import copied
@@ -25,6 +30,7 @@ def nest(module: Module, target: Target) -> Module:
 
     What ops inside do that only move, spread or reshape values is in the maps then: inside, a value has a dimension for each loop along
     which it changes. An operand that is read in several ways is given once for each. A fusion that has a nest keeps it; one of kind `decoded` has none.
+    An op outside of fusions that only moves data (slice, pad, transpose, windows) becomes one, unless its result is read where it lies.
 
     Before:
         func.func @main(%x: tensor<8x9xf32>, %g: tensor<8x1xf32>) -> tensor<8xf32> {
@@ -69,6 +75,7 @@ def _written(block: Block, target: Target) -> Block:
 
 def with_nest(op: Op, target: Target) -> Op:
     """An op whose fusions have nests: those in its regions, or itself."""
+    op = _fused(op) if _moves(op, target) else op
     if op.name != "ng.fusion":
         return nested(op, lambda block: _written(block, target))
     if kind(op) == "chain":
@@ -76,6 +83,26 @@ def with_nest(op: Op, target: Target) -> Op:
     if NEST in op.attributes or kind(op) not in LOOP_NESTS:
         return op
     return in_nest(op, loops_of(op, target))
+
+
+def _moves(op: Op, target: Target) -> bool:
+    """Whether an op only moves data, and its result is not read where it lies."""
+    if op.name not in MOVES or not all(map(has_elements, (*op.operands, *op.results))):
+        return False
+    return op.name != "ng.slice" or not is_part(op, target)
+
+
+def _fused(op: Op) -> Op:
+    """A fusion of this op alone."""
+    body = Block([v.type for v in op.operands], [v.name for v in op.operands])
+    attributes = {name: value for name, value in op.attributes.items() if name != SCHEDULE}
+    body.ops.append(op.rebuilt(body.args, attributes=attributes))
+    body.ops.append(ng.YieldOp(body.ops[0].results, (), {}, (), op.location))
+    own: dict[str, Attribute] = {"kind": StringAttr("map")}
+    if scheduled := merged([op], "map"):
+        own[SCHEDULE] = to_schedule(scheduled)
+    types, names = [v.type for v in op.results], [v.name for v in op.results]
+    return ng.FusionOp(op.operands, types, own, [Region(body)], op.location, names=names)
 
 
 def in_nest(fusion: Op, found: Found) -> Op:

@@ -57,6 +57,8 @@ def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
         return None
     if "reduction" in op.traits:
         return [builder.number(_of_nothing(op), result.type)]
+    if op.name == "ng.pad":
+        return [builder.number(op.attributes.get("value", 0), result.type)]
     if op.name == "ng.dot":
         return [builder.number(0, result.type)]
     if op.name == "ng.concatenate" and any(not _empty(o) for o in op.operands):

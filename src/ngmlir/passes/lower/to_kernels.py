@@ -15,7 +15,7 @@ from ...ir.types import TensorType, element_type, shape_of
 from ...ops import ng
 from ...ops.builder import Builder
 from ...ops.fields import get_i64
-from ...ops.schedules import Columns, Decode, DecodePanels, Rows, Stream, Strips, Tiles
+from ...ops.schedules import Boxes, Columns, Decode, DecodePanels, Line, Rows, Stream, Strips, Tiles
 from ...rewrite.advice import pass_for
 from ...rewrite.contracts import contract
 from ...rewrite.stages import KEPT, homeless
@@ -23,7 +23,7 @@ from ...support.diagnostics import Bug, Limit
 from ...support.target import Target
 from ..analysis.access import is_part
 from ..analysis.group import kind
-from ..analysis.plan import Shape
+from ..analysis.plan import Plan, Shape, plan
 from ..fuse.gradient_loops import streamed_gradient
 from ..fuse.nest import nest
 from ..fuse.score_loops import streamed
@@ -31,10 +31,12 @@ from ..graph.dead_code import without_dead
 from ..schedule.choosing import chosen, chosen_links
 from .kernels.attention import attention_kernel
 from .kernels.attention_gradient import gradient_kernel
+from .kernels.boxes import boxes_kernel
 from .kernels.chain import chain_kernel
 from .kernels.columns import columns_kernel
 from .kernels.decoded import decoded_kernel
 from .kernels.dot import dot_kernel
+from .kernels.line import line_kernel
 from .kernels.map import map_kernel
 from .kernels.packing import Packing, pack_kernel
 from .kernels.rows import rows_kernel
@@ -215,6 +217,10 @@ class _Writer:
                     made, planned = rows_kernel(op, self.target, schedule, "k")
                 case Columns():
                     made, planned = columns_kernel(op, self.target, schedule, "k")
+                case Boxes():
+                    made, planned = boxes_kernel(op, self.target, schedule, "k")
+                case Line():
+                    made, planned = line_kernel(op, self.target, schedule, "k")
                 case Tiles():
                     made, planned = map_kernel(op, self.target, schedule, "k")
                 case _:
@@ -296,7 +302,20 @@ def name_of(fusion: Op, sort: str) -> str:
             words.append("windows")
         if op.name not in _SILENT:
             words.append(op.name.partition(".")[2])
+    if sort == "map" and not words and NEST in fusion.attributes:
+        return _move(plan(fusion))
     return "_".join(list(dict.fromkeys([sort, *words]))[:4])
+
+
+def _move(planned: Plan) -> str:
+    """What a kernel does that computes nothing."""
+    for access in planned.accesses.values():
+        if access.fill is not None:
+            return "pad"
+        if any(len(place.terms) > 1 for place in access.places):
+            return "windows"
+        return "transpose" if access.transposes else "copy" if access.permutes else "slice"
+    return "copy"
 
 
 _SILENT = frozenset(

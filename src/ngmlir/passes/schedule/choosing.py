@@ -11,7 +11,9 @@ from ...ir.nest import NEST, NestAttr
 from ...ops.schedules import (
     Along,
     Blocks,
+    Boxes,
     Given,
+    Line,
     Panels,
     Schedule,
     Strips,
@@ -33,7 +35,8 @@ from .attention import stream
 from .blocks import blocks
 from .candidate import Candidate, fixed, ranked
 from .decoding import decoding
-from .loops import columns, rows, tiles
+from .loops import columns, elementwise, rows
+from .moves import move_conflicts
 from .products import panels, window_conflicts
 from .strips import strip_rows, within
 
@@ -41,7 +44,7 @@ from .strips import strip_rows, within
 _ALIKE = 1.03
 
 _LOOPS: dict[str, Callable[[Plan, Target, Given], Iterable[Candidate[Schedule]]]] = {
-    "map": tiles,
+    "map": elementwise,
     "rows": rows,
     "columns": columns,
 }
@@ -90,7 +93,10 @@ def _ranked(fusion: Op, target: Target, kept: Collection[int]) -> list[Candidate
             raise _refused(fusion, [_NO_ATTENTION])
     else:
         planned = plan(fusion)
-        found = ranked(_LOOPS[sort](planned, target, given), _ALIKE)
+        found = [*_LOOPS[sort](planned, target, given)]
+        if not found:
+            raise _refused(fusion, move_conflicts(families(sort, given)[0], planned, target))
+        found = ranked(found, _ALIKE)
     if own := stated(given):
         # Whatever was made of what is given, it stands as it is given.
         found = [c._replace(schedule=replace(c.schedule, **own)) for c in found]
@@ -103,7 +109,7 @@ def chosen(fusion: Op, target: Target, kept: Collection[int] = ()) -> Schedule:
     """The schedule by which the kernel of a fusion is built; `kept` as for `candidates`."""
     given = given_by(fusion)
     for family in families(kind(fusion), given):
-        if not family.open(given):
+        if family.by == given.get("by") and not family.open(given):
             whole = family(**stated(given))
             if conflicts := _conflicts(whole, target, fusion, _windows(fusion, target)):
                 raise _refused(fusion, conflicts)
@@ -196,6 +202,8 @@ def _conflicts(schedule: Schedule, target: Target, fusion: Op, windows: Product 
         return found
     if not isinstance(schedule, Blocks) and windows is not None:
         found += window_conflicts(schedule, windows, target)
+    if isinstance(schedule, Boxes | Line):
+        found += move_conflicts(type(schedule), plan(fusion), target)
     threads = getattr(schedule, "threads", 1)
     if not target.shares_tiles and threads > 1:
         found.append(f"a program of {target.name} is run by one thread, not by {threads}")

@@ -11,7 +11,7 @@ from ...ir.core import Value
 from ...ir.literals import item_bytes
 from ...ir.types import element_type
 from ...ops.library import MATH_WORK, in_library
-from ...ops.schedules import MOST_THREADS, Columns, Given, Rows, Tiles
+from ...ops.schedules import MOST_THREADS, Columns, Given, Rows, Schedule, Tiles, families
 from ...support.lengths import is_open, power_of_two, usual
 from ...support.machines import GPU_REGISTERS, REGISTER_BYTES, WARP
 from ...support.target import Target
@@ -19,6 +19,7 @@ from ..analysis.group import FREE
 from ..analysis.plan import Plan, pieces_wide, widest_item
 from ..analysis.reduction import reductions
 from .candidate import Candidate, fixed, tile_sizes
+from .moves import boxes, line, rows_together
 from .programs import PROGRAM_ELEMENTS, RESIDENT, a_row_each, part_of, stages_for, tile_width
 
 #: Cycles of one turn of a loop beside its work: counting, comparing, jumping.
@@ -105,18 +106,30 @@ def work_of(plan: Plan) -> Work:
     )
 
 
-def tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]]:
+def elementwise(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Schedule]]:
     """For elementwise kernels."""
+    fitting = {family.by for family in families("map", given)}
+    for by, family in (("boxes", boxes), ("line", line)):
+        found = family(plan, target, given) if by in fitting else None
+        if found is not None:
+            yield found
+            return
+    if "tiles" in fitting:
+        yield from _tiles(plan, target, given)
+
+
+def _tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]]:
     sizes, item = usual(plan.sizes), widest_item(plan)
     if target.shares_tiles:
         # What is computed in between is in registers, of whatever width.
         moved = (item_bytes(element_type(v.type)) for v in (*plan.inputs, *plan.outputs) if plan.loops.get(v))
         width = tile_width(target, max(moved, default=item))
         tile = fixed(given, "tile", min(width, power_of_two(sizes[-1])) if sizes else 1)
+        most = width // tile if plan.ops or len(sizes) < 2 else rows_together(target, sizes, item)
         made = Tiles(
             tile=tile,
             part=fixed(given, "part", 0),
-            rows=fixed(given, "rows", max(1, min(width // tile, plan.most_rows))),
+            rows=fixed(given, "rows", max(1, min(most, plan.most_rows))),
             threads=fixed(given, "threads", target.threads),
         )
         yield Candidate(made, prod(sizes) / target.threads, prod(sizes) / target.threads)

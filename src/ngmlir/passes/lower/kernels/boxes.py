@@ -1,81 +1,98 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transposes on GPUs: each block of threads moves a box, as long as may be in memory on both sides."""
+"""Elementwise kernels that read an operand across its rows: tiles reach along the rows of both sides."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
+from math import isqrt, prod
 
 from ....ir.core import Op
-from ....ir.literals import item_bytes
-from ....ir.types import VectorType, element_type
-from ....support.lengths import power_of_two
-from ....support.machines import SECTOR_BYTES
+from ....ops.schedules import Boxes
+from ....support.lengths import is_multiple
 from ....support.target import Target
-from ...schedule.programs import tile_width
-from .single import Single, SingleFrame
+from ...analysis.plan import Plan, plan
+from ...schedule.moves import box_of, permuted, stripes
+from ...schedule.programs import grid_for
+from .frame import Span, last_apart
+from .fusion_kernel import Kernel, Tile
 
-#: Elements of a row that a box takes at least, and of one that begins off a sector.
-_RUN, _LONG_RUN = 32, 64
+
+def boxes_kernel(fusion: Op, target: Target, schedule: Boxes, name: str) -> tuple[Op, Plan]:
+    """The kernel of a `map` fusion with such an operand."""
+    planned = plan(fusion)
+    made = (
+        _shared(planned, target, schedule) if target.shares_tiles else _in_stripes(planned, target, schedule)
+    )
+    return made.finish(name, schedule.threads), planned
 
 
-def transpose_in_boxes(op: Op, target: Target, shape: Sequence[int], order: Sequence[int]) -> Single:
-    """Of an operand of this shape: parts of long rows, several short ones, many matrices of a few elements."""
-    element = element_type(op.operands[0].type)
-    result = [shape[d] for d in order]
-    box = _box(target, shape, order, item_bytes(element))
-    counts = [-(-size // side) for size, side in zip(shape, box, strict=True)]
+def _in_stripes(planned: Plan, target: Target, schedule: Boxes) -> Kernel:
+    """Stripes of rows go inside the other loops: what one program leaves of a page, the next one takes. A stripe takes all of the
+    lines that it meets: where rows lie a power of two apart, they are gone before the next one comes."""
+    across = planned.across
+    assert across is not None
+    (height, width), side, sizes = schedule.runs, isqrt(schedule.tile), planned.sizes
+    last = len(sizes) - 1
+    around = [loop for loop in range(last) if loop != across]
+    counts = [*(sizes[loop] for loop in around), -(-sizes[across] // height)]
+    space = stripes(sizes, across, height)
+    kernel = Kernel(planned, target, grid_for(target, space, width, schedule.part), part=schedule.part)
+    b = kernel.b
+    outputs = list(zip(planned.outputs, kernel.results, strict=True))
+
+    def stripe(spans: list[Span]) -> None:
+        *others, number = kernel.apart(spans[0].start, counts)
+        columns = spans[1]
+        start = b.multiply(number.start, b.index(height))
+        # Of a size that is not known, all that the last stripe has, which may be a whole one.
+        even = is_multiple(sizes[across], height)
+        rest = 0 if even else sizes[across] - (counts[-1] - 1) * height
+
+        def line(rows: Span, _: object) -> tuple[()]:
+            """Tiles side by side, until the lines of the result are whole."""
+
+            def one(part: Span, _: object) -> tuple[()]:
+                at, beside = b.add(start, rows.start), b.add(columns.start, part.start)
+                here = dict(zip(around, others, strict=True))
+                here[across] = rows._replace(start=at)
+                here[last] = part._replace(start=beside, masked=part.masked or columns.masked)
+                Tile(kernel, [here[loop] for loop in range(last + 1)]).store(outputs)
+                return ()
+
+            kernel.tiles(columns.size, side, (), one)
+            return ()
+
+        def all_of(size: int) -> None:
+            kernel.tiles(size, side, (), line)
+
+        if even:
+            all_of(height)
+        else:
+            last_apart(b, number.start, counts[-1], lambda: all_of(height), lambda: all_of(rest))
+
+    kernel.visit(space, width, stripe)
+    return kernel
+
+
+def _shared(planned: Plan, target: Target, schedule: Boxes) -> Kernel:
+    """Each block of threads moves a box: a part of long rows, several short ones, many matrices of a few elements."""
+    access, sizes = permuted(planned), planned.sizes
+    assert access is not None
+    inner = [loop for place in reversed(access.places) for loop in place.terms]
+    sides = [inner, [*reversed(range(len(sizes)))]]
+    box = box_of(sizes, sides, schedule.runs, schedule.tile)
+    counts = [-(-size // step) for size, step in zip(sizes, box, strict=True)]
+    kernel = Kernel(planned, target, (prod(counts),))
     # What one block leaves of a page of either side, the next ones take.
-    near = [*range(len(shape))[-1:], *order[-1:]]
-    loops = [*(d for d in order if d not in near), *dict.fromkeys(near)]
-    frame = SingleFrame(op, target, (prod(counts), 1), [shape], [result])
-    b = frame.b
-    numbers = frame.apart(frame.programs[0], [counts[d] for d in loops])
-    starts = {d: b.multiply(at.start, b.index(box[d])) for d, at in zip(loops, numbers, strict=True)}
-    tiled = [d for d in range(len(shape)) if box[d] > 1]
-    type = VectorType(tuple(box[d] for d in tiled), element) if tiled else element
-    masked = any(size % side for size, side in zip(shape, box, strict=True))
-    source, place = ([starts[d] for d in dims] for dims in (range(len(shape)), order))
-    tile = b.load(frame.sources[0], source, type=type, dims=tiled or None, masked=masked)
-    dims = [order.index(d) for d in tiled] or None
-    b.store(tile, frame.results[0], place, dims=dims, masked=masked)
-    return frame.done()
-
-
-def _box(target: Target, shape: Sequence[int], order: Sequence[int], item: int) -> list[int]:
-    """The extents of a box: those of a run of neighbours in the rows of either side, and then so much more of the shorter run
-    that threads have enough to do."""
-    box = [1] * len(shape)
-    sides = [[*reversed(range(len(shape)))], [*reversed(order)]]
-
-    def growing(side: Sequence[int]) -> int | None:
-        """The innermost dimension that a box does not have as a whole."""
-        return next((d for d in side if box[d] < shape[d]), None)
-
-    def run(side: Sequence[int]) -> int:
-        """Neighbours in the memory of a side."""
-        end = growing(side)
-        return prod(box) if end is None else prod(box[d] for d in side[: side.index(end) + 1])
-
-    def grow(side: Sequence[int]) -> None:
-        d = growing(side)
-        assert d is not None
-        box[d] = min(2 * box[d], shape[d])
-
-    for side in sides:
-        least = _least_run(target, prod(shape), shape[side[0]], item) if side else 0
-        while growing(side) is not None and run(side) < least:
-            grow(side)
-    # Of little, there are blocks for all multiprocessors rather than much in each.
-    enough = min(tile_width(target, item), power_of_two(prod(shape) // (2 * target.multiprocessors)))
-    while prod(map(power_of_two, box)) < enough:
-        grow(min((side for side in sides if growing(side) is not None), key=run))
-    return box
-
-
-def _least_run(target: Target, elements: int, size: int, item: int) -> int:
-    """Of rows that begin off a sector a run asks for one sector more: it is all of a short one, and longer where there are
-    blocks for all multiprocessors nevertheless. Of single bytes instructions bind, and no sectors."""
-    many = 16 * elements >= _LONG_RUN**2 * target.multiprocessors
-    off = item > 1 and size * item % SECTOR_BYTES != 0 and size > _RUN
-    return _LONG_RUN if off and (many or size <= _LONG_RUN) else _RUN
+    near = [*inner[:1], len(sizes) - 1]
+    loops = [*(loop for loop in range(len(sizes)) if loop not in near), *dict.fromkeys(near)]
+    numbers = kernel.apart(kernel.programs[0], [counts[loop] for loop in loops])
+    at = {
+        loop: kernel.b.multiply(n.start, kernel.b.index(box[loop]))
+        for loop, n in zip(loops, numbers, strict=True)
+    }
+    spans = [
+        Span(at[loop], step, size % step != 0) if step > 1 else Span(at[loop])
+        for loop, (size, step) in enumerate(zip(sizes, box, strict=True))
+    ]
+    Tile(kernel, spans).store(list(zip(planned.outputs, kernel.results, strict=True)))
+    return kernel

@@ -14,10 +14,11 @@ from ....support.lengths import is_open, power_of_two, usual
 from ....support.target import Target
 from ...analysis.indices import clamped, position, within
 from ...analysis.reduction import merged
+from ...schedule.moves import take_turns
 from ...schedule.programs import tile_width
 from .frame import Span, last_apart, positions, share
 from .segments import scatter_in_order
-from .single import Single, SingleFrame, line_frame, places_in, take_turns, vector
+from .single import Single, SingleFrame, line_frame, places_in, vector
 
 
 def _axis(op: Op) -> int:

@@ -80,29 +80,6 @@ class SingleFrame(Frame):
         return self.b.load(buffer, indices, type=element_type(buffer.type))
 
 
-def take_turns(target: Target, rows: int) -> bool:
-    """Whether blocks of a GPU that have a row each are more than its multiprocessors have at once."""
-    return target.shares_tiles and rows * target.threads > target.gpu.threads * target.multiprocessors
-
-
-#: Bytes of a tile from which on a block of threads spends more on moving it than on finding it.
-_SHORT = 512
-
-
-def spends_on_finding(target: Target, shape: Sequence[int], item: int, rows: int = 1) -> bool:
-    """Whether blocks of a GPU that have so many rows each would take turns, and have less to move than to find."""
-    short = len(shape) > 1 and rows * shape[-1] * item < _SHORT
-    return short and take_turns(target, prod(shape[:-1]) // rows)
-
-
-def rows_together(target: Target, shape: Sequence[int], item: int, blocks: int = 2) -> int:
-    """How many short rows a block of a GPU has in one tile. Of little, there are so many blocks for each multiprocessor
-    rather than many rows in each."""
-    room = tile_width(target, item) // power_of_two(shape[-1])
-    share = power_of_two(prod(shape[:-1]) // (blocks * target.multiprocessors))
-    return max(1, min(room, share, power_of_two(shape[-2])))
-
-
 def line_frame(
     op: Op, target: Target, size: int, operand_shapes: Sequence[Sequence[int]] | None = None
 ) -> SingleFrame:
@@ -132,36 +109,6 @@ def unsigned_places_in(b: Builder, span: Span, shape: Sequence[int], most: int =
         places.insert(0, b.remainder(left, whole))
         left = b.floor_divide(left, whole)
     return places
-
-
-def copied_in_line(
-    op: Op, target: Target, sizes: Sequence[int], strides: Sequence[int], first: int
-) -> Single:
-    """The kernel of a GPU by which each element of the result, one line that runs through `sizes`, is copied from where its
-    positions times `strides` lie in the operand, from element `first` on."""
-    (operand,) = op.operands
-    source, element = prod(shape_of(operand.type)), element_type(operand.type)
-    loops: list[tuple[int, int]] = []
-    for size, stride in reversed([*zip(sizes, strides, strict=True)]):
-        if loops and stride == prod(loops[0]):
-            loops[0] = (size * loops[0][0], loops[0][1])
-        elif size > 1 or not loops:
-            loops.insert(0, (size, stride))
-    frame = line_frame(op, target, prod(sizes), [(source,)])
-    b = frame.b
-
-    def move(spans: list[Span]) -> None:
-        (span,) = spans
-        places = unsigned_places_in(b, span, [size for size, _ in loops], source)
-        type = places[0].type
-        offset = b.number(first, type)
-        for place, (_, stride) in zip(places, loops, strict=True):
-            offset = b.add(offset, b.multiply(place, b.number(stride, type)))
-        tile = b.gather_tile(frame.sources[0], [offset], type=VectorType((span.size,), element))
-        b.store(tile, frame.results[0], [span.start], masked=span.masked)
-
-    frame.visit(frame.sizes, frame.width, move)
-    return frame.done()
 
 
 def vector(size: int, element: Type) -> Type:

@@ -7,21 +7,16 @@ from collections.abc import Callable
 
 from ....ir.core import Op
 from ....support.target import Target
+from .concatenate import concatenate_kernel
 from .extremes import arg_kernel
 from .indexed import gather_elements_kernel, gather_kernel, scatter_kernel
-from .moves import concatenate_kernel, slice_kernel, transpose_kernel
-from .pads import pad_kernel
 from .ragged import segment_cumulative_kernel, segment_expand_kernel, segment_reduce_kernel
 from .running import cumulative_kernel, runs_kernel
 from .single import Single
 from .sorting import argsort_kernel
-from .windows import overlap_add_kernel, windows_kernel
+from .windows import overlap_add_kernel
 
 SINGLES: dict[str, Callable[[Op, Target], Single]] = {
-    "ng.transpose": transpose_kernel,
-    "ng.slice": slice_kernel,
-    "ng.pad": pad_kernel,
-    "ng.windows": windows_kernel,
     "ng.overlap_add": overlap_add_kernel,
     "ng.concatenate": concatenate_kernel,
     "ng.gather": gather_kernel,

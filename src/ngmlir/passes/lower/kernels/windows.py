@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows that nobody reads through, copied; and windows summed back."""
+"""Windows summed back."""
 
 from __future__ import annotations
 
@@ -13,40 +13,15 @@ from ....ir.attributes import numeric_literal
 from ....ir.core import Op, Value
 from ....ir.literals import item_bytes
 from ....ir.nest import AffineExpr
-from ....ir.types import MemRefType, VectorType, element_type, shape_of
+from ....ir.types import VectorType, element_type, shape_of
 from ....ops.fields import get_i64s
 from ....support.target import Target
-from ...analysis.access import Access, access_of, leaves
+from ...analysis.access import Access, leaves
+from ...schedule.moves import rows_together
 from ...schedule.programs import grid_for, tile_width
 from .frame import Span
 from .reading import read
-from .single import Single, SingleFrame, copied_in_line, rows_together, spends_on_finding, vector
-
-
-def windows_kernel(op: Op, target: Target) -> Single:
-    """Every element is copied from where its window begins."""
-    found = access_of(op, lambda _: None)
-    assert found is not None
-    _, access = found
-    element = element_type(op.results[0].type)
-    if spends_on_finding(target, access.sizes, item_bytes(element)):
-        rows = MemRefType(access.shape, element).row_strides
-        strides = [
-            sum(row * place.terms.get(l, 0) for row, place in zip(rows, access.places, strict=True))
-            for l in range(len(access.sizes))
-        ]
-        first = sum(row * place.offset for row, place in zip(rows, access.places, strict=True))
-        return copied_in_line(op, target, access.sizes, strides, first)
-    frame = SingleFrame(op, target, access.sizes, [access.shape], [access.sizes])
-    b = frame.b
-
-    def copy(spans: list[Span]) -> None:
-        type = vector(spans[-1].size if spans else 0, element)
-        tile = read(frame, spans, access.sizes, access, type, frame.sources[0])
-        b.store(tile, frame.results[0], [s.start for s in spans], masked=bool(spans) and spans[-1].masked)
-
-    frame.visit(access.sizes, frame.width, copy)
-    return frame.done()
+from .single import Single, SingleFrame
 
 
 @dataclass(frozen=True)

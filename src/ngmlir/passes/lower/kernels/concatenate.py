@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Concatenations: one operand after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from math import gcd, prod
+
+from ....ir.core import Op, Value
+from ....ir.literals import item_bytes
+from ....ir.types import DYNAMIC, MemRefType, VectorType, element_type, shape_of
+from ....ops.fields import get_i64
+from ....support.lengths import is_open, power_of_two
+from ....support.machines import PIECE_BYTES
+from ....support.target import Target
+from ...schedule.programs import tile_width
+from .frame import Span
+from .single import Single, SingleFrame
+
+#: Bytes from which a row is copied as a whole.
+COPY_BYTES = 512
+#: Operands whose rows are put together in shared memory: each has code of its own.
+MOST_JOINED = 16
+
+
+def concatenate_kernel(op: Op, target: Target) -> Single:
+    """One operand after the other; dimensions before and after the axis are merged."""
+    axis = get_i64(op, "axis")
+    shape = shape_of(op.results[0].type)
+    before, after = prod(shape[:axis]), prod(shape[axis + 1 :])
+    widths = [shape_of(o.type)[axis] * after for o in op.operands]
+    whole = (before, sum(widths))
+    space, together = whole, 0
+    if target.shares_tiles:
+        most = tile_width(target, item_bytes(element_type(op.results[0].type)))
+        space = (sum(_blocks(before, width, most) for width in widths), 1)
+        if before > 1 and whole[1] <= most and sum(map(bool, widths)) <= MOST_JOINED:
+            busy = power_of_two(max(1, before // (2 * target.multiprocessors)))
+            together = min(most // power_of_two(whole[1]), busy)
+            space = (-(-before // together), 1)
+    frame = SingleFrame(op, target, space, [(before, w) for w in widths], [whole])
+    if together:
+        _joined(frame, before, widths, together)
+    elif frame.masks:
+        _one_after_the_other(frame, before, widths)
+    else:
+        frame.each_row(lambda row: _side_by_side(frame, row, widths))
+    return frame.done()
+
+
+def _side_by_side(frame: SingleFrame, row: Span, widths: Sequence[int]) -> None:
+    """One row of the result."""
+    b = frame.b
+    (result,) = frame.results
+    element = element_type(result.type)
+    at = 0
+    for source, width in zip(frame.sources, widths, strict=True):
+
+        def move(span: Span, _: object, source: Value = source, at: int = at) -> tuple[()]:
+            tile = b.load(source, [row.start, span.start], type=VectorType((span.size,), element))
+            b.store(tile, result, [row.start, b.add(span.start, b.index(at))])
+            return ()
+
+        if is_open((width,)) or width * item_bytes(element) >= COPY_BYTES:
+            window = MemRefType((width,), element, (1,), DYNAMIC)
+            b.copy(
+                b.subview(source, [row.start, b.index(0)], type=window),
+                b.subview(result, [row.start, b.index(at)], type=window),
+            )
+        else:
+            frame.tiles(width, frame.width, (), move)
+        at += width
+
+
+def _joined(frame: SingleFrame, before: int, widths: Sequence[int], rows: int) -> None:
+    """Some short rows of the result, which a block of threads puts together in shared memory: what it writes lies together."""
+    b = frame.b
+    (result,) = frame.results
+    element, total = element_type(result.type), sum(widths)
+    # Rows an odd number of what is moved at once apart bring what lies in a column to different banks.
+    piece = PIECE_BYTES // item_bytes(element)
+    unit = piece if total == piece else gcd(piece, *widths)
+    pitch = (total // unit | 1) * unit
+    whole = b.alloc(type=MemRefType((rows, total), element, (pitch, 1), 0, 3))
+    first, start = b.multiply(frame.programs[0], b.index(rows)), b.index(0)
+
+    def tile_of(width: int) -> tuple[VectorType, bool]:
+        return VectorType((rows, power_of_two(width)), element), power_of_two(width) != width
+
+    given = [
+        (source, width, at)
+        for source, width, at in zip(frame.sources, widths, accumulate([0, *widths]), strict=False)
+        if width
+    ]
+    tiles: list[Value] = []
+    for source, width, _ in given:
+        type, wider = tile_of(width)
+        tiles.append(b.load(source, [first, start], type=type, masked=wider or before % rows != 0))
+    for tile, (_, width, at) in zip(tiles, given, strict=True):
+        window = MemRefType((rows, width), element, (pitch, 1), DYNAMIC, 3)
+        part = b.subview(whole, [start, b.index(at)], type=window)
+        b.store(tile, part, [start, start], masked=tile_of(width)[1])
+    b.barrier()
+    type, wider = tile_of(total)
+    tile = b.load(whole, [start, start], type=type, masked=wider)
+    b.store(tile, result, [first, start], masked=wider or before % rows != 0)
+
+
+def _one_after_the_other(frame: SingleFrame, before: int, widths: Sequence[int]) -> None:
+    """Each block of threads copies a tile of some rows of one operand."""
+    b = frame.b
+    element = element_type(frame.results[0].type)
+    programs = [0, *accumulate(_blocks(before, width, frame.width) for width in widths)]
+    columns_at = [0, *accumulate(widths)]
+
+    def copy(source: Value, width: int, at: int, number: Value) -> None:
+        rows, columns = _tile_of(width, frame.width)
+        row, column = frame.apart(number, (-(-before // rows), -(-width // columns)))
+        starts = [b.multiply(row.start, b.index(rows)), b.multiply(column.start, b.index(columns))]
+        masked = width % columns != 0 or before % rows != 0
+        tile = b.load(source, starts, type=VectorType((rows, columns), element), masked=masked)
+        # A tile may reach beyond this operand's rows, into what another one writes.
+        window = MemRefType((before, width), element, (sum(widths), 1), DYNAMIC)
+        part = b.subview(frame.results[0], [b.index(0), b.index(at)], type=window)
+        b.store(tile, part, starts, masked=masked)
+
+    def choose(operands: Sequence[int]) -> None:
+        # By halves: one `if` in the other for each operand would nest hundreds of them.
+        if len(operands) == 1:
+            (number,) = operands
+            first = b.subtract(frame.programs[0], b.index(programs[number]))
+            copy(frame.sources[number], widths[number], columns_at[number], first)
+            return
+        middle = len(operands) // 2
+        before_middle = b.less(frame.programs[0], b.index(programs[operands[middle]]))
+        b.branch(before_middle, lambda: choose(operands[:middle]), lambda: choose(operands[middle:]))
+
+    choose([i for i, width in enumerate(widths) if width])
+
+
+def _tile_of(width: int, most: int) -> tuple[int, int]:
+    """Rows and columns of the tile that a block of threads copies of an operand whose rows have `width` elements."""
+    columns = min(most, power_of_two(width))
+    return most // columns, columns
+
+
+def _blocks(before: int, width: int, most: int) -> int:
+    """How many such tiles there are."""
+    rows, columns = _tile_of(width, most)
+    return -(-before // rows) * -(-width // columns)

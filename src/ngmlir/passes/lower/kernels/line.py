@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementwise kernels of short rows: all loops are one, and each element of a tile finds its own place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from math import prod
+
+from ....ir.core import Op, Value
+from ....ir.literals import item_bytes
+from ....ir.nest import AffineExpr
+from ....ir.types import Type, VectorType, element_type
+from ....ops.schedules import Line
+from ....support.target import Target
+from ...analysis.access import Access, leaves
+from ...analysis.implicit import with_merged_loops
+from ...analysis.plan import Plan, plan
+from ...schedule.programs import grid_for
+from .frame import Span
+from .fusion_kernel import Kernel, Tile
+from .single import unsigned_places_in
+
+
+def line_kernel(fusion: Op, target: Target, schedule: Line, name: str) -> tuple[Op, Plan]:
+    """The kernel of a `map` fusion, whose operands and results are lines."""
+    planned = plan(fusion)
+    sizes, total = planned.sizes, prod(planned.sizes)
+    accesses = {
+        v: planned.accesses.get(v) or _straight(planned, v) for v in planned.inputs if planned.loops[v]
+    }
+    line = _flat(
+        Access(sizes, tuple(AffineExpr(0, {loop: 1}) for loop in range(len(sizes))), (), sizes, None)
+    )
+    flat = {value: _flat(access) for value, access in accesses.items()}
+    planned = replace(planned, accesses=flat, written=dict.fromkeys(planned.outputs, line))
+    kernel = Kernel(planned, target, grid_for(target, (total,), schedule.tile, 0))
+    outputs = list(zip(planned.outputs, kernel.results, strict=True))
+    kernel.visit((total,), schedule.tile, lambda spans: _Line(kernel, spans[0], accesses).store(outputs))
+    return kernel.finish(name, schedule.threads), planned
+
+
+def _straight(planned: Plan, value: Value) -> Access:
+    """How an operand is read that lies as its loops run."""
+    places = tuple(AffineExpr(0, {loop: 1}) for loop in planned.loops[value])
+    return Access(planned.shape(value), places, (), planned.sizes, None)
+
+
+def _flat(access: Access) -> Access:
+    """The access to the same buffer, seen as a line."""
+    place = AffineExpr(0, {})
+    for size, each in zip(access.shape, access.places, strict=True):
+        place = place.times(size).plus(each)
+    return replace(access, shape=(prod(access.shape),), places=(place,))
+
+
+class _Line(Tile):
+    """The values of a fusion at some neighbours in all loops. `borders`: how operands are read in the shapes that they have."""
+
+    def __init__(self, kernel: Kernel, span: Span, borders: Mapping[Value, Access]):
+        super().__init__(kernel, [])
+        self.span, self.borders = span, borders
+
+    def type(self, value: Value, element: Type | None = None) -> Type:
+        element = element or element_type(value.type)
+        return VectorType((self.span.size,), element) if self.kernel.plan.loops[value] else element
+
+    def broadcast(self, operand: Value, source: Value, value: Value) -> Value:
+        return operand if self.kernel.plan.loops[source] else self.spread(operand, self.type(value))
+
+    def iota(self, op: Op, type: Type) -> Value:
+        (loop,) = self.kernel.plan.dimension_loops[op]
+        return self.b.cast(unsigned_places_in(self.b, self.span, self.kernel.plan.sizes)[loop], type=type)
+
+    def load(self, value: Value, buffer: Value) -> Value:
+        if not self.kernel.plan.loops[value]:
+            return super().load(value, buffer)
+        b, whole, flat = self.b, self.borders[value], self.kernel.plan.accesses[value]
+        type, (length,) = self.type(value), flat.shape
+        if whole.fill is None or not leaves(whole.places, whole.shape, whole.sizes):
+            flat = with_merged_loops(flat)
+            return b.gather_tile(buffer, [self.index(flat.places[0], self.places(flat, length))], type=type)
+        places = self.places(whole, length)
+        offset, inside = b.number(0, places[0].type), list[Value]()
+        for place, size in zip(whole.places, whole.shape, strict=True):
+            index, extent = self.index(place, places), b.number(size, offset.type)
+            offset = b.add(b.multiply(offset, extent), index)
+            if leaves([place], [size], whole.sizes):
+                inside.append(b.less(index, extent))
+        there = reduce(b.bitwise_and, inside)
+        tile = b.gather_tile(buffer, [b.select(there, offset, b.number(0, offset.type))], type=type)
+        return b.select(there, tile, b.number(whole.fill, type))
+
+    def places(self, access: Access, most: int) -> list[Value]:
+        """The places of the elements in the loops of an access; numbers are at most so large."""
+        return unsigned_places_in(self.b, self.span, access.sizes, most)
+
+    def index(self, place: AffineExpr, places: Sequence[Value]) -> Value:
+        """An affine expression of places. What is below 0 wraps round, to beyond what there is."""
+        b, number = self.b, places[0].type
+        modulus = 1 << (8 * item_bytes(element_type(number)))
+        index = b.number(place.offset % modulus, number)
+        for loop, step in place.terms.items():
+            index = b.add(index, b.multiply(places[loop], b.number(step % modulus, number)))
+        return index
+
+    def store(self, outputs: Sequence[tuple[Value, Value]]) -> None:
+        for value, buffer in outputs:
+            self.b.store(self.at(value), buffer, [self.span.start], masked=self.span.masked)

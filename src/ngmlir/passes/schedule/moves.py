@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How kernels are tiled that read an operand across its rows, or that only move data on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ...ops.schedules import Boxes, Given, Line, Schedule
+from ...support.lengths import power_of_two, usual
+from ...support.machines import SECTOR_BYTES
+from ...support.target import Target
+from ..analysis.access import Access
+from ..analysis.plan import Plan, widest_item
+from .candidate import Candidate, fixed, fixed_pair
+from .programs import part_of, tile_width
+
+#: Bytes of a cache line, of which whole ones are written, and of two neighbours, which come from memory together.
+_LINE, _LINES = 64, 128
+#: Elements of a row that a box takes at least on a GPU, and of one that begins off a sector.
+_RUN, _LONG_RUN = 32, 64
+#: Bytes that one warp moves at once.
+_REQUEST = 128
+#: Bytes of a tile from which on a block of threads spends more on moving it than on finding it.
+_SHORT = 512
+
+
+def boxes(plan: Plan, target: Target, given: Given) -> Candidate[Boxes] | None:
+    """Tiles along the rows of both sides; None where no operand is read across its rows."""
+    item = widest_item(plan)
+    if move_conflicts(Boxes, plan, target):
+        return None
+    if target.shares_tiles:
+        access = permuted(plan)
+        assert access is not None
+        sizes = usual(plan.sizes)
+        runs = fixed_pair(given, "runs") or (
+            _least_run(target, prod(sizes), access.shape[-1], item),
+            _least_run(target, prod(sizes), sizes[-1], item),
+        )
+        # Of little, there are blocks for all multiprocessors rather than much in each.
+        enough = min(tile_width(target, item), power_of_two(prod(sizes) // (2 * target.multiprocessors)))
+        tile, part = fixed(given, "tile", enough), 0
+    else:
+        across = plan.across
+        assert across is not None
+        side = max(4, target.lanes(4))
+        runs = fixed_pair(given, "runs") or (max(side, _LINES // item), max(side, _LINE // item))
+        tile = fixed(given, "tile", side * side)
+        part = part_of(stripes(usual(plan.sizes), across, runs[0]), runs[1])
+    made = Boxes(
+        tile=tile,
+        runs=runs,
+        part=fixed(given, "part", part),
+        threads=fixed(given, "threads", target.threads if target.shares_tiles else 1),
+    )
+    return Candidate(made, prod(usual(plan.sizes)), prod(usual(plan.sizes)))
+
+
+def move_conflicts(family: type[Schedule], plan: Plan, target: Target) -> list[str]:
+    """Why no kernel of a `map` fusion can be cut in boxes, or be a line."""
+    if family is Boxes:
+        there = permuted(plan) if target.shares_tiles else plan.across
+        return (
+            []
+            if there is not None
+            else ["no operand is contiguous along another loop than the innermost one"]
+        )
+    if not target.shares_tiles:
+        return [f"{target.name} has no threads that could each find a place"]
+    whole = tuple(range(len(plan.sizes)))
+    if not whole or plan.written or any(plan.loops[v] != whole for v in plan.outputs):
+        return ["a result does not have all loops"]
+    return []
+
+
+def stripes(sizes: Sequence[int], across: int, height: int) -> tuple[int, int]:
+    """The space of two loops that a CPU visits: over stripes of so many steps of the loop across, for each step of those around
+    it, and over the innermost loop."""
+    around = prod([size for loop, size in enumerate(sizes[:-1]) if loop != across])
+    return around * -(-sizes[across] // height), sizes[-1]
+
+
+def permuted(plan: Plan) -> Access | None:
+    """How the only operand is read of a kernel that does nothing but bring its dimensions into another order."""
+    if plan.ops or len(plan.inputs) != 1:
+        return None
+    access = plan.accesses.get(plan.inputs[0])
+    return access if access is not None and access.reorders and access.transposes else None
+
+
+def _least_run(target: Target, elements: int, size: int, item: int) -> int:
+    """Of rows that begin off a sector a run asks for one sector more: it is all of a short one, and longer where there are
+    blocks for all multiprocessors nevertheless. Of single bytes instructions bind, and no sectors."""
+    many = 16 * elements >= _LONG_RUN**2 * target.multiprocessors
+    off = item > 1 and size * item % SECTOR_BYTES != 0 and size > _RUN
+    return _LONG_RUN if off and (many or size <= _LONG_RUN) else _RUN
+
+
+def box_of(sizes: Sequence[int], sides: Sequence[Sequence[int]], runs: Sequence[int], tile: int) -> list[int]:
+    """The steps of each loop in a box: `runs` of neighbours in the rows of either side, and then so much more of the shorter run
+    that it has `tile` elements. `sides`: the loops of each in the order of its memory, the closest first."""
+    box = [1] * len(sizes)
+
+    def growing(side: Sequence[int]) -> int | None:
+        """The innermost loop that a box does not have as a whole."""
+        return next((loop for loop in side if box[loop] < sizes[loop]), None)
+
+    def run(side: Sequence[int]) -> int:
+        """Neighbours in the memory of a side."""
+        end = growing(side)
+        return prod(box) if end is None else prod(box[loop] for loop in side[: side.index(end) + 1])
+
+    def grow(side: Sequence[int]) -> None:
+        loop = growing(side)
+        assert loop is not None
+        box[loop] = min(2 * box[loop], sizes[loop])
+
+    for side, least in zip(sides, runs, strict=True):
+        while growing(side) is not None and run(side) < least:
+            grow(side)
+    wanted = min(tile, prod(map(power_of_two, sizes)))
+    while prod(map(power_of_two, box)) < wanted:
+        grow(min((side for side in sides if growing(side) is not None), key=run))
+    return box
+
+
+def line(plan: Plan, target: Target, given: Given) -> Candidate[Line] | None:
+    """All loops as one; None unless a kernel only moves short rows, and would spend more on finding than on moving them."""
+    if move_conflicts(Line, plan, target) or (given.get("by") != Line.by and not _is_short(plan, target)):
+        return None
+    item, size = widest_item(plan), prod(usual(plan.sizes))
+    # Of little, each thread takes one element, so that all multiprocessors have blocks.
+    several = power_of_two(size // max(1, 2 * target.multiprocessors))
+    tile = fixed(given, "tile", max(target.threads, min(several, tile_width(target, item))))
+    made = Line(tile=tile, threads=fixed(given, "threads", target.threads))
+    return Candidate(made, size / target.threads, size / target.threads)
+
+
+def _is_short(plan: Plan, target: Target) -> bool:
+    if plan.ops or len(plan.inputs) != 1 or len(plan.sizes) < 2:
+        return False
+    sizes, item = usual(plan.sizes), widest_item(plan)
+    access = plan.accesses.get(plan.inputs[0])
+    last = len(sizes) - 1
+    beside = access is None or access.closest.get(last) == 1
+    idle = not beside or sizes[-1] * item < _REQUEST
+    rows = min(rows_together(target, sizes, item), plan.most_rows)
+    return (idle and _leaves_lanes_idle(sizes[-1], item)) or _spends_on_finding(target, sizes, item, rows)
+
+
+def _leaves_lanes_idle(columns: int, item: int) -> bool:
+    """Whether rows are so short, or begin so, that requests of a warp along one row are not full."""
+    bytes = columns * item
+    return (bytes < 4 * _REQUEST and bytes % _REQUEST != 0) or bytes % SECTOR_BYTES != 0
+
+
+def take_turns(target: Target, rows: int) -> bool:
+    """Whether blocks of a GPU that have a row each are more than its multiprocessors have at once."""
+    return target.shares_tiles and rows * target.threads > target.gpu.threads * target.multiprocessors
+
+
+def _spends_on_finding(target: Target, shape: Sequence[int], item: int, rows: int) -> bool:
+    """Whether blocks of a GPU that have so many rows each would take turns, and have less to move than to find."""
+    short = rows * shape[-1] * item < _SHORT
+    return short and take_turns(target, prod(shape[:-1]) // rows)
+
+
+def rows_together(target: Target, shape: Sequence[int], item: int, blocks: int = 2) -> int:
+    """How many short rows a block of a GPU has in one tile. Of little, there are so many blocks for each multiprocessor
+    rather than many rows in each."""
+    room = tile_width(target, item) // power_of_two(shape[-1])
+    share = power_of_two(prod(shape[:-1]) // (blocks * target.multiprocessors))
+    return max(1, min(room, share, power_of_two(shape[-2])))
