@@ -12,7 +12,7 @@ import pytest
 from ngmlir.compiler import compile_module, lower
 from ngmlir.llvm.machine import nvptx_target
 from ngmlir.ops.words import from_text
-from ngmlir.passes import align_sides
+from ngmlir.passes.fuse import align_sides
 
 DTYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "i8": np.int8, "ui8": np.uint8}
 
