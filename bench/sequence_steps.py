@@ -72,9 +72,9 @@ def beside(step: Step, theirs: Callable[[bool], Step]) -> dict[str, Step]:
 # Ours.
 
 
-def lstm_128() -> dict[str, Step]:
-    """Of 32 sequences of 1 to 64 rows, the sum of the squares of all hidden states."""
-    rows = [rng.standard_normal((n, 128), np.float32) for n in rng.integers(1, 65, 32)]
+def lstm_step(lengths: Sequence[int]) -> dict[str, Step]:
+    """The sum of the squares of all hidden states of sequences."""
+    rows = [rng.standard_normal((n, 128), np.float32) for n in lengths]
 
     def build() -> Any:
         x = layers.data("x", [128], lod_level=1)
@@ -82,6 +82,20 @@ def lstm_128() -> dict[str, Step]:
         return layers.mean(layers.square(hidden))
 
     return beside(trained({"x": ragged(rows)}, build), lambda packed: torch_lstm(rows, packed))
+
+
+#: 1,095 rows.
+LSTM_LENGTHS: list[int] = np.random.default_rng(0).integers(1, 65, 32).tolist()
+
+
+def lstm_128() -> dict[str, Step]:
+    """32 sequences of 1 to 64 rows."""
+    return lstm_step(LSTM_LENGTHS)
+
+
+def lstm_128_equal() -> dict[str, Step]:
+    """As many rows, in sequences of one length."""
+    return lstm_step([sum(LSTM_LENGTHS) // 32] * 32)
 
 
 SENTIMENT_WORDS = 3000
@@ -415,7 +429,7 @@ def torch_search(rows: Sequence[Sequence[int]], beam: int) -> Step:
 MODELS = {
     model.__name__: model
     for model in (
-        lstm_128, sentiment_conv, stacked_lstm, semantic_roles, translation_step, beam_4, beam_4_of_one, greedy,
+        lstm_128, lstm_128_equal, sentiment_conv, stacked_lstm, semantic_roles, translation_step, beam_4, beam_4_of_one, greedy,
     )
 }  # fmt: skip
 
