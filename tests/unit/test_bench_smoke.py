@@ -167,3 +167,11 @@ def test_the_page_of_kernels_is_of_these_kernels() -> None:
         assert [[row[i] for i in (2, 3, 6, 7, 8)] for row in same] == [[cells[i] for i in (2, 3, 6, 7, 8)]], (
             line
         )
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs Linux")
+def test_memory_of_programs_has_a_row_for_each() -> None:
+    out = run(str(BENCH / "program_memory.py"), "--only=fit a line", "--megabytes=20")
+    (row,) = [line for line in out.splitlines() if line.startswith("fit a line")]
+    planned, measured = (float(each) for each in row.split()[4:6])
+    assert 18 < planned < 25 and abs(measured / planned - 1) < 0.2

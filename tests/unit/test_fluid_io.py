@@ -150,8 +150,9 @@ def test_tensors_of_sequences() -> None:
         ([], "begin with nothing"),
         ([0, 3, 2], "fall from 3"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=message) as error:
             made.set_lod([wrong])
+        assert __file__ in str(error.value)
     two = fluid.create_lod_tensor(np.zeros((6, 1)), [[2, 1], [2, 1, 3]], fluid.CPUPlace())
     assert two.lod() == [[0, 2, 3], [0, 2, 3, 6]]
     drawn = fluid.create_random_int_lodtensor([[3, 0, 2]], [4], fluid.CPUPlace(), 2, 3)

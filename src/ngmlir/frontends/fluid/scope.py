@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ...op_graph.source import user_location
 from ...ops.offsets import OFFSETS_HINT, wrong_offsets
 from ...programs import names
-from ...support.diagnostics import UserError
+from ...support.diagnostics import Diagnostic, UserError
 from ...support.spelling import did_you_mean
 
 Array = np.ndarray[Any, Any]
@@ -148,7 +149,8 @@ class LoDTensor:
         made = [[int(n) for n in level] for level in lod]
         for number, level in enumerate(made):
             if wrong := wrong_offsets(np.array(level)):
-                raise UserError(f"the offsets of level {number} {wrong}", hint=OFFSETS_HINT)
+                message = f"the offsets of level {number} {wrong}"
+                raise UserError(Diagnostic(message, user_location(), hint=OFFSETS_HINT))
         self._lod = made
 
     def lod(self) -> list[list[int]]:
