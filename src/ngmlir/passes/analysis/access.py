@@ -25,6 +25,9 @@ from ...support.target import Target
 #: borders.
 LONG_ROW = 4
 
+#: Steps of the innermost loop that are too far to be read one by one, if others lie between.
+FAR = 8
+
 #: Ops that only move data, and whose every result element is an element of the operand or a fixed one.
 MOVES = frozenset({"ng.slice", "ng.pad", "ng.transpose", "ng.windows"})
 
@@ -69,8 +72,14 @@ class Access:
 
     @property
     def in_order(self) -> bool:
-        """Whether the result's innermost run is also one along which elements lie closest in the buffer."""
-        return not self.closest or len(self.sizes) - 1 in self.closest
+        """Whether neighbours along the result's innermost run lie near each other in the buffer: in its closest dimension, and no
+        whole rows of other runs apart."""
+        last = len(self.sizes) - 1
+        if not self.closest or last not in self.closest:
+            return not self.closest
+        step = abs(usual(self.closest[last]))
+        between = (abs(usual(n * self.sizes[t])) for t, n in self.closest.items() if t != last)
+        return step < FAR or not any(0 < row <= step for row in between)
 
     @property
     def _whole(self) -> bool:
