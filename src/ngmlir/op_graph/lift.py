@@ -24,7 +24,8 @@ from ..ir.types import DYNAMIC
 from ..ir.verifier import check
 from ..ops import func, ng
 from ..ops.builder import Builder, build_op, function
-from ..ops.schedules import SCHEDULE, to_attribute
+from ..ops.schedules import SCHEDULE
+from ..ops.settings import to_attribute
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Bug
 from ..support.lengths import at_least

@@ -12,121 +12,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cache
-from math import isqrt, prod
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from math import isqrt
+from typing import Any
 
-from ..ir.attributes import ArrayAttr, Attribute, DictAttr, IntegerAttr, StringAttr, boolean
+from ..ir.attributes import ArrayAttr, Attribute, DictAttr, IntegerAttr, StringAttr
 from ..ir.core import Op, op_name
-from ..ir.types import i1, i64
+from ..ir.types import i1
 from ..support.diagnostics import Diagnostic, UserError
-from ..support.machines import WARP
 from ..support.spelling import did_you_mean
+from .settings import Given, Knob, Schedule, Setting, knob_field, setting_attribute, stages_knob, threads_knob
 
 #: The attribute that holds a schedule.
 SCHEDULE = "ng.schedule"
-
-#: One setting of a knob, and some of them by name (`by` among them).
-Setting: TypeAlias = int | bool | str | tuple[int, ...] | tuple[str, ...]
-Given: TypeAlias = Mapping[str, Setting]
-
-#: Threads of a block, which come in whole warps: at most, and of a usual one.
-MOST_THREADS, FEW_THREADS = 1024, 128
-
-
-class Knob(NamedTuple):
-    """One knob: what it turns, how many numbers it takes (0: one, no list), the least of them and their unit; or the
-    words of which it takes any, or `yes` for true and false."""
-
-    name: str
-    doc: str
-    count: int = 0
-    least: int = 1
-    unit: int = 1
-    words: tuple[str, ...] = ()
-    yes: bool = False
-
-    @property
-    def takes(self) -> str:
-        """What it must be, as a person says it."""
-        if self.yes:
-            return "true or false"
-        if self.words:
-            return f"a list of some of {', '.join(self.words)}"
-        whole = f"{self.least} or more" + (f", in steps of {self.unit}" if self.unit > 1 else "")
-        return f"a list of {self.count} numbers, each {whole}" if self.count else f"a number, {whole}"
-
-    def accepts(self, setting: Setting) -> bool:
-        """Whether the knob can be set so, whatever the others say."""
-        if self.yes:
-            return isinstance(setting, bool)
-        if self.words:
-            return isinstance(setting, tuple) and all(word in self.words for word in setting)
-        numbers = setting if isinstance(setting, tuple) else (setting,)
-        if isinstance(setting, tuple) != bool(self.count) or len(numbers) != max(1, self.count):
-            return False
-        return all(
-            isinstance(n, int) and not isinstance(n, bool) and n >= self.least and n % self.unit == 0
-            for n in numbers
-        )
-
-
-def _knob(doc: str, default: Any = dataclasses.MISSING, **details: Any) -> Any:
-    return field(default=default, metadata={"knob": (doc, details)})
-
-
-def _threads() -> Any:
-    return _knob("threads of a block that share a tile", 1)
-
-
-def _stages() -> Any:
-    return _knob("loop iterations in flight, counting the current one; for tiles that threads share", 1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Schedule:
-    """The base of all families. `kind`: of which fusions they make kernels."""
-
-    by: ClassVar[str]
-    kind: ClassVar[str]
-    #: Elements of a tile, of few threads: larger ones are only more code.
-    largest: ClassVar[int] = 1 << 13
-
-    @classmethod
-    def knobs(cls) -> Mapping[str, Knob]:
-        return _knobs(cls)
-
-    @classmethod
-    def open(cls, given: Given) -> set[str]:
-        """The knobs that are left to choose."""
-        return {f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING} - given.keys()
-
-    def conflicts(self) -> Iterator[str]:
-        """Why no kernel can be built with these settings, though each is valid by itself."""
-        threads = getattr(self, "threads", 1)
-        if threads > 1 and (threads % WARP or threads > MOST_THREADS):
-            yield f"a block has {WARP} to {MOST_THREADS} threads, in whole warps of {WARP}, not {threads}"
-        if threads == 1 < getattr(self, "stages", 1):
-            yield "stages need tiles that threads share (threads > 1)"
-        sizes = self.tile_shape()
-        for size in sizes:
-            if threads > 1 and size & (size - 1):
-                yield f"the size of a tile that threads share must be a power of two, not {size}"
-        largest = self.largest * max(1, threads // FEW_THREADS)
-        if prod(sizes) > largest:
-            yield f"a tile has at most {largest} elements, not {prod(sizes)}"
-
-    def tile_shape(self) -> tuple[int, ...]:
-        """The sizes of one tile."""
-        tile = getattr(self, "tile")  # noqa: B009 - each family has one
-        return tile if isinstance(tile, tuple) else (tile,)
-
-    def attribute(self) -> DictAttr:
-        """The schedule as text holds it; a knob that stands where it mostly does is left out."""
-        standing = {f.name: f.default for f in dataclasses.fields(self)}
-        settings = {name: getattr(self, name) for name in standing}
-        return to_attribute({"by": self.by, **{n: s for n, s in settings.items() if s != standing[n]}})
 
 
 def _uneven(what: str, columns: int, units: str, unit: int) -> Iterator[str]:
@@ -140,16 +38,16 @@ class Tiles(Schedule):
 
     by = "tiles"
     kind = "map"
-    tile: int = _knob("elements of a tile along the innermost loop")
-    part: int = _knob(
+    tile: int = knob_field("elements of a tile along the innermost loop")
+    part: int = knob_field(
         "iterations of the outermost loop in one program, or tiles if there is one loop only (0: each tile is a program)",
         least=0,
     )
-    rows: int = _knob(
+    rows: int = knob_field(
         "iterations of the outer loops that a tile spans; for tiles that are programs (part = 0)",
         1,
     )
-    threads: int = _threads()
+    threads: int = threads_knob()
 
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
@@ -166,13 +64,13 @@ class Boxes(Schedule):
 
     by = "boxes"
     kind = "map"
-    tile: int = _knob("elements of a tile; of one in registers as many rows as columns")
-    runs: tuple[int, int] = _knob(
+    tile: int = knob_field("elements of a tile; of one in registers as many rows as columns")
+    runs: tuple[int, int] = knob_field(
         "elements that are moved one after the other at least, along the rows of what is read and of what is written",
         count=2,
     )
-    part: int = _knob("stripes of rows in one program (0: each tile is a program)", least=0)
-    threads: int = _threads()
+    part: int = knob_field("stripes of rows in one program (0: each tile is a program)", least=0)
+    threads: int = threads_knob()
 
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
@@ -188,8 +86,8 @@ class Line(Schedule):
 
     by = "line"
     kind = "map"
-    tile: int = _knob("elements of a tile")
-    threads: int = _threads()
+    tile: int = knob_field("elements of a tile")
+    threads: int = threads_knob()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,14 +96,14 @@ class Rows(Schedule):
 
     by = "rows"
     kind = "rows"
-    tile: int = _knob("elements of a row that are computed at once")
-    partial: int = _knob(
+    tile: int = knob_field("elements of a row that are computed at once")
+    partial: int = knob_field(
         "tiles that are added to a partial sum, which reduces rounding errors (0: one sum)", least=0
     )
-    rows: int = _knob("rows in one program")
-    keep: bool = _knob("whether costly values are kept in temporary memory between passes", yes=True)
-    threads: int = _threads()
-    stages: int = _stages()
+    rows: int = knob_field("rows in one program")
+    keep: bool = knob_field("whether costly values are kept in temporary memory between passes", yes=True)
+    threads: int = threads_knob()
+    stages: int = stages_knob()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,16 +112,16 @@ class Columns(Schedule):
 
     by = "columns"
     kind = "columns"
-    tile: int = _knob("results that are computed at once")
-    band: int = _knob(
+    tile: int = knob_field("results that are computed at once")
+    band: int = knob_field(
         "rows that are added before the sums are stored to temporary memory (0: all rows); for tiles that threads share, rows of a tile",
         least=0,
     )
-    stripe: int = _knob("columns in one program")
-    rows: int = _knob(
+    stripe: int = knob_field("columns in one program")
+    rows: int = knob_field(
         "rows of results in one program; for tiles that threads share and have no band, rows of a tile"
     )
-    threads: int = _threads()
+    threads: int = threads_knob()
 
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
@@ -242,15 +140,17 @@ class Panels(Schedule):
 
     by = "panels"
     kind = "dot"
-    tile: tuple[int, int] = _knob("rows and columns of the result that stay in registers", count=2)
-    block: tuple[int, int] = _knob("rows and columns of the result in one program", count=2)
-    depth: int = _knob(
+    tile: tuple[int, int] = knob_field("rows and columns of the result that stay in registers", count=2)
+    block: tuple[int, int] = knob_field("rows and columns of the result in one program", count=2)
+    depth: int = knob_field(
         "steps of the contracted dimension before the next tile; neighbours that a dot instruction multiplies at once count as one step"
     )
-    unroll: int = _knob("steps of the contracted dimension that are unrolled")
-    pack: tuple[str, ...] = _knob("operands that are packed by kernels of their own", words=("left", "right"))
-    part: int = _knob("columns of the right operand that a program packs at a time (0: none)", least=0)
-    batch: int = _knob("products of a batch in one program")
+    unroll: int = knob_field("steps of the contracted dimension that are unrolled")
+    pack: tuple[str, ...] = knob_field(
+        "operands that are packed by kernels of their own", words=("left", "right")
+    )
+    part: int = knob_field("columns of the right operand that a program packs at a time (0: none)", least=0)
+    batch: int = knob_field("products of a batch in one program")
 
     @property
     def packed(self) -> set[str]:
@@ -275,11 +175,11 @@ class Along(Schedule):
 
     by = "along"
     kind = "dot"
-    tile: tuple[int, int] = _knob(
+    tile: tuple[int, int] = knob_field(
         "columns, and elements of the contracted dimension, that are multiplied at once", count=2
     )
-    block: int = _knob("columns in one program")
-    batch: int = _knob("products of a batch in one program")
+    block: int = knob_field("columns in one program")
+    batch: int = knob_field("products of a batch in one program")
 
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
@@ -292,8 +192,8 @@ class Decode(Schedule):
 
     by = "decode"
     kind = "decoded"
-    tile: int = _knob("columns that are multiplied at once")
-    block: int = _knob("columns in one program")
+    tile: int = knob_field("columns that are multiplied at once")
+    block: int = knob_field("columns in one program")
 
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
@@ -306,7 +206,7 @@ class DecodePanels(Panels):
 
     by = "decode-panels"
     kind = "decoded"
-    depth: int = _knob("steps of the contracted dimension before the next tile", unit=128)
+    depth: int = knob_field("steps of the contracted dimension before the next tile", unit=128)
 
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
@@ -321,10 +221,12 @@ class Blocks(Schedule):
     by = "blocks"
     kind = "dot"
     largest = 1 << 15
-    tile: tuple[int, int] = _knob("rows and columns of the result that a block of threads computes", count=2)
-    step: int = _knob("elements of the contracted dimension that are read at once", unit=16)
-    threads: int = _threads()
-    stages: int = _stages()
+    tile: tuple[int, int] = knob_field(
+        "rows and columns of the result that a block of threads computes", count=2
+    )
+    step: int = knob_field("elements of the contracted dimension that are read at once", unit=16)
+    threads: int = threads_knob()
+    stages: int = stages_knob()
 
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
@@ -338,7 +240,7 @@ class Strips(Schedule):
 
     by = "strips"
     kind = "chain"
-    rows: int = _knob("rows in one program, for each of the kernels")
+    rows: int = knob_field("rows in one program, for each of the kernels")
 
     def tile_shape(self) -> tuple[int, ...]:
         return ()  # each of them has its own
@@ -350,9 +252,9 @@ class Stream(Schedule):
 
     by = "stream"
     kind = "attention"
-    tile: tuple[int, int] = _knob("keys and queries whose scores stay in registers", count=2)
-    keys: int = _knob("keys of a block")
-    queries: int = _knob("queries in one program")
+    tile: tuple[int, int] = knob_field("keys and queries whose scores stay in registers", count=2)
+    keys: int = knob_field("keys of a block")
+    queries: int = knob_field("queries in one program")
 
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
@@ -365,12 +267,6 @@ FAMILIES: dict[str, type[Schedule]] = {
     f.by: f
     for f in (Tiles, Boxes, Line, Rows, Columns, Panels, Along, Decode, DecodePanels, Blocks, Strips, Stream)
 }
-
-
-@cache
-def _knobs(family: type[Schedule]) -> Mapping[str, Knob]:
-    declared = {f.name: f.metadata["knob"] for f in dataclasses.fields(family)}
-    return {name: Knob(name, doc, **details) for name, (doc, details) in declared.items()}
 
 
 def stated(given: Given) -> dict[str, Setting]:
@@ -422,11 +318,6 @@ def _turned(knob: Knob, setting: Setting) -> Iterator[Setting]:
 # -- text --------------------------------------------------------------------------------------------------------------
 
 
-def to_attribute(given: Given) -> DictAttr:
-    """Settings as text holds them."""
-    return DictAttr(tuple([(name, _written(setting)) for name, setting in given.items()]))
-
-
 def given_by(op: Op) -> Given:
     """What the schedule of an op (of one that the verifier passes) says; nothing where it has none."""
     attribute = op.attributes.get(SCHEDULE)
@@ -459,16 +350,6 @@ def merged(ops: Iterable[Op], kind: str | None) -> Given:
             ]
         )
     return out
-
-
-def _written(setting: Setting | Attribute) -> Attribute:
-    if isinstance(setting, Attribute):
-        return setting
-    if isinstance(setting, bool):
-        return boolean(setting)
-    if isinstance(setting, int):
-        return IntegerAttr(setting, i64)
-    return StringAttr(setting) if isinstance(setting, str) else ArrayAttr(tuple(map(_written, setting)))
 
 
 def _read(attribute: Attribute) -> Any:
@@ -520,7 +401,7 @@ def complaints(given: Given, kind: str | None = None) -> Iterator[Diagnostic]:
             found = True
         elif not any(knob.accepts(setting) for knob in knobs):
             takes = " or ".join(dict.fromkeys(knob.takes for knob in knobs))
-            yield Diagnostic(f"setting '{name}' takes {takes}, not {_written(setting).text}")
+            yield Diagnostic(f"setting '{name}' takes {takes}, not {setting_attribute(setting).text}")
             found = True
     if found:
         return

@@ -20,7 +20,8 @@ from ..ir.structure import structure
 from ..ir.types import FloatType, element_type, shape_of
 from ..ops import func
 from ..ops.builder import Builder, function
-from ..ops.schedules import SCHEDULE, Schedule, neighbours
+from ..ops.schedules import SCHEDULE, neighbours
+from ..ops.settings import Schedule
 from ..passes.schedule.choosing import buildable, candidates
 from ..rewrite.pipeline_parser import parse_pipeline
 from ..rewrite.sweep import sweep

@@ -12,7 +12,7 @@ from ...ops import ng
 from ...ops.builder import Builder
 from ...ops.fields import to_attribute
 from ...ops.schedules import SCHEDULE, merged
-from ...ops.schedules import to_attribute as to_schedule
+from ...ops.settings import to_attribute as to_schedule
 from ...rewrite.contracts import contract
 from ...support.target import Target
 from ..analysis.access import MOVES, is_part

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...ir.literals import item_bytes
-from ...ops.schedules import Along, Given
+from ...ops.schedules import Along
+from ...ops.settings import Given
 from ...support.lengths import is_same
 from ...support.target import Target
 from ..analysis.product import Product

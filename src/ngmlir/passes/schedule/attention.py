@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from ...ir.core import Op
 from ...ir.literals import item_bytes
-from ...ops.schedules import Given, Stream
+from ...ops.schedules import Stream
+from ...ops.settings import Given
 from ...support.lengths import usual
 from ...support.target import Target
 from ..fuse.gradient_loops import streamed_gradient

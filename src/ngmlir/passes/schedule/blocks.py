@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from ...ir.literals import item_bytes
 from ...ops.layouts import matrix_fragments, product_blocks
-from ...ops.schedules import Blocks, Given
+from ...ops.schedules import Blocks
+from ...ops.settings import Given
 from ...support.lengths import power_of_two
 from ...support.machines import (
     COPIES_WRITTEN_OUT,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Generic, NamedTuple, TypeVar
 
-from ...ops.schedules import Given, Schedule
+from ...ops.settings import Given, Schedule
 
 S_co = TypeVar("S_co", bound=Schedule, covariant=True)
 

@@ -12,16 +12,15 @@ from ...ops.schedules import (
     Along,
     Blocks,
     Boxes,
-    Given,
     Line,
     Panels,
-    Schedule,
     Strips,
     complaints,
     families,
     given_by,
     stated,
 )
+from ...ops.settings import Given, Schedule
 from ...support.diagnostics import Diagnostic, UserError
 from ...support.lengths import is_open
 from ...support.target import Target

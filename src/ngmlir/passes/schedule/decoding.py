@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...ops.schedules import Decode, DecodePanels, Given, families
+from ...ops.schedules import Decode, DecodePanels, families
+from ...ops.settings import Given
 from ...support.lengths import is_open
 from ...support.target import Target
 from ..fuse.decoding.fusions import Decoded

@@ -11,7 +11,8 @@ from ...ir.core import Value
 from ...ir.literals import item_bytes
 from ...ir.types import element_type
 from ...ops.library import MATH_WORK, in_library
-from ...ops.schedules import MOST_THREADS, Columns, Given, Rows, Schedule, Tiles, families
+from ...ops.schedules import Columns, Rows, Tiles, families
+from ...ops.settings import MOST_THREADS, Given, Schedule
 from ...support.lengths import is_open, power_of_two, usual
 from ...support.machines import GPU_REGISTERS, REGISTER_BYTES, WARP
 from ...support.target import Target

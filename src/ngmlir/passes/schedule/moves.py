@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ...ops.schedules import Boxes, Given, Line, Schedule
+from ...ops.schedules import Boxes, Line
+from ...ops.settings import Given, Schedule
 from ...support.lengths import power_of_two, usual
 from ...support.machines import SECTOR_BYTES
 from ...support.target import Target

@@ -10,7 +10,8 @@ from math import gcd, inf, lcm
 
 from ...ir.literals import item_bytes
 from ...ir.types import FloatType
-from ...ops.schedules import Given, Panels, Schedule
+from ...ops.schedules import Panels
+from ...ops.settings import Given, Schedule
 from ...support.lengths import usual
 from ...support.target import Target
 from ..analysis.implicit import Implicit

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from ...ir.core import Value
 from ...ir.literals import item_bytes
-from ...ops.schedules import Panels, Rows, Schedule
+from ...ops.schedules import Panels, Rows
+from ...ops.settings import Schedule
 from ...support.target import Target
 from ..fuse.links import Link, handed, places
 

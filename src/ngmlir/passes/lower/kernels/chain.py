@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from ....ir.core import Op, Value
 from ....ir.literals import item_bytes
 from ....ir.types import MemRefType, VectorType, element_type
-from ....ops.schedules import Panels, Rows, Schedule, Strips
+from ....ops.schedules import Panels, Rows, Strips
+from ....ops.settings import Schedule
 from ....support.diagnostics import Bug
 from ....support.target import Target
 from ...analysis.plan import Plan, Shape

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from ....ir.core import Op, Value
 from ....ir.types import MemRefType, VectorType, i64, shape_of
 from ....ops.builder import Builder
-from ....ops.schedules import Along, Blocks, Panels, Schedule
+from ....ops.schedules import Along, Blocks, Panels
+from ....ops.settings import Schedule
 from ....support.diagnostics import Bug
 from ....support.target import Target
 from ...analysis.implicit import Implicit
