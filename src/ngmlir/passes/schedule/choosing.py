@@ -107,12 +107,12 @@ def _ranked(fusion: Op, target: Target, kept: Collection[int]) -> list[Candidate
 def chosen(fusion: Op, target: Target, kept: Collection[int] = ()) -> Schedule:
     """The schedule by which the kernel of a fusion is built; `kept` as for `candidates`."""
     given = given_by(fusion)
-    for family in families(kind(fusion), given):
-        if family.by == given.get("by") and not family.open(given):
-            whole = family(**stated(given))
-            if conflicts := _conflicts(whole, target, fusion, _windows(fusion, target)):
-                raise _refused(fusion, conflicts)
-            return whole
+    family, *others = families(kind(fusion), given) or [None]
+    if family is not None and not others and not family.open(given):
+        whole = family(**stated(given))
+        if conflicts := _conflicts(whole, target, fusion, _windows(fusion, target)):
+            raise _refused(fusion, conflicts)
+        return whole
     return _ranked(fusion, target, kept)[0].schedule
 
 
