@@ -87,7 +87,7 @@ class Line(Schedule):
     by = "line"
     kind = "map"
     tile: int = knob_field("elements of a tile")
-    threads: int = threads_knob()
+    threads: int = knob_field("threads of a block that share a tile")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,9 +49,9 @@ def schedule(module: Module, target: Target) -> Module:
           func.return %0 : tensor<4xf32>
         }
     """
+    module = nest(module, target)
     if astray := [_astray(op) for op in _alone(module.ops) if SCHEDULE in op.attributes]:
         raise UserError(astray)
-    module = nest(module, target)
     known: dict[Hashable, Schedule] = {}
     lasting = iter(
         [kept for function in module.ops if function.name == "func.func" for kept in kept_operands(function)]
