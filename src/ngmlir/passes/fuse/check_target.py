@@ -8,6 +8,7 @@ from ...ir.core import Module, Op
 from ...ir.types import TensorType, element_type, token
 from ...ops.decompositions import DECOMPOSITIONS
 from ...support.diagnostics import Diagnostic, Limit
+from ...support.lengths import is_open
 from ...support.target import Target
 
 
@@ -44,6 +45,18 @@ def check_target(module: Module, target: Target) -> Module:
         for value in op.block.args
         if isinstance(value.type, TensorType) and not value.type.static
     )
+    if target.shares_tiles:
+        found += tuple(
+            Diagnostic(
+                f"@{op.symbol} takes {value.type}, but a program for {target.name} needs lengths as numbers",
+                op.location,
+                hint="write a number in its place, or call the program, which is compiled for the lengths that it is called with",
+            )
+            for op in module.ops
+            if op.name == "func.func" and op.regions[0].blocks
+            for value in op.block.args
+            if isinstance(value.type, TensorType) and is_open(value.type.shape)
+        )
     if found:
         raise Limit(found)
     return module
