@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
+from ..support.array_files import read_arrays
 from ..support.diagnostics import UserError
 from ..support.spelling import did_you_mean
 from .models import Array, Input
@@ -103,7 +103,7 @@ def from_files(given: Sequence[str], inputs: Sequence[Input]) -> dict[str, Array
         named = bool(sign) and any(name == each.name for each in inputs)
         if sign and not named and not Path(text).exists():
             _known(name, inputs)
-        loaded = _load(path if named else text)
+        loaded = read_arrays(path if named else text)
         if isinstance(loaded, dict):
             for key, array in loaded.items():
                 add(key, array, text)
@@ -135,20 +135,3 @@ def _known(name: str, inputs: Sequence[Input]) -> None:
     if name not in names:
         hint = did_you_mean(name, names, f"the inputs are {', '.join(names) or 'none'}")
         raise UserError(f"there is no input '{name}'", hint=hint)
-
-
-def _load(path: str) -> Array | dict[str, Array]:
-    """The array of a `.npy`, or those of a `.npz` by name."""
-    try:
-        loaded: Any = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return cast(Array, loaded)
-        with loaded:
-            return {name: loaded[name] for name in loaded.files}
-    except OSError as error:
-        raise UserError(f"cannot read '{path}': {error.strerror or error}") from None
-    except (ValueError, EOFError, zipfile.BadZipFile, MemoryError) as error:
-        reason = "Python objects are not read" if "pickle" in str(error) else error
-        raise UserError(
-            f"'{path}' holds no arrays: {reason}", hint="use files of np.save or np.savez"
-        ) from None

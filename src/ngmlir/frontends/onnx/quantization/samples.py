@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from ....ir.literals import dtype_of
+from ....support.array_files import read_arrays
 from ....support.diagnostics import UserError
 from ....support.spelling import did_you_mean
 from ..model import Model
@@ -148,7 +148,7 @@ def _from_path(text: str, ports: Sequence[Port]) -> Iterable[tuple[str, Named]]:
 
 
 def _from_file(path: str, ports: Sequence[Port]) -> Iterable[tuple[str, Named]]:
-    loaded = _loaded(path)
+    loaded = read_arrays(path)
     if isinstance(loaded, np.ndarray):
         stem = Path(path).stem
         named = stem if any(port.name == stem for port in ports) else _only(ports, f"'{path}'")
@@ -158,27 +158,10 @@ def _from_file(path: str, ports: Sequence[Port]) -> Iterable[tuple[str, Named]]:
 
 
 def _array(path: str) -> Array:
-    loaded = _loaded(path)
+    loaded = read_arrays(path)
     if isinstance(loaded, dict):
         raise UserError(f"'{path}' holds several arrays by name", hint="give it without the name of an input")
     return loaded
-
-
-def _loaded(path: str) -> Array | Named:
-    """The array of a `.npy`, or those of a `.npz` by name."""
-    try:
-        loaded: Any = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return cast(Array, loaded)
-        with loaded:
-            return {name: loaded[name] for name in loaded.files}
-    except OSError as error:
-        raise UserError(f"cannot read '{path}': {error.strerror or error}") from None
-    except (ValueError, EOFError, zipfile.BadZipFile, MemoryError) as error:
-        reason = "Python objects are not read" if "pickle" in str(error) else error
-        raise UserError(
-            f"'{path}' holds no arrays: {reason}", hint="use files of np.save or np.savez"
-        ) from None
 
 
 def _only(ports: Sequence[Port], where: str) -> str:
