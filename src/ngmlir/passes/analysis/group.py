@@ -7,6 +7,7 @@ from ...ir.attributes import StringAttr
 from ...ir.core import Op, Value
 from ...ir.elements import ElementsAttr
 from ...ir.types import TensorType
+from .access import MOVES
 from .space import Atoms
 
 #: Longer kernels gain nothing and compile slowly.
@@ -63,6 +64,11 @@ def has_elements(value: Value) -> bool:
     """Whether a value is a tensor of a known size, and not an empty one."""
     type = value.type
     return isinstance(type, TensorType) and type.static and type.size > 0
+
+
+def is_move(op: Op) -> bool:
+    """Whether an op only moves elements, of which there are some."""
+    return op.name in MOVES and all(map(has_elements, (*op.operands, *op.results)))
 
 
 def splat(op: Op) -> bool:

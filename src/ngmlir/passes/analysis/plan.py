@@ -17,7 +17,7 @@ from ...support.diagnostics import Location
 from ...support.lengths import is_open, power_of_two, usual
 from ...support.machines import PIECE_BYTES
 from ...support.target import Target
-from .access import Access, access_in, is_long, masks
+from .access import Access, access_in, is_long
 from .implicit import Implicit, depths, implicit_in
 from .sides import Side, side_in
 
@@ -117,7 +117,7 @@ class Plan:
         for value, access in self.accesses.items():
             item = item_bytes(element_type(value.type))
             long = usual(self.sizes[-1]) >= CUT_ROW * target.lanes(item)
-            if access.crosses and (long or not masks(item, target)):
+            if access.in_parts(item, target) or (long and access.crosses):
                 found[-1].update(access.borders(len(self.sizes) - 1))
             if not self.ops and access.fill is not None:  # little code, so that each section may have its own
                 outer = {loop: access.borders(loop) for loop in range(len(self.sizes) - 1)}

@@ -35,31 +35,27 @@ def check_target(module: Module, target: Target) -> Module:
         if (element := _unsupported(op, table)) is not None
     )
     found += tuple(
-        Diagnostic(
-            f"@{op.symbol} takes {value.type}, whose length is not known",
-            op.location,
-            hint="--remark=sizes prints why one program cannot serve all lengths",
-        )
+        Diagnostic(f"@{op.symbol} takes {value.type}, {why[0]}", op.location, hint=why[1])
         for op in module.ops
         if op.name == "func.func" and op.regions[0].blocks
         for value in op.block.args
-        if isinstance(value.type, TensorType) and not value.type.static
+        if isinstance(value.type, TensorType) and (why := _unknown_length(value.type, target))
     )
-    if target.shares_tiles:
-        found += tuple(
-            Diagnostic(
-                f"@{op.symbol} takes {value.type}, but a program for {target.name} needs lengths as numbers",
-                op.location,
-                hint="write a number in its place, or call the program, which is compiled for the lengths that it is called with",
-            )
-            for op in module.ops
-            if op.name == "func.func" and op.regions[0].blocks
-            for value in op.block.args
-            if isinstance(value.type, TensorType) and is_open(value.type.shape)
-        )
     if found:
         raise Limit(found)
     return module
+
+
+def _unknown_length(type: TensorType, target: Target) -> tuple[str, str] | None:
+    """What is said of a type whose lengths the target cannot compile for, and what to do."""
+    if not type.static:
+        return "whose length is not known", "--remark=sizes prints why one program cannot serve all lengths"
+    if target.shares_tiles and is_open(type.shape):
+        return (
+            f"but a program for {target.name} needs lengths as numbers",
+            "write a number in its place, or call the program, which is compiled for the lengths that it is called with",
+        )
+    return None
 
 
 def _unsupported(op: Op, table: TargetText) -> str | None:

@@ -12,7 +12,7 @@ from ...support.diagnostics import Bug
 from ...support.lengths import usual
 from ...support.target import Target
 from ..analysis.access import MOVES, Access, access_of, is_long, is_part
-from ..analysis.group import FREE, MAX_OPS, Group, fusible, has_elements, living, reads, splat
+from ..analysis.group import FREE, MAX_OPS, Group, fusible, is_move, living, reads, splat
 from ..analysis.implicit import depths, implicit_side
 from ..analysis.sides import side_of
 from ..analysis.space import Atoms, Space, relate
@@ -54,9 +54,7 @@ class Groups:
 
     def look(self, op: Op) -> None:
         """Finds out whether a move is free: kernels may read what it moves from memory, nearly as it lies."""
-        if op.name not in MOVES or not all(has_elements(v) for v in (*op.operands, *op.results)):
-            return
-        if self.lies_in_memory(op):
+        if not is_move(op) or self.lies_in_memory(op):
             return
         found = access_of(op, self.through)
         if found is None or (self.unplaced(found[0]) and found[0].owner not in self.across):

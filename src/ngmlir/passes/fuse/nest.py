@@ -15,8 +15,8 @@ from ...ops.schedules import SCHEDULE, merged
 from ...ops.settings import to_attribute as to_schedule
 from ...rewrite.contracts import contract
 from ...support.target import Target
-from ..analysis.access import MOVES, is_part
-from ..analysis.group import LOOP_NESTS, has_elements, kind
+from ..analysis.access import is_part
+from ..analysis.group import LOOP_NESTS, is_move, kind
 from ..analysis.implicit import Implicit, depths
 from ..analysis.sides import Side
 from ..graph.inline import copied
@@ -75,7 +75,8 @@ def _written(block: Block, target: Target) -> Block:
 
 def with_nest(op: Op, target: Target) -> Op:
     """An op whose fusions have nests: those in its regions, or itself."""
-    op = _fused(op) if _moves(op, target) else op
+    if is_move(op) and not (op.name == "ng.slice" and is_part(op, target)):
+        op = _fused(op)
     if op.name != "ng.fusion":
         return nested(op, lambda block: _written(block, target))
     if kind(op) == "chain":
@@ -83,13 +84,6 @@ def with_nest(op: Op, target: Target) -> Op:
     if NEST in op.attributes or kind(op) not in LOOP_NESTS:
         return op
     return in_nest(op, loops_of(op, target))
-
-
-def _moves(op: Op, target: Target) -> bool:
-    """Whether an op only moves data, and its result is not read where it lies."""
-    if op.name not in MOVES or not all(map(has_elements, (*op.operands, *op.results))):
-        return False
-    return op.name != "ng.slice" or not is_part(op, target)
 
 
 def _fused(op: Op) -> Op:

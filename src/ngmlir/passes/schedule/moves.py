@@ -14,7 +14,7 @@ from ...support.target import Target
 from ..analysis.access import Access
 from ..analysis.plan import Plan, widest_item
 from .candidate import Candidate, fixed, fixed_pair
-from .programs import part_of, tile_width
+from .programs import line_width, part_of, tile_width
 
 #: Bytes of a cache line, of which whole ones are written, and of two neighbours, which come from memory together.
 _LINE, _LINES = 64, 128
@@ -29,12 +29,11 @@ _SHORT = 512
 def boxes(plan: Plan, target: Target, given: Given) -> Candidate[Boxes] | None:
     """Tiles along the rows of both sides; None where no operand is read across its rows."""
     item = widest_item(plan)
-    if move_conflicts(Boxes, plan, target):
-        return None
+    sizes = usual(plan.sizes)
     if target.shares_tiles:
         access = permuted(plan)
-        assert access is not None
-        sizes = usual(plan.sizes)
+        if access is None:
+            return None
         runs = fixed_pair(given, "runs") or (
             _least_run(target, prod(sizes), access.shape[-1], item),
             _least_run(target, prod(sizes), sizes[-1], item),
@@ -44,29 +43,27 @@ def boxes(plan: Plan, target: Target, given: Given) -> Candidate[Boxes] | None:
         tile, part = fixed(given, "tile", enough), 0
     else:
         across = plan.across
-        assert across is not None
+        if across is None:
+            return None
         side = max(4, target.lanes(4))
         runs = fixed_pair(given, "runs") or (max(side, _LINES // item), max(side, _LINE // item))
         tile = fixed(given, "tile", side * side)
-        part = part_of(stripes(usual(plan.sizes), across, runs[0]), runs[1])
+        part = part_of(stripes(sizes, across, runs[0]), runs[1])
     made = Boxes(
         tile=tile,
         runs=runs,
         part=fixed(given, "part", part),
         threads=fixed(given, "threads", target.threads if target.shares_tiles else 1),
     )
-    return Candidate(made, prod(usual(plan.sizes)), prod(usual(plan.sizes)))
+    return Candidate(made, prod(sizes), prod(sizes))
 
 
 def move_conflicts(family: type[Schedule], plan: Plan, target: Target) -> list[str]:
     """Why no kernel of a `map` fusion can be cut in boxes, or be a line."""
     if family is Boxes:
         there = permuted(plan) if target.shares_tiles else plan.across
-        return (
-            []
-            if there is not None
-            else ["no operand is contiguous along another loop than the innermost one"]
-        )
+        why = "no operand is contiguous along another loop than the innermost one"
+        return [] if there is not None else [why]
     if not target.shares_tiles:
         return [f"{target.name} has no threads that could each find a place"]
     whole = tuple(range(len(plan.sizes)))
@@ -131,9 +128,7 @@ def line(plan: Plan, target: Target, given: Given) -> Candidate[Line] | None:
     if move_conflicts(Line, plan, target) or (given.get("by") != Line.by and not _is_short(plan, target)):
         return None
     item, size = widest_item(plan), prod(usual(plan.sizes))
-    # Of little, each thread takes one element, so that all multiprocessors have blocks.
-    several = power_of_two(size // max(1, 2 * target.multiprocessors))
-    tile = fixed(given, "tile", max(target.threads, min(several, tile_width(target, item))))
+    tile = fixed(given, "tile", line_width(target, size, item))
     made = Line(tile=tile, threads=fixed(given, "threads", target.threads))
     return Candidate(made, size / target.threads, size / target.threads)
 

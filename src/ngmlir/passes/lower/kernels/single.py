@@ -11,10 +11,9 @@ from ....ir.core import Op, Value
 from ....ir.literals import item_bytes
 from ....ir.types import MemRefType, Type, VectorType, element_type, i64, shape_of, ui32, ui64
 from ....ops.builder import Builder
-from ....support.lengths import power_of_two
 from ....support.target import Target
 from ...analysis.plan import Shape
-from ...schedule.programs import grid_for, part_of, steps_of, tile_width
+from ...schedule.programs import grid_for, line_width, part_of, steps_of, tile_width
 from .frame import Frame, Span, positions, share
 
 
@@ -83,11 +82,8 @@ class SingleFrame(Frame):
 def line_frame(
     op: Op, target: Target, size: int, operand_shapes: Sequence[Sequence[int]] | None = None
 ) -> SingleFrame:
-    """Of a result of `size` elements as one line, across its rows: what a warp writes lies together. Of little, each thread
-    takes one element, so that all multiprocessors have blocks."""
-    several = power_of_two(size // max(1, 2 * target.multiprocessors))
-    item = item_bytes(element_type(op.results[0].type))
-    width = max(target.threads, min(several, tile_width(target, item)))
+    """Of a result of `size` elements as one line, across its rows: what a warp writes lies together."""
+    width = line_width(target, size, item_bytes(element_type(op.results[0].type)))
     return SingleFrame(op, target, (size,), operand_shapes, [(size,)], width=width)
 
 
