@@ -29,7 +29,7 @@ SIZES = [
     (3, 1031, 40),
 ]
 KINDS = [("ui8", "i8"), ("i8", "ui8"), ("i8", "i8"), ("ui8", "ui8"), ("i16", "i8"), ("ui8", "i16")]
-MACHINES = ("", "cascadelake", "x86-64-v4", "x86-64-v3", "x86-64-v2")
+MACHINES = ("", "cooperlake", "cascadelake", "x86-64-v4", "x86-64-v3", "x86-64-v2")
 
 
 @cache
@@ -137,3 +137,52 @@ def test_windows_are_packed_in_words(
     cut = np.lib.stride_tricks.sliding_window_view(padded, (window, window), (0, 1))[::step, ::step]
     flat = cut.transpose(0, 1, 3, 4, 2).reshape(got.shape[0], -1)
     np.testing.assert_array_equal(got, (flat @ w.astype(np.int64)).astype(np.int32))
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("result", ["f32", "bf16"])
+@pytest.mark.parametrize("storage", ["NN", "NT", "TN"])
+def test_products_of_bf16(name: str, result: str, storage: str) -> None:
+    """Within the rounding of sums in f32, in any order, of the exact products."""
+    draw = np.random.default_rng(0)
+    for m, k, n in SIZES:
+        text = product(m, k, n, storage, "bf16", "bf16").replace("i32", result)
+        left, right = (m, k) if storage[0] == "N" else (k, m), (k, n) if storage[1] == "N" else (n, k)
+        a, b = (draw.standard_normal(shape).astype(DTYPES["bf16"]) for shape in (left, right))
+        artifact = compile_artifact(from_text(text), machine(name))
+        assert isinstance(artifact, Artifact)
+        (got,) = load(artifact)(a, b)
+        x, y = (v.astype(np.float64) for v in (a, b))
+        x, y = x.T if storage[0] == "T" else x, y.T if storage[1] == "T" else y
+        error = 2.0**-8 * np.abs(x @ y) * (result == "bf16") + k * 2.0**-24 * (np.abs(x) @ np.abs(y))
+        assert (np.abs(got.astype(np.float64) - x @ y) <= error).all(), (m, k, n)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("k", [1, 63, 101])
+def test_words_of_bf16_end_with_the_depth(name: str, k: int) -> None:
+    """What memory held before beside the last element is not multiplied, even if it is no number."""
+    scattered = [np.full((64, 64 + i), 0xFF, np.uint8) for i in range(256)]
+    del scattered
+    a, b = np.ones((49, k), DTYPES["bf16"]), np.ones((k, 96), DTYPES["bf16"])
+    for _ in range(3):
+        artifact = compile_artifact(
+            from_text(product(49, k, 96, "NN", "bf16", "bf16").replace("i32", "f32")), machine(name)
+        )
+        assert isinstance(artifact, Artifact)
+        program = load(artifact)
+        program(np.full_like(a, np.nan), b)
+        np.testing.assert_array_equal(program(a, b)[0], np.full((49, 96), k, np.float32))
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_bf16_beyond_the_ordinary_numbers(name: str) -> None:
+    """Infinities and NaN come through; denormal numbers count as they are, or as zero."""
+    row = np.array([[np.inf, 1, np.nan, -np.inf, -0.0, 2.0**-130, 3e38, 1]], DTYPES["bf16"])
+    a, b = np.tile(row.T, (16, 40))[:97, :40].copy(), np.ones((40, 64), DTYPES["bf16"])
+    text = product(97, 40, 64, "NN", "bf16", "bf16").replace("i32", "f32")
+    artifact = compile_artifact(from_text(text), machine(name))
+    assert isinstance(artifact, Artifact)
+    (got,) = load(artifact)(a, b)
+    wanted = 40 * a[:, :1].astype(np.float32) * np.ones((1, 64), np.float32)
+    np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=2.0**-120)

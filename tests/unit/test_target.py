@@ -19,6 +19,7 @@ NAMED = {
     "x86-64-v3": (32, 16, {"minps", "fma", "half", "word_masks"}),
     "x86-64-v4": (64, 32, {"minps", "fma", "half", "word_masks", "masks", "ranges", "longs", "lookups"}),
     "cascadelake": (64, 32, {"minps", "fma", "half", "word_masks", "masks", "ranges", "longs", "lookups"}),
+    "cooperlake": (64, 32, {"minps", "fma", "half", "word_masks", "masks", "ranges", "longs", "lookups"}),
     "aarch64": (16, 32, {"fma", "half", "longs"}),
     "riscv64": (16, 32, {"fma", "longs"}),
 }

@@ -86,11 +86,15 @@ def identity(name: str, element: Type) -> int | float:
 def multiply_words(b: Instructions, words: str, x: Value, y: Value) -> Value:
     """The sum of the products of the neighbours in each i32, whose elements `words` names: `ui8_i8`."""
     left, right = (_parts(b, side, element) for side, element in zip((x, y), words.split("_"), strict=True))
-    return reduce(b.add, [b.mul(p, q) for p, q in zip(left, right, strict=True)])
+    floats = words.startswith("bf")
+    multiply, add = (b.fmul, b.fadd) if floats else (b.mul, b.add)
+    return reduce(add, [multiply(p, q) for p, q in zip(left, right, strict=True)])
 
 
 def _parts(b: Instructions, x: Value, element: str) -> list[Value]:
-    """What the words of a register hold, the lowest bits first, each widened to i32."""
+    """What the words of a register hold, the lowest bits first, each widened to i32 or f32."""
+    if element == "bf16":
+        return [b.bitcast(v, with_element(x.type, f32)) for v in (b.shl(x, 16), b.and_(x, ~0xFFFF))]
     bits = int(element.lstrip("ui"))
     widened = b.lshr if element.startswith("u") else b.ashr
     return [

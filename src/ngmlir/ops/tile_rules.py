@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..ir.attributes import StringAttr
 from ..ir.definition import Typing
-from ..ir.types import FloatType, MemRefType, Type, element_type, i32, index, shape_of, with_element
+from ..ir.types import FloatType, MemRefType, Type, element_type, f32, i32, index, shape_of, with_element
 from .fields import find_i64, find_i64s, get_i64, get_i64s
 from .rules import Types, fits, require, same_shape, same_size
 
@@ -148,7 +149,10 @@ def dot_tile(t: Typing) -> Types:
     wide = element_type(accumulator)
     if "words" in t.attributes:
         elements = [element_type(type) for type in t.operands]
-        require(elements == [i32] * 3, f"words are i32, not {lhs} and {rhs} for {accumulator}")
+        total = f32 if t.attributes["words"] == StringAttr("bf16_bf16") else i32
+        known = f"words are i32{', their sums f32' if total is f32 else ''}"
+        require(elements == [i32, i32, total], f"{known}, not {lhs} and {rhs} for {accumulator}")
+        return [accumulator]
     if isinstance(wide, FloatType):
         _same_element(lhs, rhs)
     for side in (lhs, rhs):

@@ -4,13 +4,14 @@
 The accumulator's rows stay in registers; for each k one row of the right tile is loaded, and each element of
 a column of the left one is broadcast to as many fused multiply-adds as a row has registers. LLVM folds the
 load of an element into the broadcast; with 6 x 4 accumulators of 32 registers nothing is spilled. Machines
-without such an instruction multiply and add, with a rounding each: one that is exact would take thirty.
+without such an instruction multiply and add, with a rounding each: one that is exact would take thirty. Words are
+multiplied as they are, by an instruction for their elements where there is one.
 """
 
 from __future__ import annotations
 
 from ...ir.core import Value as IRValue
-from ...ir.types import FloatType, Type, element_type, shape_of
+from ...ir.types import FloatType, Type, element_type, i32, shape_of
 from ...llvm.types import Value
 from ...ops import tile
 from . import formats
@@ -23,7 +24,7 @@ def dot(e: Emitter, op: tile.DotOp) -> None:
     """tile.dot"""
     rows, depth = shape_of(op.lhs.type)
     element = element_type(op.accumulator.type)
-    wide = formats.computing(element)
+    wide = i32 if op.words else formats.computing(element)
     chunks = e.layout(op.accumulator.type).chunks
     sums = [formats.unpack(e.b, e.machine, element, x) for x in e.registers(op.accumulator)]
     left, right = _Operand(e, op.lhs, wide), _Operand(e, op.rhs, wide)

@@ -61,14 +61,15 @@ def multiply_words(b: Instructions, target: Target, words: str, x: Value, y: Val
     if atom is None and (atom := target.dot(turned)):
         x, y = y, x
     if atom is None:
-        return b.add(elementwise.multiply_words(b, words, x, y), total)
+        add = b.fadd if element_of(total.type) == llvm.f32 else b.add
+        return add(elementwise.multiply_words(b, words, x, y), total)
     width = lanes_of(total.type)
     lanes = min((bits // WORD_BITS for bits in atom.intrinsics if bits >= width * WORD_BITS), default=0)
     if not lanes:  # of a register that is wider than those of the machine, each half
         halves = [[half(b, v, part) for v in (x, y, total)] for part in (0, 1)]
         low, high = (multiply_words(b, target, atom.words, *each) for each in halves)
         return b.shuffle(low, high, list(range(width)))
-    kind = llvm.vector(lanes * atom.group, f"i{atom.element_bits}")
+    kind = llvm.vector(lanes * atom.group, llvm.bf16 if words.startswith("bf") else f"i{atom.element_bits}")
     left, right, sums = (resize(b, v, lanes) for v in (x, y, total))
     factors = [b.bitcast(v, kind) for v in (left, right)]
     name = atom.intrinsics[lanes * WORD_BITS]

@@ -16,7 +16,7 @@ import numpy as np
 from ...ir.attributes import IntegerAttr, StringAttr
 from ...ir.core import Op, callee
 from ...ir.literals import dtype_of
-from ...ir.types import DYNAMIC, MemRefType, Type, shape_of
+from ...ir.types import DYNAMIC, MemRefType, Type, bf16, i8, i16, shape_of, ui8
 from ...support.diagnostics import UserError
 from ..fields import find_i64s, find_unit, get_i64, get_i64s, get_str
 from ..hosts import op_of_kernel
@@ -285,12 +285,11 @@ def dot(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def _parts(words: Any, element: str) -> list[Any]:
-    """The neighbours that words hold, as i32: the first of each word, then the second ..."""
-    dtype = np.dtype(
-        element.replace("ui", "uint") if element.startswith("u") else element.replace("i", "int")
-    )
-    parts = np.ascontiguousarray(words).view(dtype).reshape(*words.shape, -1)
-    return [parts[..., i].astype(np.int32) for i in range(parts.shape[-1])]
+    """The neighbours that words hold, as i32 or f32: the first of each word, then the second ..."""
+    stored = next(type for type in (i8, ui8, i16, bf16) if type.text == element)
+    wide = np.float32 if stored is bf16 else np.int32
+    parts = np.ascontiguousarray(words).view(dtype_of(stored)).reshape(*words.shape, -1)
+    return [parts[..., i].astype(wide) for i in range(parts.shape[-1])]
 
 
 def for_(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:

@@ -12,10 +12,12 @@ from ...ir.types import (
     FloatType,
     IntegerType,
     Type,
+    bf16,
     element_type,
     f32,
     i8,
     i16,
+    i32,
     shape_of,
     ui8,
 )
@@ -72,6 +74,11 @@ class Product:
         """What matrix instructions take the elements of both sides for."""
         return ("tf32", "tf32") if self.tf32 else (self.lhs_element.text, self.rhs_element.text)
 
+    @property
+    def packed_element(self) -> Type:
+        """Elements of a side that is packed: words of neighbours, or those that are summed."""
+        return i32 if self.words else self.accumulator
+
     def atom(self, target: Target) -> MatrixAtom | None:
         """The matrix instruction that a target has for it."""
         return target.gpu.atom(*self.multiplied, self.accumulator.text)
@@ -82,7 +89,7 @@ class Product:
         for atom in target.dots:
             for sides in (atom.sides, atom.sides[::-1]):
                 fits = all(fits_into(e, text) for e, text in zip(mine, sides, strict=True))
-                if self.result.text == atom.sum and fits:
+                if self.accumulator.text == atom.sum and fits:
                     return atom
         return None
 
@@ -191,17 +198,17 @@ def _depth_first(side: Side | Implicit | None, depth_first: bool) -> bool:
 
 def part_of(words: str) -> Type:
     """What the neighbours in a word of the left side are."""
-    return {type.text: type for type in (i8, ui8, i16)}[words.partition("_")[0]]
+    return {type.text: type for type in (i8, ui8, i16, bf16)}[words.partition("_")[0]]
 
 
 def word_bits(words: str) -> int:
     """Of each of the neighbours in a word."""
-    return int(words.partition("_")[0].lstrip("ui"))
+    return int(words.partition("_")[0].lstrip("uibf"))
 
 
 def fits_into(element: Type, word: str) -> bool:
     """Whether a part of a word, such as `ui8`, holds every number of an element type."""
-    if element.text == word or not isinstance(element, IntegerType):
+    if element.text == word or not isinstance(element, IntegerType) or word.startswith("bf"):
         return element.text == word
     unsigned, width = word.startswith("u"), int(word.lstrip("ui"))
     return element.width + (element.unsigned and not unsigned) <= width and (element.unsigned or not unsigned)
@@ -215,8 +222,8 @@ def in_words(product: Product, target: Target, packed: Collection[str]) -> Produ
         return product
     lhs = product.lhs
     if isinstance(lhs, Implicit):
-        # Neighbours of a word are packed together, if that is not one by one.
-        if not lhs.beside:
+        # Neighbours of a word are packed together, if that is not one by one; floats in whole words.
+        if not lhs.beside or (atom.sum == "f32" and product.depth % atom.group):
             return product
         product = replace(product, lhs=replace(lhs, lined=True), lhs_depth_first=False)
     elif "left" not in packed and not lies_in_words(product, atom):

@@ -41,22 +41,22 @@ class ImplicitKernel(PanelKernel):
                 # Neighbours are packed one by one, and read as the words that they are.
                 narrow = MemRefType((rows, shape[1] * product.group), part_of(product.words), None, 0, 3)
                 self.left_pieces = self.b.alloc(type=narrow)
-                words = MemRefType((rows, shape[1]), product.accumulator, None, 0, 3)
+                words = MemRefType((rows, shape[1]), product.packed_element, None, 0, 3)
                 block = self.b.view(self.left_pieces, offset=0, type=words)
             else:
                 block = self.left_pieces = self.b.alloc(
-                    type=MemRefType(shape, product.accumulator, None, 0, 3)
+                    type=MemRefType(shape, product.packed_element, None, 0, 3)
                 )
             self.left_block = Matrix(self.b, block, (), None)
         if isinstance(product.rhs, Implicit):
             shape = self.block_shape(depth, schedule.part)
-            self.packed = self.b.alloc(type=MemRefType(shape, product.accumulator, None, 0, 3))
+            self.packed = self.b.alloc(type=MemRefType(shape, product.packed_element, None, 0, 3))
         else:
             super().allocate()
 
     def block_shape(self, lines: int, run: int) -> tuple[int, int]:
         """The shape of a block of so many lines."""
-        return lines, uncrowded(run, item_bytes(self.product.accumulator), self.kernel.target)
+        return lines, uncrowded(run, item_bytes(self.product.packed_element), self.kernel.target)
 
     def prepare(self, row: Value, rows: Extent, first: Value, depth: int) -> None:
         lhs, product = self.product.lhs, self.product
@@ -91,7 +91,7 @@ class ImplicitKernel(PanelKernel):
             return super().left(row, rows, k, size)
         b = self.b
         at, deep = b.subtract(row, self.first[0]), b.subtract(k, self.first[1])
-        type = VectorType((rows, size), self.product.accumulator)
+        type = VectorType((rows, size), self.product.packed_element)
         if lhs.along_depth:
             return self.left_block.load(at, deep, type)
         return self.left_block.load(deep, at, type, turned=True)
@@ -100,7 +100,7 @@ class ImplicitKernel(PanelKernel):
         if not isinstance(self.product.rhs, Implicit):
             return super().right(column, columns, place, first, k, size)
         return self.b.load(
-            self.packed, [k, place], type=VectorType((size, columns), self.product.accumulator)
+            self.packed, [k, place], type=VectorType((size, columns), self.product.packed_element)
         )
 
     def copy(

@@ -12,7 +12,7 @@ from functools import reduce
 from ....ir.attributes import Attribute, IntegerAttr, integers
 from ....ir.core import Block, Op, Value
 from ....ir.literals import item_bytes
-from ....ir.types import MemRefType, Type, VectorType, i64, index, with_element
+from ....ir.types import FloatType, MemRefType, Type, VectorType, i16, i64, index, with_element
 from ....ops import tile as tile_ops
 from ....ops.builder import Builder, function
 from ....support.diagnostics import Location
@@ -111,6 +111,12 @@ class Packing:
         )
 
     @property
+    def fills(self) -> bool:
+        """Whether the last word must be filled up with zeros: by those of the other side floats that lay there before may be
+        no numbers."""
+        return self.words.startswith("bf") and self.steps * self.bits % WORD_BITS != 0
+
+    @property
     def bits(self) -> int:
         """Of a neighbour in a word."""
         return int(self.words.lstrip("uibf"))
@@ -118,7 +124,7 @@ class Packing:
 
 def right_side(product: Product, width: int, target: Target) -> Packing:
     """The right side as the register tiles of a product read it: in the type in which they compute."""
-    turned, element = not product.rhs_depth_first, product.accumulator
+    turned, element = not product.rhs_depth_first, product.packed_element
     sizes = (product.batch, product.depth, product.columns)
     words = product.words.partition("_")[2]
     block = _block(element, words, target)
@@ -129,7 +135,7 @@ def right_side(product: Product, width: int, target: Target) -> Packing:
 
 def left_side(product: Product, target: Target) -> Packing:
     """The same of the left side."""
-    turned, element = product.lhs_depth_first, product.accumulator
+    turned, element = product.lhs_depth_first, product.packed_element
     sizes = (product.batch, product.rows, product.depth)
     words = product.words.partition("_")[0]
     block, line = _block(element, words, target), uncrowded(product.depth, item_bytes(element), target)
@@ -162,7 +168,7 @@ def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
     block = Block([*types, *[index] * len(grid)], ["from", "to", *"ij"[: len(grid)]])
     b = Builder(block, location)
     source, target = block.args[:2]
-    if packing.words and packing.left and not packing.turned:
+    if packing.words and packing.left and not packing.turned and not packing.fills:
         # Neighbours lie side by side: they are copied one by one to where they make words.
         packing = packing.in_parts
         target = b.view(target, offset=0, type=packing.type)
@@ -272,4 +278,6 @@ class Panel:
         type = VectorType(tuple(size), self.packing.stored)
         steps = (1, step) if depth else (step, 1)
         tile = self.source.load(at[0], at[1], type, masked=masked or self.masked, steps=steps)
+        if isinstance(self.packing.stored, FloatType):
+            tile = self.b.bitcast(tile, type=with_element(type, i16))
         return self.b.cast(tile, type=with_element(type, self.packing.element))

@@ -76,7 +76,7 @@ class PanelKernel:
         self.lhs, self.rhs = self.kernel.extra[:2]
         if product.words and "left" not in schedule.pack and not any(product.implicit):
             whole = (product.rows, product.depth)
-            type = MemRefType((product.batch, *whole) if product.batch else whole, product.accumulator)
+            type = MemRefType((product.batch, *whole) if product.batch else whole, product.packed_element)
             self.lhs = self.b.view(self.lhs, offset=0, type=type)
         self.batch: list[Value] = []
         self.first_row = self.b.index(0)
@@ -113,7 +113,7 @@ class PanelKernel:
             panels = schedule.part // self.tile_columns
             depth = schedule.depth if is_open((product.depth,)) else min(schedule.depth, product.depth)
             shape = (panels, depth, self.tile_columns)
-            self.packed = self.b.alloc(type=MemRefType(shape, product.accumulator, None, 0, 3))
+            self.packed = self.b.alloc(type=MemRefType(shape, product.packed_element, None, 0, 3))
 
     def prepare(self, row: Value, rows: Extent, first: Value, depth: int) -> None:
         """Comes before a block of rows meets `depth` steps of the depth from `first` on."""
@@ -271,7 +271,7 @@ class PanelKernel:
         it asked for, in every step as many as it takes for all of the panel to be on its way when the last rows have met this
         one."""
         b, steps = self.b, self.schedule.unroll
-        line = LINE_BYTES // item_bytes(self.product.accumulator)
+        line = LINE_BYTES // item_bytes(self.product.packed_element)
         tiles = -(-min(self.block_rows, usual(self.product.rows)) // self.tile_rows)
         lines = -(-steps * self.tile_columns // (line * tiles))
         tile = b.floor_divide(b.subtract(row, self.first_row), b.index(rows))
@@ -313,10 +313,10 @@ class PanelKernel:
         """A tile of rows by `size` of the depth."""
         b = self.b
         if "left" in self.schedule.pack:
-            type = VectorType((rows, size), self.product.accumulator)
+            type = VectorType((rows, size), self.product.packed_element)
             return b.load(self.lhs, [*self.batch, row, k], type=type)
         type = VectorType(
-            (rows, size), self.product.accumulator if self.product.words else self.product.lhs_element
+            (rows, size), self.product.packed_element if self.product.words else self.product.lhs_element
         )
         if self.product.lhs_depth_first:
             return self.left_matrix.load(k, row, type, turned=True)
@@ -326,7 +326,7 @@ class PanelKernel:
         """A tile of `size` of the depth, from `first` + `k` on, by columns."""
         b, width = self.b, self.tile_columns
         if self.schedule.part or "right" in self.schedule.pack:
-            type = VectorType((size, columns), self.product.accumulator)
+            type = VectorType((size, columns), self.product.packed_element)
             if self.schedule.part:
                 return b.load(self.packed, [b.floor_divide(place, b.index(width)), k, b.index(0)], type=type)
             panel = b.floor_divide(column, b.index(width))
