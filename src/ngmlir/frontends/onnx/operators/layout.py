@@ -129,6 +129,10 @@ def slice_(
         places if places is not None else range(len(first)), first, last, strides, strict=True
     ):
         axis = x.axis(axis)
+        if step < 0:
+            low = max(
+                low, -x.shape[axis]
+            )  # unlike Python, which begins before the first element and takes none
         low, high, step = slice_indices(slice(low, high, step), x.shape[axis])
         x = x.part(axis, low, high, step) if len(range(low, high, step)) else x.part(axis, 0, 0)
     return x
@@ -274,6 +278,8 @@ def reverse_sequence(n: Node, x: Tensor, lengths: Tensor) -> Tensor:
 
 @operator("Hardmax")
 def hardmax(n: Node, x: Tensor) -> Tensor:
+    if not x.size:
+        return x
     axis = x.axis(n.integer("axis", -1 if n.version >= 13 else 1))
     shape = x.shape
     if n.version < 13:

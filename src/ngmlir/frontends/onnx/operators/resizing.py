@@ -59,7 +59,9 @@ def _inputs(
                 if n.text("coordinate_transformation_mode") == "tf_crop_and_resize"
                 else (0.0, 1.0)
             )
-            scales[axis], sizes[axis] = scale, math.floor(x.shape[axis] * (high - low) * scale)
+            # In f32, in which the scales are: 7 elements times the nearest number to 13/7 are 13.
+            length = np.float32(x.shape[axis]) * np.float32(high - low) * np.float32(scale)
+            scales[axis], sizes[axis] = scale, math.floor(length)
     elif wanted:
         policy = n.text("keep_aspect_ratio_policy", "stretch")
         each = [w / x.shape[a] for w, a in zip(wanted, axes, strict=True)]

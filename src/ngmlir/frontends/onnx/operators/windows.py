@@ -149,8 +149,6 @@ def conv_transpose(n: Node, x: Tensor, filters: Tensor, bias: Tensor | None = No
             total = max(0, covered[d] + extra[d] - wanted[d])
             less, more = total // 2, total - total // 2
             low[d], high[d] = (less, more) if rule == "SAME_UPPER" else (more, less)
-            if rule not in ("SAME_UPPER", "SAME_LOWER"):
-                low[d], high[d] = less, more
     else:
         if rule == "VALID":
             low, high = [0] * rank, [0] * rank
