@@ -124,6 +124,11 @@ def joined(*xs: Any) -> Type:
     return type_of_dtype(np.result_type(*(k(0) if isinstance(k, type) else k for k in kinds)))
 
 
+def constant_elements(x: Tensor) -> np.ndarray[Any, Any] | None:
+    """The elements, if they are known while the graph is built."""
+    return None if x.const is None else np.broadcast_to(x.const, shape(x))
+
+
 def shape(x: Tensor) -> tuple[int, ...]:
     """The lengths of the axes."""
     return shape_of(x.type)

@@ -127,16 +127,16 @@ hanning, hamming, blackman, bartlett = (
 )
 
 
-def meshgrid(*xi: Any, indexing: str = "xy") -> list[Tensor]:
-    """The coordinates of a grid, from those along each axis."""
+def meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False) -> list[Tensor]:
+    """The coordinates of a grid, from those along each axis; `sparse` ones have length 1 along the others."""
     flat = [as_array(x) for x in xi]
     sizes = [int(np.prod(shape(x))) for x in flat]
     made: list[Tensor] = []
     order = [1, 0, *range(2, len(flat))] if indexing == "xy" and len(flat) > 1 else [*range(len(flat))]
     for i, x in enumerate(flat):
         own = [sizes[j] if j == i else 1 for j in order]
-        from_row = as_array(x)
-        made.append(expand(_as_shape(from_row, own), [sizes[j] for j in order]))
+        row = _as_shape(x, own)
+        made.append(row if sparse else expand(row, [sizes[j] for j in order]))
     return made
 
 

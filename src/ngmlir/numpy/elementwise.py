@@ -161,7 +161,7 @@ add, subtract, multiply, divide = (
     _binary(np.multiply),
     _binary(np.divide),
 )
-floor_divide, remainder, power = _binary(np.floor_divide), _binary(np.remainder), _binary(np.power)
+remainder, power, _floored_quotient = _binary(np.remainder), _binary(np.power), _binary(np.floor_divide)
 maximum, minimum, arctan2, copysign = _binary(np.maximum), _binary(np.minimum), _binary(np.arctan2, "atan2"), _binary(np.copysign)  # fmt: skip
 bitwise_and, bitwise_or, bitwise_xor = (
     _binary(np.bitwise_and),
@@ -309,6 +309,14 @@ around = round
 def fix(x: Any, /) -> Tensor:
     """The integer part, towards zero."""
     return trunc(x)
+
+
+def floor_divide(x1: Any, x2: Any, /, *, dtype: Any = None) -> Tensor:
+    """`numpy.floor_divide` of arrays, broadcast together: an infinity by any number but 0 is NaN."""
+    made = _floored_quotient(x1, x2, dtype=dtype)
+    if not isinstance(made.element, FloatType):
+        return made
+    return where(logical_and(isinf(x1), not_equal(x2, 0)), math.nan, made)
 
 
 def divmod(x1: Any, x2: Any, /) -> tuple[Tensor, Tensor]:

@@ -16,7 +16,7 @@ from ..ir.types import FloatType, i64
 from ..op_graph.errors import UserError, fail, limit
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
-from .arrays import as_array, as_type, expand, join, known, reshape, shape, truth
+from .arrays import as_array, as_type, constant_elements, expand, join, known, reshape, shape, truth
 from .elementwise import (
     floor_divide,
     isnan,
@@ -49,10 +49,6 @@ def _checked(size: Any) -> int:
     return int(size)
 
 
-def _constant(x: Tensor) -> np.ndarray[Any, Any] | None:
-    return None if x.const is None else np.broadcast_to(x.const, shape(x))
-
-
 def _found(flags: Tensor, size: int) -> tuple[Tensor, Tensor]:
     """The places of the first `size` true elements of a row, int64, and whether there are that many."""
     if size == 0 or shape(flags)[0] == 0:
@@ -73,7 +69,7 @@ def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = 0) -> Tens
     """
     x = as_array(a)
     if size is None:
-        elements = _constant(x)
+        elements = constant_elements(x)
         if elements is None:
             _refuse("flatnonzero", "count_nonzero(x)")
         return known(np.flatnonzero(elements))
@@ -96,7 +92,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = 0) -> tuple[Te
     if not have:
         fail(UserError, "Calling nonzero on 0d arrays is not allowed.", "nonzero(x[None], size=1)")
     if size is None:
-        elements = _constant(x)
+        elements = constant_elements(x)
         if elements is None:
             _refuse("nonzero", "count_nonzero(x)")
         return tuple(known(each) for each in np.nonzero(elements))
@@ -112,7 +108,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = 0) -> tuple[Te
 def argwhere(a: Any, *, size: int | None = None, fill_value: Any = 0) -> Tensor:
     """The places of elements that are not 0, one in each row: (size, number of axes), int64. Arguments as of `nonzero`."""
     x = as_array(a)
-    if size is None and _constant(x) is None:
+    if size is None and constant_elements(x) is None:
         _refuse("argwhere", "count_nonzero(x)")
     if not shape(x):
         count = shape(flatnonzero(reshape(x, (1,)), size=size))[0]
@@ -146,7 +142,7 @@ def unique(
     x = as_array(ar)
     flags = (return_index, return_inverse, return_counts)
     if size is None:
-        elements = _constant(x)
+        elements = constant_elements(x)
         if elements is None:
             _refuse("unique", "unique(x, return_inverse=True, size=n)[1].max() + 1")
         numpy_unique: Any = np.unique

@@ -29,6 +29,7 @@ from .arrays import (
     common_shape,
     count,
     expand,
+    joined,
     known,
     of_type,
     permute,
@@ -400,9 +401,10 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     """Of each place, the element of the first choice whose condition holds."""
     if len(condlist) != len(choicelist) or not condlist:
         fail(UserError, f"{counted(len(condlist), 'condition')} for {counted(len(choicelist), 'choice')}")
-    made = default
+    kind = joined(*choicelist, default)
+    made = of_type(default, kind)
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
-        made = where(condition, choice, made)
+        made = where(condition, of_type(choice, kind), made)
     return made
 
 

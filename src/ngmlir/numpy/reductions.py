@@ -118,8 +118,10 @@ def _extreme(verb: str, x: Tensor, axis: Axis, keepdims: bool, initial: Any, whe
             "where= needs initial=",
         )
     if x.element is i1:
-        return _reduce("any" if verb == "max" else "all", _only(x, where, verb == "min"), axis, keepdims)
-    made = _reduce(verb, _only(x, where, initial), axis, keepdims)
+        made = _reduce("any" if verb == "max" else "all", _only(x, where, verb == "min"), axis, keepdims)
+        initial = None if initial is None else bool(initial)
+    else:
+        made = _reduce(verb, _only(x, where, initial), axis, keepdims)
     return _begun(made, initial, maximum if verb == "max" else minimum)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from ..ir.literals import type_of_dtype
-from ..ir.types import FloatType, f64, i1, i64, ui8
+from ..ir.types import FloatType, Type, f64, i1, i64, ui8
 from ..op_graph.errors import UserError, fail
 from ..op_graph.positions import Positions
 from ..op_graph.tensor import Tensor
@@ -20,7 +20,9 @@ from . import reductions
 from .arrays import (
     as_array,
     as_type,
+    constant_elements,
     expand,
+    join,
     joined,
     known,
     of_type,
@@ -29,7 +31,22 @@ from .arrays import (
     reshape,
     shape,
 )
-from .elementwise import add, isnan, less, less_equal, multiply, subtract, where
+from .elementwise import (
+    add,
+    ceil,
+    floor,
+    floor_divide,
+    greater_equal,
+    isnan,
+    less,
+    less_equal,
+    logical_not,
+    maximum,
+    multiply,
+    rint,
+    subtract,
+    where,
+)
 from .indexing import getitem, take_along_axis
 
 
@@ -135,21 +152,34 @@ def _nan_after(found: Tensor, values: Tensor, side: str) -> Tensor:
 
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
-    """The number of the bin of each element, of bins with ascending bounds."""
-    return searchsorted(bins, x, "left" if right else "right")
+    """The number of the bin of each element, of bins with ascending or descending bounds."""
+    bounds, side = as_array(bins), "left" if right else "right"
+    ascending = searchsorted(bounds, x, side)
+    n = shape(bounds)[0]
+    if n < 2:
+        return ascending
+    descending = subtract(n, searchsorted(getitem(bounds, slice(None, None, -1)), x, side))
+    known_bounds = constant_elements(bounds)
+    if known_bounds is None:
+        return where(less(getitem(bounds, -1), getitem(bounds, 0)), descending, ascending)
+    steps = np.diff(known_bounds)
+    if not ((steps >= 0).all() or (steps <= 0).all()):
+        fail(UserError, "bins must be monotonically increasing or decreasing")
+    return descending if (steps < 0).any() else ascending
 
 
 def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Tensor:
-    """How often each integer below `minlength` occurs; how many there are must be said, as it would depend on data."""
+    """How often each integer occurs. Of integers that are not known yet, `minlength` says how many are counted."""
     at = as_array(x)
-    if minlength <= 0:
-        if at.const is None:
-            fail(
-                UserError,
-                "the length of the result of bincount would depend on data",
-                "pass minlength=; larger integers are ignored",
-            )
-        minlength = int(np.max(at.const, initial=-1)) + 1
+    elements = constant_elements(at)
+    if elements is not None:
+        minlength = builtins.max(minlength, int(np.max(elements, initial=-1)) + 1)
+    elif minlength <= 0:
+        fail(
+            UserError,
+            "the length of the result of bincount would depend on data",
+            "pass minlength=; larger integers are ignored",
+        )
     given = expand(known(1, i64), shape(at)) if weights is None else as_type(as_array(weights), f64)
     return VERBS.scatter(expand(known(0, given.dtype), (minlength,)), at, given, axis=0, combine="add")
 
@@ -194,8 +224,11 @@ def _left(x: Tensor, axis: Any) -> list[int]:
 def percentile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
     """`quantile` of hundredths."""
     x = as_array(a)
-    hundred = x.dtype.type(100) if isinstance(x.element, FloatType) else 100
-    return quantile(x, np.true_divide(q, hundred), axis, method=method, keepdims=keepdims)
+    return quantile(x, _hundredths(x, q), axis, method=method, keepdims=keepdims)
+
+
+def _hundredths(x: Tensor, q: Any) -> Any:
+    return np.true_divide(q, x.dtype.type(100) if isinstance(x.element, FloatType) else 100)
 
 
 def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
@@ -206,13 +239,9 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdi
     x = as_array(a)
     row = _rows(x, axis)
     *rest, n = shape(row)
-    if method not in ("linear", "lower", "higher", "nearest", "midpoint"):
-        fail(UserError, f"method {method!r} is not there", "linear, lower, higher, nearest or midpoint")
-    parts = np.asarray(q, np.float64)
-    if n == 0 or ((parts < 0) | (parts > 1)).any():
-        fail(UserError, "Quantiles must be in the range [0, 1], of a non-empty array")
-    one_of = x.dtype if x.dtype.kind != "b" else np.dtype(np.uint8)
-    kind = type_of_dtype(np.quantile(np.ones(1, one_of), q, method=cast(Any, method)).dtype)
+    parts, kind = _parts(x, q, method)
+    if n == 0:
+        fail(UserError, "a quantile of no elements")
     at = parts * (n - 1)
     low, high = np.floor(at).astype(int), np.ceil(at).astype(int)
     if method in ("lower", "higher", "nearest"):
@@ -221,27 +250,86 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdi
     both = _ranked(row, np.stack([low, high]))
     before = (slice(None),) * len(rest)
     one, other = (getitem(both, (*before, i)) for i in (0, 1))
-    if method in ("lower", "higher", "nearest"):
-        made = as_type(one, kind)
-    else:
-        apart = as_type(
-            subtract(other, one) if isinstance(x.element, FloatType) else other - as_type(one, kind), kind
-        )
-        one, other = as_type(one, kind), as_type(other, kind)
-        # From the nearer end, as NumPy does it.
-        made = add(one, multiply(apart, as_type(known(weight), kind)))
-        back = subtract(other, multiply(apart, as_type(known(1 - weight), kind)))
-        made = where(known(weight >= 0.5), back, made)
-        # Of equal neighbours, infinite ones too, that one.
-        made = where(VERBS.equal(one, other), one, made)
+    made = as_type(one, kind) if low is high else _between(one, other, known(weight), kind)
     if isinstance(x.element, FloatType):
-        greatest = isnan(reductions.max(row, axis=-1, keepdims=bool(parts.ndim)))
+        greatest = reshape(isnan(reductions.max(row, axis=-1)), [*rest, *(1 for _ in parts.shape)])
         made = where(expand(greatest, shape(made)), math.nan, made)
-    if parts.ndim:
-        made = permute(made, [*range(len(rest), len(rest) + parts.ndim), *range(len(rest))])
-    if keepdims:
-        made = reshape(made, [*parts.shape, *_left(x, axis)])
-    return made
+    made = permute(made, [*range(len(rest), len(rest) + parts.ndim), *range(len(rest))])
+    return reshape(made, [*parts.shape, *_left(x, axis)]) if keepdims else made
+
+
+def _parts(x: Tensor, q: Any, method: str) -> tuple[np.ndarray, Type]:
+    """The parts that quantiles are asked for, and the element type of the result."""
+    if method not in ("linear", "lower", "higher", "nearest", "midpoint"):
+        fail(UserError, f"method {method!r} is not there", "linear, lower, higher, nearest or midpoint")
+    parts = np.asarray(q, np.float64)
+    if ((parts < 0) | (parts > 1)).any():
+        fail(UserError, "Quantiles must be in the range [0, 1]")
+    one_of = x.dtype if x.dtype.kind != "b" else np.dtype(np.uint8)
+    return parts, type_of_dtype(np.quantile(np.ones(1, one_of), q, method=cast(Any, method)).dtype)
+
+
+def _between(one: Tensor, other: Tensor, weight: Tensor, kind: Type) -> Tensor:
+    """Such a part of the way between two neighbours, from the nearer end, as in NumPy."""
+    floats = isinstance(one.element, FloatType)
+    apart = as_type(subtract(other, one) if floats else other - as_type(one, kind), kind)
+    one, other = as_type(one, kind), as_type(other, kind)
+    made = add(one, multiply(apart, as_type(weight, kind)))
+    back = subtract(other, multiply(apart, as_type(subtract(1.0, weight), kind)))
+    made = where(greater_equal(weight, 0.5), back, made)
+    # Of equal neighbours, infinite ones too, that one.
+    return where(VERBS.equal(one, other), one, made)
+
+
+def _numbers_first(x: Tensor, axis: Any) -> tuple[Tensor, Tensor]:
+    """What is reduced as the last dimension, in its order and NaN last, and how many of it are no NaN, with `keepdims`."""
+    row = _rows(x, axis)
+    return sort(row), reductions.sum(logical_not(isnan(row)), axis=-1, keepdims=True)
+
+
+def nanmedian(a: Any, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+    """`median` of what is not NaN; NaN where there is nothing else."""
+    x = as_array(a)
+    if not isinstance(x.element, FloatType) or 0 in shape(x):
+        return median(x, axis, keepdims=keepdims)
+    row, count = _numbers_first(x, axis)
+    # Of no numbers at all that is the first element, which is NaN.
+    middle = [floor_divide(maximum(subtract(count, 1), 0), 2), floor_divide(count, 2)]
+    made = reductions.mean(take_along_axis(row, join(middle, len(shape(row)) - 1), -1), axis=-1)
+    return reshape(made, _left(x, axis)) if keepdims else made
+
+
+def nanpercentile(
+    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+) -> Tensor:
+    """`nanquantile` of hundredths."""
+    x = as_array(a)
+    return nanquantile(x, _hundredths(x, q), axis, method=method, keepdims=keepdims)
+
+
+def nanquantile(
+    a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+) -> Tensor:
+    """`quantile` of what is not NaN; NaN where there is nothing else."""
+    x = as_array(a)
+    if not isinstance(x.element, FloatType) or 0 in shape(x):
+        return quantile(x, q, axis, method=method, keepdims=keepdims)
+    parts, kind = _parts(x, q, method)
+    row, count = _numbers_first(x, axis)
+    at = multiply(parts.reshape(-1), maximum(subtract(count, 1), 0))
+    if method == "nearest":
+        at = rint(at)
+    low, high = floor(at), ceil(at)
+    one, other = (take_along_axis(row, as_type(rank, i64), -1) for rank in (low, high))
+    if method in ("linear", "midpoint"):
+        weight = subtract(at, low) if method == "linear" else where(VERBS.equal(low, high), 0.0, 0.5)
+        made = _between(one, other, weight, kind)
+    else:
+        made = as_type(other if method == "higher" else one, kind)
+    rest = shape(row)[:-1]
+    made = reshape(made, [*rest, *parts.shape])
+    made = permute(made, [*range(len(rest), len(rest) + parts.ndim), *range(len(rest))])
+    return reshape(made, [*parts.shape, *_left(x, axis)]) if keepdims else made
 
 
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Tensor:
