@@ -265,7 +265,10 @@ class _Product:
 
     def spread(self, value: Value, places: Sequence[int], element: Type) -> Value:
         type = with_element(self.type, element)
-        return self.b.broadcast(value, type=type, dimensions=list(places))
+        order = sorted(range(len(places)), key=places.__getitem__)
+        if order != [*range(len(places))]:  # a batch dimension is not the first of its side
+            value = self.b.transpose(value, permutation=order)
+        return self.b.broadcast(value, type=type, dimensions=sorted(places))
 
     def place(self, dimension: int, side: int) -> int:
         """The dimension of the result that a kept one of a side is."""

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from ....ir.types import TensorType, Type, i64
+from ....ir.types import TensorType, Type, f64, i64
 from ....support.diagnostics import UserError
 from ....support.lengths import broadcast_shapes
 from ....support.subscripts import read_subscripts
@@ -72,11 +72,13 @@ def dot(
 def gemm(n: Node, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
     alpha, beta = n.number("alpha", 1.0), n.number("beta", 1.0)
     made = dot(a, b, [0 if n.flag("transA") else 1], [1 if n.flag("transB") else 0])
-    if alpha != 1:
-        made = made * alpha if made.is_float else made * int(alpha)
-    if c is None:
-        return made
-    return made + (c if beta == 1 else c * beta).broadcast(made.shape)
+    element = made.element
+    if not (made.is_float or (alpha.is_integer() and beta.is_integer())):
+        made, c = made.cast(f64), None if c is None else c.cast(f64)
+    made = made if alpha == 1 else made * alpha
+    if c is not None:
+        made = made + (c if beta == 1 else c * beta).broadcast(made.shape)
+    return made.cast(element)
 
 
 @operator("Einsum")

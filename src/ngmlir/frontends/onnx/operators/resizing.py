@@ -7,16 +7,21 @@ import math
 
 import numpy as np
 
+from ....ir.literals import dtype_of
+from ....ir.types import f32, f64
 from ....support.diagnostics import UserError
 from ..nodes import Node, operator
 from ..tensor import Array, Tensor
 from .products import dot
+from .quantization import rounded
 
 
 @operator("Resize", "Upsample")
 def resize(n: Node, x: Tensor, *inputs: Tensor | None) -> Tensor:
     roi, scales, sizes = _inputs(n, x, inputs)
-    mode = n.text("mode", "nearest")
+    mode, element = n.text("mode", "nearest"), x.element
+    if mode != "nearest" and not x.is_float:  # weights are fractions
+        x = x.cast(f32 if dtype_of(element).itemsize <= 2 else f64)
     for axis in range(x.rank):
         length = x.shape[axis]
         scale, out = scales[axis], sizes[axis]
@@ -31,7 +36,7 @@ def resize(n: Node, x: Tensor, *inputs: Tensor | None) -> Tensor:
         if n.text("coordinate_transformation_mode") == "tf_crop_and_resize" and outside.any():
             line = n.verbs.known(outside).reshape([out if d == axis else 1 for d in range(x.rank)])
             x = line.where(n.verbs.numbers(n.number("extrapolation_value"), x.element), x)
-    return x
+    return x if x.element is element else rounded(n, x, element)
 
 
 def _inputs(

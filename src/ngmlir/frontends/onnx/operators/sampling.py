@@ -8,10 +8,11 @@ from math import prod
 
 import numpy as np
 
-from ....ir.types import i64
+from ....ir.types import f32, f64, i64
 from ....support.diagnostics import UserError
 from ..nodes import Node, operator
 from ..tensor import Tensor
+from .quantization import rounded
 
 
 @operator("GridSample")
@@ -33,6 +34,11 @@ def grid_sample(n: Node, x: Tensor, grid: Tensor) -> Tensor:
         )
     if mode == "linear":
         places = [_inside(n, p, d, padding, corners) for p, d in zip(places, lengths, strict=True)]
+    wide = f64 if f64 in (x.element, grid.element) else f32
+    if x.element is not grid.element:  # they need not have one type
+        places = [p.cast(wide) for p in places]
+        made = between(n, x.cast(wide), places, mode == "cubic", padding, corners)
+        return made.cast(x.element) if x.is_float else rounded(n, made, x.element)
     return between(n, x, places, mode == "cubic", padding, corners)
 
 
