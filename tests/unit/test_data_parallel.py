@@ -50,7 +50,14 @@ def test_blocks_of_parameters(shape: tuple[int, ...], servers: int, elements: li
 class Trained:
     """A network with a table, and batches for it."""
 
-    def __init__(self, optimizer: Callable[[], Any], clip: Any = None, is_sparse: bool = False):
+    def __init__(
+        self,
+        optimizer: Callable[[], Any],
+        clip: Any = None,
+        is_sparse: bool = False,
+        is_distributed: bool = False,
+        padding: int | None = None,
+    ):
         self.main, self.startup = fluid.Program(), fluid.Program()
         self.startup.random_seed = 3
         with fluid.program_guard(self.main, self.startup), fluid.unique_name.guard():
@@ -59,7 +66,7 @@ class Trained:
                 layers.data("x", [60]),
                 layers.data("y", [1]),
             )
-            found = layers.embedding(ids, [300, 4], is_sparse, param_attr="table")
+            found = layers.embedding(ids, [299, 4], is_sparse, is_distributed, padding, param_attr="table")
             hidden = layers.fc(layers.concat([x, found], axis=1), 50, act="tanh")
             self.cost = layers.mean(layers.square_error_cost(layers.fc(hidden, 1), y))
             if clip is not None:
@@ -90,6 +97,10 @@ class Trained:
         whole.start()
         for feed in self.feeds:
             losses = [loss for (loss,) in whole.run(feed, [self.cost])]
+        parts = [np.array(scope.tensor("table")) for scope in whole.scopes]
+        if len(parts[0]) < 299:
+            for scope in whole.scopes:
+                scope.tensor("table").hold(np.concatenate(parts))
         held = [[np.array(scope.tensor(name)) for name in self.names] for scope in whole.scopes]
         assert all(np.array_equal(a, b) for each in held for a, b in zip(each, held[0], strict=True))
         return float(np.mean(losses)), held[0]
@@ -105,6 +116,32 @@ def test_ranks_equal_one(name: str, mode: str) -> None:
         assert abs(found - loss) < 1e-6
         for a, b in zip(held, parameters, strict=True):
             assert np.allclose(a, b, rtol=1e-6, atol=1e-6), ranks
+
+
+@pytest.mark.parametrize("mode", ["allreduce", "reduce_scatter"])
+@pytest.mark.parametrize(("name", "is_sparse"), [("sgd", True), ("adam", True), ("adam", False), ("momentum", False)])
+def test_tables_that_are_divided_equal_whole_ones(name: str, is_sparse: bool, mode: str) -> None:
+    for padding in (None, 3):
+        trained = Trained(OPTIMIZERS[name], None, is_sparse, True, padding)
+        loss, parameters = trained.alone()
+        for ranks in (1, 2, 3, 4, 8):
+            found, held = trained.shared(mode, ranks)
+            assert abs(found - loss) < 1e-6
+            for a, b in zip(held, parameters, strict=True):
+                assert np.allclose(a, b, rtol=1e-6, atol=1e-6), ranks
+
+
+def test_rows_of_a_divided_table_stay_where_they_are() -> None:
+    trained = Trained(OPTIMIZERS["adam"], None, True, True)
+    whole = fluid.DataParallel(trained.main, trained.startup, "allreduce", 3)
+    block = whole.ranks[1].global_block()
+    assert block.var("table").shape == block.var("table_moment1_0").shape == (100, 4)
+    assert block.var("table@GRAD").view.holds == "selected_rows"
+    moved = {n for o in block.view.operators if o.attribute("ranks") for n in (*o.reads, *o.writes)}
+    assert moved and not any(name.startswith("table") for name in moved)
+    with pytest.raises(Limit, match="'table' are divided among ranks") as caught:
+        fluid.DataParallel(trained.main, trained.startup, "pserver")
+    assert caught.value.diagnostics[0].hint == "mode=reduce_scatter"
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

@@ -106,7 +106,7 @@ class NegativeOp(Op):
         results=(
             Operand("result", Constraint("value(signed)", "value", "signed"), "T"),
         ),
-        traits=frozenset(['elementwise', 'pure']),
+        traits=frozenset(['elementwise', 'linear', 'pure']),
         form=('$input',),
         doc='The negative; integers wrap around.',
         example='%r = ng.negative %a : tensor<4x3xf32, #ng.axes<N, C>>',
@@ -971,7 +971,7 @@ class AddOp(Op):
         results=(
             Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
         ),
-        traits=frozenset(['commutative', 'elementwise', 'pure']),
+        traits=frozenset(['commutative', 'elementwise', 'linear', 'pure']),
         form=('$lhs', ',', '$rhs'),
         doc='The sum; integers wrap around.',
         example='%r = ng.add %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
@@ -1000,7 +1000,7 @@ class SubtractOp(Op):
         results=(
             Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
         ),
-        traits=frozenset(['elementwise', 'pure']),
+        traits=frozenset(['elementwise', 'linear', 'pure']),
         form=('$lhs', ',', '$rhs'),
         doc='The difference; integers wrap around.',
         example='%r = ng.subtract %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
@@ -1029,7 +1029,7 @@ class MultiplyOp(Op):
         results=(
             Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
         ),
-        traits=frozenset(['commutative', 'elementwise', 'pure']),
+        traits=frozenset(['bilinear', 'commutative', 'elementwise', 'pure']),
         form=('$lhs', ',', '$rhs'),
         doc='The product; integers wrap around.',
         example='%r = ng.multiply %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
@@ -1773,7 +1773,7 @@ class BroadcastOp(Op):
         attributes=(
             AttributeField("dimensions", "i64s", None, False),
         ),
-        traits=frozenset(['pure', 'stated', 'view']),
+        traits=frozenset(['linear', 'pure', 'stated', 'view']),
         rule=ng_rules.broadcast,
         form=('$input', 'dims', '$dimensions'),
         loops_text='p -> p@dimensions n',
@@ -1806,7 +1806,7 @@ class TransposeOp(Op):
         attributes=(
             AttributeField("permutation", "i64s", None, False),
         ),
-        traits=frozenset(['pure', 'view']),
+        traits=frozenset(['linear', 'pure', 'view']),
         rule=ng_rules.transpose,
         form=('$input', 'perm', '$permutation'),
         loops_text='p@permutation -> p',
@@ -1836,7 +1836,7 @@ class ReshapeOp(Op):
         results=(
             Operand("result", Constraint("value(stored)", "value", "stored")),
         ),
-        traits=frozenset(['pure', 'stated', 'view']),
+        traits=frozenset(['linear', 'pure', 'stated', 'view']),
         rule=ng_rules.reshape,
         form=('$input',),
         doc='The same elements, in row-major order, in another shape.',
@@ -1861,7 +1861,7 @@ class CastAxesOp(Op):
         results=(
             Operand("result", Constraint("tensor(stored)", "tensor", "stored")),
         ),
-        traits=frozenset(['pure', 'stated', 'view']),
+        traits=frozenset(['linear', 'pure', 'stated', 'view']),
         rule=ng_rules.cast_axes,
         form=('$input',),
         loops_text='p -> p',
@@ -1892,7 +1892,7 @@ class SliceOp(Op):
             AttributeField("limits", "i64s", None, False),
             AttributeField("steps", "i64s", None, False),
         ),
-        traits=frozenset(['pure']),
+        traits=frozenset(['linear', 'pure']),
         rule=ng_rules.slice,
         form=('$input', 'from', '$starts', 'to', '$limits', 'step', '$steps'),
         loops_text='p -> p with p section starts=0 limits=size steps=1',
@@ -1976,7 +1976,7 @@ class ConcatenateOp(Op):
         attributes=(
             AttributeField("axis", "i64", None, False),
         ),
-        traits=frozenset(['pure']),
+        traits=frozenset(['linear', 'pure']),
         rule=ng_rules.concatenate,
         form=('$inputs', 'axis', '$axis'),
         loops_text='a@axis p... -> a@axis p with a joined',
@@ -2376,7 +2376,7 @@ class SumOp(Op):
         attributes=(
             AttributeField("axes", "i64s", None, False),
         ),
-        traits=frozenset(['pure', 'reduction']),
+        traits=frozenset(['linear', 'pure', 'reduction']),
         rule=ng_rules.reduce,
         form=('$input', 'axes', '$axes'),
         doc='The sum over some dimensions; 0 for no elements. f16 and bf16 are summed in f32. The order is fixed, so the bits are the same on every run and thread count.',
@@ -3101,7 +3101,7 @@ class DotOp(Op):
             AttributeField("lhs_batch", "i64s", fields.default("i64s", '[]'), False),
             AttributeField("rhs_batch", "i64s", fields.default("i64s", '[]'), False),
         ),
-        traits=frozenset(['pure', 'widening']),
+        traits=frozenset(['bilinear', 'pure', 'widening']),
         rule=ng_rules.dot,
         form=('$lhs', ',', '$rhs', 'contract', '$lhs_contract', 'x', '$rhs_contract'),
         loops_text='b@lhs_batch k@lhs_contract m, b@rhs_batch k@rhs_contract n -> b m n with k reduction',

@@ -4,13 +4,14 @@
 Every rank computes gradients of its share of a batch; these are added, and divided by the number of ranks. `allreduce`: every rank has
 the sums, and updates all parameters. `reduce_scatter`: a rank has some rows of each sum, updates these rows of the parameter, and
 all get the new rows of all. `pserver`: servers have the rows, and ranks send gradients and receive parameters. What an optimizer
-keeps for a parameter is split as the parameter is.
+keeps for a parameter is split as the parameter is. A table that is `is_distributed` is split by rows among ranks in any case, and never
+moves: what is looked up does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from math import prod
 from typing import Any, Literal
@@ -22,6 +23,7 @@ from .attributes import OpRole, completed
 from .catalogue import REGISTRY
 from .descriptions import BlockView, Operator, Program
 from .names import gradient_name
+from .tables import TABLES, distributed_tables, divided, exchanged_rows
 
 Mode = Literal["allreduce", "reduce_scatter", "pserver"]
 #: Elements that a block has at least, where a parameter is split.
@@ -51,11 +53,12 @@ def ceil_div(count: int, by: int) -> int:
 
 @dataclass(frozen=True)
 class Piece:
-    """The rows of a variable of the whole program that a variable of a part begins as."""
+    """The rows (or steps of another dimension) of a variable of the whole program that a variable of a part begins as."""
 
     source: str
     start: int
     stop: int
+    dimension: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,18 +86,34 @@ class Distribution:
     Raises UserError for a program that updates no parameter, and Limit where gradients are clipped by a norm and rows are split.
     """
 
-    def __init__(self, program: Program, mode: Mode, ranks: int, servers: int = 1):
+    def __init__(
+        self, program: Program, mode: Mode, ranks: int, servers: int = 1, group: Sequence[int] = ()
+    ):
         if ranks < 1 or servers < 1:
             raise UserError(f"there is at least one rank and one server, not {ranks} and {servers}")
         self.program, self.mode, self.ranks, self.servers = program, mode, ranks, servers
-        self.updates = _updates(program, mode != "allreduce")
-        self.after = 1 + max(
+        #: The ranks that share a batch; all where it is empty.
+        self.group = group
+        tables = distributed_tables(program) if ranks > 1 else {}
+        if tables and mode == "pserver":
+            name, operator = next(iter(tables.items()))
+            message = f"the rows of '{name}' are divided among ranks, and its updates would be those of a server"
+            raise Limit(Diagnostic(message, operator.location, hint="mode=reduce_scatter"))
+        found = _updates(program)
+        #: Of each table that is divided how many rows each rank has.
+        self.tables = {name: divided(program.top.visible(name), 0, ranks) for name in tables}
+        self.table_updates = [_with_chain(program, u) for u in found if u.parameter in tables]
+        self.updates = [u for u in found if u.parameter not in tables]
+        if mode != "allreduce":
+            self.updates = [_with_chain(program, u) for u in self.updates]
+        written = [
             o.index
             for u in self.updates
             for o in program.top.operators
             if u.gradient in o.writes and o.index < u.operator.index
-        )
-        self.last = self.updates[-1].operator.index
+        ]
+        self.after = 1 + max(written, default=-1)
+        self.last = found[-1].operator.index
         split = {"allreduce": 1, "reduce_scatter": ranks, "pserver": servers}[mode]
         self.sections = {
             u.parameter: rows_of_blocks(program.top.visible(u.parameter).shape, split) for u in self.updates
@@ -111,14 +130,15 @@ class Distribution:
         writer = _Writer(made.top, self)
         if self.mode == "allreduce":
             writer.at = self.after
-            if self.ranks > 1:
+            if self.ranks > 1 and self.updates:
                 names = [u.gradient for u in self.updates]
                 for name in names:
                     writer.whole(name)
-                writer.add("all_reduce", {"X": names}, {"Out": names}, {"ranks": self.ranks})
+                writer.add("all_reduce", {"X": names}, {"Out": names}, {"ranks": self.ranks, "group": self.group})
                 for name in names:
                     writer.averaged(name)
-            return Part(made)
+            self._own_tables(writer, number)
+            return Part(made, writer.pieces)
         gone = {o.index for u in self.updates for o in (u.operator, *u.before)}
         if self.mode == "pserver":
             gone = set(range(self.after, len(made.top.operators)))
@@ -131,6 +151,7 @@ class Distribution:
         else:
             for update in self.updates:
                 self._own_rows(writer, update, number)
+            self._own_tables(writer, number)
         _drop_unused(made)
         return Part(made, writer.pieces)
 
@@ -154,6 +175,28 @@ class Distribution:
         else:
             w.add("reduce_scatter", {"X": [update.gradient]}, {}, fields)
         w.add("all_gather", taken, {"Out": [update.parameter]}, fields)
+
+    def _own_tables(self, w: _Writer, number: int) -> None:
+        """A rank's rows of tables: it looks up what all ranks look for among them, and updates them alone."""
+
+        def insert(at: int, *operator: Any) -> None:
+            w.at = at
+            w.add(*operator)
+
+        for operator in [*w.top.operators]:
+            sections = self.tables.get(operator.inputs["W"][0]) if operator.type in TABLES else None
+            if sections is not None:
+                exchanged_rows(operator, *_bounds(sections)[number], sum(sections), self.ranks, insert)
+        for update in self.table_updates:
+            start, stop = _bounds(self.tables[update.parameter])[number]
+            shape = self.program.top.visible(update.parameter).shape
+            contributions = {n for n in w.top.variables if n.startswith(update.gradient)}
+            for name in {*contributions, *(n for o in (update.operator, *update.before) for n in (*o.reads, *o.writes))}:
+                variable = w.top.visible(name)
+                if variable.shape == shape:
+                    variable.type = TensorType((stop - start, *shape[1:]), variable.element)
+                    if variable.persistable:
+                        w.pieces[name] = Piece(name, start, stop)
 
     def _exchange(self, w: _Writer) -> None:
         """Sends gradients block by block, and receives parameters."""
@@ -254,7 +297,7 @@ def _bounds(sections: Sequence[int]) -> list[tuple[int, int]]:
     return [*pairwise([0, *accumulate(sections)])]
 
 
-def _updates(program: Program, is_split: bool) -> list[_Update]:
+def _updates(program: Program) -> list[_Update]:
     """The updates of a program, by the order of its operators."""
     operators = program.top.operators
     found = [o for o in operators if "ParamOut" in o.outputs and "Grad" in o.inputs]
@@ -269,12 +312,16 @@ def _updates(program: Program, is_split: bool) -> list[_Update]:
     made: list[_Update] = []
     for operator in found:
         (parameter,), (gradient,) = operator.inputs["Param"], operator.inputs["Grad"]
-        before = [*_chain(program, operator, gradient, gradient_name(parameter))] if is_split else []
         given = gradient_name(parameter)
-        made.append(
-            _Update(operator, parameter, given if program.top.find(given) else gradient, before[::-1])
-        )
+        made.append(_Update(operator, parameter, given if program.top.find(given) else gradient, []))
     return made
+
+
+def _with_chain(program: Program, update: _Update) -> _Update:
+    """The update with what is between the gradient and it."""
+    (gradient,) = update.operator.inputs["Grad"]
+    before = [*_chain(program, update.operator, gradient, gradient_name(update.parameter))]
+    return replace(update, before=before[::-1])
 
 
 def _chain(program: Program, update: Operator, name: str, gradient: str) -> Iterator[Operator]:
@@ -305,6 +352,7 @@ class _Writer:
 
     def __init__(self, top: BlockView, of: Distribution):
         self.top, self.of, self.at = top, of, 0
+        self.location = (*of.updates, *of.table_updates)[0].operator.location
         self.pieces: dict[str, Piece] = {}
 
     def add(
@@ -316,7 +364,7 @@ class _Writer:
     ) -> None:
         entry = REGISTRY.get(type).entry
         attributes = completed(entry, {**fields, "op_role": int(OpRole.Optimize)})
-        self.top.insert(self.at, type, inputs, outputs, attributes, self.of.updates[0].operator.location)
+        self.top.insert(self.at, type, inputs, outputs, attributes, self.location)
         self.at += 1
 
     def averaged(self, name: str) -> None:

@@ -185,7 +185,7 @@ def read_inputs(
     """Which inputs, by slot and place, the values in some output slots of an operator depend on; on their offsets too."""
     if not REGISTRY.get(type).has_value:  # what it runs may read all
         return frozenset({(slot, i) for slot, each in inputs for i in range(len(each))})
-    context, values, given = _built(type, inputs, attributes, ragged, _LENGTHS[0])
+    context, values, given = built(type, inputs, attributes, ragged, _LENGTHS[0])
     roots = [part for slot in wanted for v in given.get(slot, ()) if v is not None for part in _parts(v)]
     seen = closure([*roots, *context.sizes])
     return frozenset(
@@ -220,7 +220,7 @@ def _type_of(value: Any) -> TensorType | RowsType | None:
 
 
 def _applied(type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness, length: int) -> Given:
-    context, values, given = _built(type, inputs, attributes, ragged, length)
+    context, values, given = built(type, inputs, attributes, ragged, length)
     taken = {
         slot: [(rows_of(v), len(context.levels(slot, i))) for i, v in enumerate(each)]
         for slot, each in values.items()
@@ -243,13 +243,13 @@ def rows_of(value: Any) -> int | None:
     return value.type.shape[0] if isinstance(value, Tensor) and value.type.shape else None
 
 
-def _built(
-    type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness, length: int
-) -> tuple[_Types, dict[str, list[Tensor | SparseRows | None]], Mapping[str, Sequence[Any]]]:
+def built(
+    type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness, length: int = _LENGTHS[0]
+) -> tuple[StandIns, dict[str, list[Tensor | SparseRows | None]], Mapping[str, Sequence[Any]]]:
     """An operator built on tensors that stand for its inputs: what it was built in, these, and what it gives."""
     definition = REGISTRY.get(type)
     with Op.saved_user_deps(), Op.all_ops(isolate=True):
-        context = _Types(dict(ragged), length)
+        context = StandIns(dict(ragged), length)
         values = {
             slot: [None if t is None else _stand_in(t, length) for t in types] for slot, types in inputs
         }
@@ -272,7 +272,7 @@ def _tensor(type: TensorType, length: int) -> Tensor:
     return AssignableTensorOp(Positions.of(shape), type.element, Role.PLACEHOLDER)
 
 
-class _Types:
+class StandIns:
     """What operators are built in while only types are asked for."""
 
     is_trial = True

@@ -19,6 +19,8 @@ from ..support.diagnostics import Diagnostic, Location, UserError
 from .descriptions import BlockView, Operator, Program
 from .prune import pruned
 
+#: The slot of the numbers of rows.
+_IDS = {"lookup_table": "Ids", "shard_index": "X"}
 #: Operators that change at most the shape and the order of X.
 _SAME = frozenset(
     {
@@ -73,12 +75,17 @@ def _found(
     computed: dict[tuple[str, str], Lookup] | None,
 ) -> None:
     """Adds the lookups of a block, in which variables hold the numbers of `sources`; of a sub-block those alone that are fed."""
+    #: Numbers among the rows of a block, which were looked at before.
+    local: set[str] = set()
     for operator in block.operators:
         if operator.type == "feed":
             sources[operator.writes[0]] = operator.writes[0]
             continue
-        if operator.type == "lookup_table":
-            (ids,) = operator.inputs["Ids"]
+        slot = _IDS.get(operator.type)
+        ids = operator.inputs[slot][0] if slot else ""
+        if operator.type == "shard_index":
+            local.update(operator.writes)
+        if slot and ids not in local:
             found = _lookup(operator, sources.get(ids, ids))
             kept = fed if ids in sources else computed
             if kept is not None:
@@ -94,6 +101,8 @@ def _found(
 
 
 def _lookup(operator: Operator, ids: str) -> Lookup:
+    if operator.type == "shard_index":
+        return Lookup(ids, operator.attribute("table"), operator.attribute("rows"), operator.location)
     (table,) = operator.inputs["W"]
     height = operator.block.visible(table, operator.location).type.shape[0]
     return Lookup(ids, table, height, operator.location)

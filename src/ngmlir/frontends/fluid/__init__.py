@@ -57,10 +57,11 @@ from .param_attr import ParamAttr, WeightNormParamAttr
 from .places import CPUPlace, CUDAPinnedPlace, CUDAPlace, NumpyPlace, Place
 from .reader import batch
 from .scope import LoDTensor, Scope, Tensor
+from .tensor_parallel import TensorParallel
 
 __all__ = [
     "Block", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "DataFeeder", "DataParallel", "Executor", "InferenceTranspiler", "LoDTensor", "NumpyPlace", "Operator", "ParamAttr",
-    "Parameter", "Place", "Program", "Scope", "Tensor", "Variable", "WeightNormParamAttr", "append_backward", "average", "backward",
+    "Parameter", "Place", "Program", "Scope", "Tensor", "TensorParallel", "Variable", "WeightNormParamAttr", "append_backward", "average", "backward",
     "batch", "calc_gradient", "clip", "contrib", "core", "create_lod_tensor", "create_random_int_lodtensor", "data_feeder", "debugger",
     "default_main_program", "default_scope_funcs", "default_startup_program", "evaluator", "executor", "framework", "get_var", "global_scope",
     "initializer", "io", "layer_helper", "layers", "lod_tensor", "memory_optimize", "metrics", "name_scope", "nets", "op", "optimizer",

@@ -144,6 +144,8 @@ class LayerHelper:
             raise UserError(
                 f"'{name}' has {len(shape)} dimensions, and dim of its WeightNormParamAttr is {dim}"
             )
+        if attr.sharded is not None:
+            raise UserError(f"'{name}' is computed of two parameters, and cannot be divided among ranks")
         fields = _again(attr, named=True)
         plain = self.create_parameter(
             ParamAttr(name=f"{name}_v", **fields), shape, dtype, default_initializer=default_initializer
@@ -288,4 +290,5 @@ def _again(attr: ParamAttr, named: bool = False) -> dict[str, Any]:
     return {
         "initializer": attr.initializer, "learning_rate": attr.learning_rate, "regularizer": attr.regularizer,
         "trainable": attr.trainable, "gradient_clip": attr.gradient_clip, "do_model_average": attr.model_average,
+        "sharded": attr.sharded,
     }  # fmt: skip

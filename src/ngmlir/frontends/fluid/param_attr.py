@@ -12,7 +12,7 @@ from .lists import listed
 
 class ParamAttr:
     """A parameter's name, initializer, factor of the learning rate, regularizer, clip of its gradient, and whether it is trained
-    and averaged."""
+    and averaged; with `sharded` the dimension along which `fluid.TensorParallel` divides it among ranks."""
 
     def __init__(
         self,
@@ -23,10 +23,11 @@ class ParamAttr:
         trainable: bool = True,
         gradient_clip: Any = None,
         do_model_average: bool = False,
+        sharded: int | None = None,
     ):
         self.name, self.initializer, self.learning_rate = name, initializer, learning_rate
         self.regularizer, self.trainable, self.gradient_clip = regularizer, trainable, gradient_clip
-        self.model_average = do_model_average
+        self.model_average, self.sharded = do_model_average, sharded
 
     def initialized_by(self, default: Initializer | None, is_bias: bool) -> Initializer:
         """Its initializer; else the default, which is 0 of biases and Xavier's of weights."""
@@ -41,6 +42,7 @@ class ParamAttr:
             "trainable": self.trainable,
             "gradient_clip_attr": self.gradient_clip,
             "do_model_average": self.model_average,
+            "sharded": self.sharded,
         }
 
     @staticmethod

@@ -37,6 +37,8 @@ def said_as_text(said: Mapping[str, Any]) -> dict[str, Attribute]:
 
 
 def _attribute(value: Any) -> Attribute:
+    if isinstance(value, Attribute):
+        return value
     if isinstance(value, bool):
         return boolean(value)
     if isinstance(value, (int, float)):

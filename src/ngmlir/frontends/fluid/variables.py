@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...ir.attributes import Attribute, DictAttr
+from ...ir.attributes import Attribute, DictAttr, IntegerAttr
 from ...ir.literals import dtype_of
-from ...ir.types import TensorType, f32
+from ...ir.types import TensorType, f32, i64
 from ...programs import names
 from ...programs.descriptions import Variable as VariableView
 from ...programs.vartypes import HELD, HOLDS, VarType, element_of, number_of, vartype
@@ -248,6 +248,9 @@ class Parameter(Variable):
             raise UserError("a parameter needs a shape and an element type")
         if not len(shape) or any(length < 1 for length in shape):
             raise UserError(f"the lengths of a parameter are 1 or more, and its shape is {list(shape)}")
+        sharded = kwargs.pop("sharded", None)
+        if sharded is not None and not 0 <= sharded < len(shape):
+            raise UserError(f"sharded is a dimension of a parameter of shape {list(shape)}, not {sharded!r}")
         said = {
             "trainable": kwargs.pop("trainable", True),
             "learning_rate": float(
@@ -256,6 +259,7 @@ class Parameter(Variable):
             "regularizer": kwargs.pop("regularizer", None),
             "gradient_clip": kwargs.pop("gradient_clip_attr", None),
             "average": bool(kwargs.pop("do_model_average", False)),
+            "sharded": None if sharded is None else IntegerAttr(sharded, i64),
         }
         described = DictAttr(tuple(said_as_text(said).items()))
         super().__init__(block, persistable=True, shape=shape, dtype=dtype, _parameter=described, **kwargs)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rank, or a server: its program in pieces between the operators that talk to others, and its scope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...programs.descriptions import Operator
+from ...programs.descriptions import Program as ProgramView
+from ...programs.distribute import Part, Piece
+from ...programs.names import EMPTY
+from ...programs.operators.collectives import COLLECTIVES
+from ...support.diagnostics import Diagnostic, Limit
+from .executor import Executor
+from .framework import Program
+from .scope import LoDTensor, Scope
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Operators that run without others, as a program; what it is fed and gives, beside what is kept; and the operator behind them."""
+
+    program: Program | None
+    fed: Sequence[str]
+    given: Sequence[str]
+    last: Operator | None
+
+
+class Member:
+    """A rank or a server. Pieces of its program hand on values through its scope."""
+
+    def __init__(self, part: Part, executor: Executor):
+        self.part, self.executor, self.scope = part, executor, Scope()
+        self._runs: dict[tuple[str, ...], list[_Run]] = {}
+
+    def begin(self, scope: Scope) -> None:
+        """Takes what its persistable variables begin with from the scope of the whole program."""
+        for name, piece in self.kept():
+            found = scope.find_var(name if piece is None else piece.source)
+            if found is not None:
+                whole = np.array(found.get_tensor())
+                self.set(name, whole if piece is None else whole[place_of(piece)])
+
+    def kept(self) -> Iterator[tuple[str, Piece | None]]:
+        """Its persistable tensors, and which part of a variable of the whole program each is; None for all of the one of its name."""
+        for name, variable in self.part.program.top.variables.items():
+            if variable.persistable and variable.holds == "tensor":
+                yield name, self.part.pieces.get(name)
+
+    def get(self, name: str) -> Array:
+        """The value of a variable."""
+        return np.array(self.scope.tensor(name))
+
+    def set(self, name: str, array: Array) -> None:
+        """Gives a variable a value; its raggedness stays."""
+        self.scope.var(name).get_tensor().set(np.array(array), self.executor.place)
+
+    def steps(self, feed: Mapping[str, Any], fetches: Sequence[str]) -> Iterator[Operator]:
+        """Runs it as far as its next operator between ranks, which is given, again and again."""
+        key = tuple(fetches)
+        if key not in self._runs:
+            self._runs[key] = _runs(self.part.program, fetches)
+        for run in self._runs[key]:
+            if run.program is not None:
+                fed = {name: feed[name] if name in feed else self.scope.tensor(name) for name in run.fed}
+                found = self.executor.run(
+                    run.program, feed=fed, fetch_list=run.given, scope=self.scope, return_numpy=False
+                )
+                for name, value in zip(run.given, found, strict=True):
+                    self._hold(name, value)
+            if run.last is not None:
+                for name in feed.keys() & set(run.last.reads):
+                    self.set(name, np.asarray(feed[name]))
+                yield run.last
+
+    def _hold(self, name: str, value: LoDTensor) -> None:
+        tensor = self.scope.var(name).get_tensor()
+        tensor.hold(value.host)
+        tensor.set_lod(value.lod())
+
+
+def place_of(piece: Piece) -> tuple[slice, ...]:
+    """Where in the whole variable a piece is."""
+    return (*(slice(None),) * piece.dimension, slice(piece.start, piece.stop))
+
+
+def _runs(program: ProgramView, fetches: Sequence[str]) -> list[_Run]:
+    """The operators between those that talk to others, as programs of their own."""
+    operators, visible = program.top.operators, program.top.visible
+    groups: list[tuple[list[Operator], Operator | None]] = [([], None)]
+    for operator in operators:
+        if operator.type in COLLECTIVES:
+            groups[-1] = (groups[-1][0], operator)
+            groups.append(([], None))
+        else:
+            groups[-1][0].append(operator)
+    _keep_rows_together(groups, program)
+    # From the last group to the first: what those behind it read that it does not write again.
+    made: list[_Run] = []
+    wanted = {name for name in fetches if not visible(name).persistable}
+    for inside, last in reversed(groups):
+        if last is not None:
+            wanted = (wanted - set(last.writes)) | {n for n in last.reads if not visible(n).persistable}
+        written = {name for o in inside for name in o.writes}
+        read: set[str] = set()
+        for o in reversed(inside):
+            read = (read - set(o.writes)) | {n for n in o.reads if n != EMPTY}
+        fed = [n for n in sorted(read) if not visible(n).persistable]
+        given = sorted(wanted & written)
+        for name in given:
+            _check_handed_on(program, name)
+        piece = program.copy() if inside else None
+        if piece is not None:
+            piece.top.keep_operators({o.index for o in inside})
+        made.append(_Run(None if piece is None else Program(piece), fed, given, last))
+        wanted = (wanted - written) | set(fed)
+    return made[::-1]
+
+
+def _check_handed_on(program: ProgramView, name: str) -> None:
+    holds = program.top.visible(name).holds
+    if holds in ("tensor", "selected_rows"):
+        return
+    writer = next(o for o in program.top.operators if name in o.writes)
+    message = f"'{name}' is no tensor but a {holds.replace('_', ' ')}, and ranks talk between where it is written and read"
+    raise Limit(Diagnostic(message, writer.location, hint="divide no parameter of the operators between"))
+
+
+def _keep_rows_together(groups: list[tuple[list[Operator], Operator | None]], program: ProgramView) -> None:
+    """Moves what gives sparse rows to where these are read: a program that runs by itself would give a matrix."""
+    for at in range(len(groups) - 1, -1, -1):
+        for operator in reversed(groups[at][0][:]):
+            rows = [n for n in operator.writes if n != EMPTY and program.top.visible(n).holds == "selected_rows"]
+            readers = [
+                i for i, (inside, _) in enumerate(groups) for o in inside if set(o.reads) & set(operator.writes)
+            ]
+            if rows and readers and min(readers) > at:
+                groups[at][0].remove(operator)
+                groups[min(readers)][0].insert(0, operator)

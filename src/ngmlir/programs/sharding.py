@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where each rank has a part of some parameters: which part of every variable it has, and where ranks have to talk.
+
+Parameters say along which dimension they are divided (`sharded` of what is said of a parameter; tables that are `is_distributed`
+are by rows). In the order of the operators, each takes what its inputs are, and says what its outputs are: whole, divided along a
+dimension, or a part of a sum over ranks. Where it can take its inputs in several ways, the one that moves the fewest bytes is
+taken. What the updates of a parameter keep is divided as the parameter is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import accumulate, pairwise
+from math import prod
+from typing import TypeAlias
+
+from ..ir.attributes import DenseArrayAttr, DictAttr
+from ..ir.literals import item_bytes
+from ..ir.types import DYNAMIC, TensorType
+from ..support.diagnostics import Diagnostic, UserError
+from .attributes import OpRole
+from .descriptions import Operator, Program, Variable
+from .infer import Types, raggedness_of, types_of
+from .names import EMPTY
+from .sparse_rows import RowsType
+from .tables import TABLES, divided
+from .spreads import Place, Spread, read_places, same_on_parts, spreads, sums_kept
+
+#: By how much lengths are longer where an operator on parts is compared with the one on the whole.
+_SCALE = 2
+
+
+class Held(Enum):
+    """What a rank has of a variable that is not divided."""
+
+    WHOLE = "all of it"
+    SUM = "a part of a sum"
+
+
+@dataclass(frozen=True)
+class Split:
+    """A variable of which each rank has some steps of a dimension: `sections` are how many, from rank 0 on."""
+
+    dimension: int
+    sections: tuple[int, ...]
+
+    def bounds(self, rank: int) -> tuple[int, int]:
+        """The steps of a rank: the first one, and the one behind the last."""
+        return [*pairwise([0, *accumulate(self.sections)])][rank]
+
+    def local(self, type: TensorType, rank: int) -> TensorType:
+        """The type of a rank's part."""
+        shape = list(type.shape)
+        shape[self.dimension] = self.sections[rank]
+        return TensorType(tuple(shape), type.element, type.encoding)
+
+
+State: TypeAlias = Split | Held
+
+
+@dataclass
+class Step:
+    """An operator of the program, and what ranks do before it: sums of variables that they have parts of, and others in another
+    form, under the name that the operator reads instead."""
+
+    operator: Operator
+    summed: list[str] = field(default_factory=list[str])
+    gathered: list[str] = field(default_factory=list[str])
+    sliced: dict[str, Split] = field(default_factory=dict[str, Split])
+    #: The attributes of each rank's operator, where lengths in them are those of parts.
+    attributes: Sequence[DictAttr] | None = None
+    #: How the table is divided that it looks up rows of.
+    table: Split | None = None
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A way to run an operator: what has to be done first, what its outputs are then, and the bytes that move."""
+
+    step: Step
+    given: Mapping[str, State]
+    adopted: Mapping[str, State]
+    moved: int
+
+
+class Sharding:
+    """A program, of whose parameters some are divided among `ranks`: `states` says what a rank has of each variable at the end, `steps`
+    what it does.
+
+    Raises UserError, at the operator's line, where an operator needs all of a parameter, and for a parameter that cannot be divided.
+    """
+
+    def __init__(self, program: Program, ranks: int):
+        if ranks < 1:
+            raise UserError(f"there is at least one rank, not {ranks}")
+        self.program, self.ranks = program, ranks
+        self.states: dict[str, State] = {}
+        for variable in program.top.variables.values():
+            if (dimension := sharded_along(variable)) is not None:
+                self.states[variable.name] = self._divided(variable, dimension)
+        for operator in program.top.operators:
+            if operator.type == "lookup_table" and operator.attribute("is_distributed"):
+                (table,) = operator.inputs["W"]
+                self.states.setdefault(table, self._divided(program.top.visible(table), 0))
+        if not self.states:
+            hint = "fluid.ParamAttr(sharded=1) divides a weight by columns, sharded=0 by rows; embedding(is_distributed=True) a table"
+            raise UserError(
+                Diagnostic("no parameter of the program is divided among ranks", program.location, hint=hint)
+            )
+        self.steps = [self._step(operator) for operator in program.top.operators]
+
+    def state(self, name: str) -> State:
+        """What a rank has of a variable at the end."""
+        return self.states.get(name, Held.WHOLE)
+
+    def _divided(self, variable: Variable, dimension: int) -> Split:
+        return Split(dimension, divided(variable, dimension, self.ranks))
+
+    # ---- one operator
+
+    def _step(self, operator: Operator) -> Step:
+        settled: list[str] = []
+        if (operator.attribute("op_role") or 0) & OpRole.Optimize:
+            # Gradients are added up before the first update, all together.
+            later = {name for o in self.program.top.operators[operator.index :] for name in o.reads}
+            settled = [n for n, state in self.states.items() if state is Held.SUM and n in later]
+            self.states.update(dict.fromkeys(settled, Held.WHOLE))
+        ways = [*self._ways(operator)]
+        if not ways:
+            self._refuse(operator)
+        best = min(ways, key=lambda way: way.moved)
+        for name in operator.reads:
+            self.states.setdefault(name, Held.WHOLE)
+        self.states.update(best.adopted)
+        self.states.update(dict.fromkeys(best.step.summed, Held.WHOLE))
+        self.states.update(best.given)
+        best.step.summed[:0] = settled
+        return best.step
+
+    def _ways(self, operator: Operator) -> Iterable[_Way]:
+        """The ways to run an operator; the first one is taken where others are no better."""
+        have = {place: self.state(name) for place, name in _places(operator.inputs)}
+        if (table := self._table(operator)) is not None:
+            yield table
+            return
+        if all(state is Held.WHOLE for state in have.values()):
+            # Nothing is known of a variable that is read first here: it may be divided with others, which are not here.
+            yield _Way(Step(operator), dict.fromkeys(_written(operator), Held.WHOLE), {}, 0)
+            return
+        if (kept := self._with_sums(operator, have)) is not None:
+            yield kept
+        if operator.sub_block is None:
+            for spread in spreads(*self._signature(operator)):
+                if (way := self._divided_by(operator, spread)) is not None:
+                    yield way
+        if (whole := self._whole(operator)) is not None:
+            yield whole
+
+    def _signature(self, operator: Operator) -> tuple[str, Types, DictAttr, frozenset[Place], object]:
+        wanted = frozenset(p for p, _ in _places(operator.outputs))
+        return operator.type, types_of(operator), operator.dictionary, wanted, raggedness_of(operator)
+
+    def _with_sums(self, operator: Operator, have: Mapping[Place, State]) -> _Way | None:
+        """Several sums become one through what is linear, so that one is made instead of several."""
+        sums = frozenset(place for place, state in have.items() if state is Held.SUM)
+        if len(sums) < 2 or operator.sub_block is not None or any(isinstance(s, Split) for s in have.values()):
+            return None
+        kept = sums_kept(*self._signature(operator), sums)
+        if kept is None:
+            return None
+        given = {n: Held.SUM if p in kept else Held.WHOLE for p, n in _places(operator.outputs)}
+        return _Way(Step(operator), given, {}, 0) if self._fits(given) else None
+
+    def _divided_by(self, operator: Operator, spread: Spread) -> _Way | None:
+        """The operator where each rank takes some steps of one of its loops."""
+        inputs = dict(_places(operator.inputs))
+        driver = next(
+            (p for p, d in spread.inputs.items() if _along(self.state(inputs[p]), d)),
+            None,
+        )
+        if driver is None:
+            return None
+        state = self.state(inputs[driver])
+        assert isinstance(state, Split)
+        inner = sum(state.sections) // spread.units
+        if any(s % inner for s in state.sections):
+            return None
+        counts = [s // inner for s in state.sections]
+
+        def split(name: str, dimension: int) -> Split:
+            length = self._type(name).shape[dimension]
+            return Split(dimension, tuple([n * (length // spread.units) for n in counts]))
+
+        read = read_places(*self._signature(operator))
+        step, adopted, moved = Step(operator), dict[str, State](), 0
+        for place, name in inputs.items():
+            has = self.state(name)
+            wanted = split(name, spread.inputs[place]) if place in spread.inputs else Held.WHOLE
+            if has == wanted or place not in read:
+                continue
+            if has is Held.SUM:
+                step.summed.append(name)
+                moved += 2 * self._bytes(name)
+                has = Held.WHOLE
+            if isinstance(has, Split):
+                if self.program.top.visible(name).persistable or isinstance(wanted, Split):
+                    return None
+                step.gathered.append(name)
+                moved += self._bytes(name)
+            elif isinstance(wanted, Split):
+                if name not in self.states and self.program.top.visible(name).persistable:
+                    adopted[name] = wanted
+                else:
+                    step.sliced[name] = wanted
+        given: dict[str, State] = {}
+        for place, name in _places(operator.outputs):
+            given[name] = Held.SUM if place in spread.sums else Held.WHOLE
+            if place in spread.outputs:
+                given[name] = split(name, spread.outputs[place])
+        moved += sum(2 * self._bytes(n) for n, s in given.items() if s is Held.SUM)
+        way = _Way(step, given, adopted, moved)
+        return self._checked(operator, way) if self._fits(given, adopted) else None
+
+    def _checked(self, operator: Operator, way: _Way) -> _Way | None:
+        """The way, where the operator computes on parts what it does on the whole; with lengths in its attributes as those of parts."""
+        type, types, attributes, wanted, ragged = self._signature(operator)
+        before = {**self.states, **way.adopted, **dict.fromkeys(way.step.gathered, Held.WHOLE), **way.step.sliced}
+        states = {**before, **way.given}
+        for localised in (_unchanged, self._shortened):
+            whole = localised(operator, attributes, states, None, _SCALE)
+            for rank in range(self.ranks):
+                try:
+                    made = same_on_parts(
+                        type,
+                        _scaled(operator, types, before, None),
+                        whole,
+                        _scaled(operator, types, before, rank),
+                        localised(operator, attributes, states, rank, _SCALE),
+                        wanted,
+                        ragged,
+                    )
+                except UserError:
+                    break
+                shapes = {
+                    p: _length(self._type(n), way.given[n], rank, _SCALE).shape for p, n in _places(operator.outputs)
+                }
+                if made is None or not all(_same(made[p], shapes[p]) for p in made):
+                    break
+            else:
+                found = [localised(operator, attributes, states, rank, 1) for rank in range(self.ranks)]
+                step = way.step if localised is _unchanged else replace(way.step, attributes=found)
+                return replace(way, step=step)
+        return None
+
+    def _shortened(
+        self,
+        operator: Operator,
+        attributes: DictAttr,
+        states: Mapping[str, State],
+        rank: int | None,
+        scale: int,
+    ) -> DictAttr:
+        """Attributes in which the length of a divided dimension stands, with that of a part (or of the whole)."""
+        changed = dict(attributes.items)
+        for _, name in (*_places(operator.inputs), *_places(operator.outputs)):
+            state = states.get(name)
+            if not isinstance(state, Split):
+                continue
+            d, length = state.dimension, self._type(name).shape[state.dimension]
+            for key, value in attributes.items:
+                if isinstance(value, DenseArrayAttr) and len(value.values) > d and value.values[d] == length:
+                    values = [*value.values]
+                    values[d] = scale * (length if rank is None else state.sections[rank])
+                    changed[key] = DenseArrayAttr(value.type, tuple(values))
+        return DictAttr(tuple(changed.items()))
+
+    def _whole(self, operator: Operator) -> _Way | None:
+        """The operator on whole variables."""
+        step, moved = Step(operator), 0
+        read = {name for _, name in self._read(operator)}
+        for name in dict.fromkeys(operator.reads):
+            state = self.state(name)
+            if name == EMPTY or name not in read or state is Held.WHOLE:
+                continue
+            if isinstance(state, Split):
+                if self.program.top.visible(name).persistable:
+                    return None
+                step.gathered.append(name)
+                moved += self._bytes(name)
+            else:
+                step.summed.append(name)
+                moved += 2 * self._bytes(name)
+        given: dict[str, State] = dict.fromkeys(_written(operator), Held.WHOLE)
+        return _Way(step, given, {}, moved) if self._fits(given) else None
+
+    def _read(self, operator: Operator) -> Iterable[tuple[Place, str]]:
+        """The inputs whose values an operator depends on."""
+        every = [*_places(operator.inputs)]
+        if operator.sub_block is not None:
+            return every
+        signature = self._signature(operator)
+        # One whose shape alone matters has to have that of the whole.
+        shapes = {p for p, n in every if isinstance(self.state(n), Split)}
+        read = read_places(*signature) | shapes
+        return [(p, n) for p, n in every if p in read]
+
+    def _table(self, operator: Operator) -> _Way | None:
+        """Rows of a table that is divided by rows: each rank looks among its own, and gives zeros for those of others."""
+        if operator.type not in TABLES:
+            return None
+        (table,) = operator.inputs["W"]
+        state = self.state(table)
+        if not _along(state, 0):
+            return None
+        assert isinstance(state, Split)
+        step, moved = Step(operator, table=state), 0
+        for slot in ("Ids", "Out@GRAD"):
+            for name in operator.inputs.get(slot, ()):
+                if isinstance(self.state(name), Split):
+                    step.gathered.append(name)
+                elif self.state(name) is Held.SUM:
+                    step.summed.append(name)
+                moved += self._bytes(name)
+        made: State = Held.SUM if operator.type == "lookup_table" else state
+        return _Way(step, dict.fromkeys(_written(operator), made), {}, moved)
+
+    # ---- what is known
+
+    def _fits(self, given: Mapping[str, State], adopted: Mapping[str, State] | None = None) -> bool:
+        """Whether what is kept from run to run stays divided as it is."""
+        visible = self.program.top.visible
+        return all(
+            state == (adopted or {}).get(name, self.state(name))
+            for name, state in given.items()
+            if visible(name).persistable
+        )
+
+    def _type(self, name: str) -> TensorType:
+        return self.program.top.visible(name).type
+
+    def _bytes(self, name: str) -> int:
+        """Those of a variable; a length that is not known counts as 1."""
+        type = self._type(name)
+        return prod(1 if n == DYNAMIC else n for n in type.shape) * item_bytes(type.element)
+
+    def _refuse(self, operator: Operator) -> None:
+        visible = self.program.top.visible
+        names = [*operator.reads, *_written(operator)]
+        found = next(
+            n for n in names if n != EMPTY and isinstance(self.state(n), Split) and visible(n).persistable
+        )
+        state = self.state(found)
+        assert isinstance(state, Split)
+        message = (
+            f"operator {operator.type} needs all of '{found}', and each of {self.ranks} ranks has a part of its"
+            f" dimension {state.dimension}"
+        )
+        hint = "divide another dimension, or leave it whole: sharded=None"
+        if "Grad" in operator.inputs and "ParamOut" in operator.outputs:
+            hint = "use an optimizer that updates each element by itself, such as SGD, Momentum or Adam"
+        raise UserError(Diagnostic(message, operator.location, hint=hint))
+
+
+def sharded_along(variable: Variable) -> int | None:
+    """The dimension along which a parameter is to be divided among ranks; None for one that each has."""
+    said = variable.parameter
+    return None if said is None else said.get("sharded")
+
+
+def _along(state: State, dimension: int) -> bool:
+    return isinstance(state, Split) and state.dimension == dimension
+
+
+def _places(slots: Mapping[str, Sequence[str]]) -> Iterable[tuple[Place, str]]:
+    return (((slot, i), n) for slot, names in slots.items() for i, n in enumerate(names) if n != EMPTY)
+
+
+def _written(operator: Operator) -> list[str]:
+    return [name for name in operator.writes if name != EMPTY]
+
+
+def _unchanged(
+    operator: Operator, attributes: DictAttr, states: Mapping[str, State], rank: int | None, scale: int
+) -> DictAttr:
+    return attributes
+
+
+def _length(type: TensorType, state: State, rank: int | None, scale: int) -> TensorType:
+    """The type of a rank's part (or of the whole), so many times as long where it is divided."""
+    if not isinstance(state, Split):
+        return type
+    shape = [*type.shape]
+    shape[state.dimension] = scale * (sum(state.sections) if rank is None else state.sections[rank])
+    return TensorType(tuple(shape), type.element, type.encoding)
+
+
+def _scaled(operator: Operator, types: Types, states: Mapping[str, State], rank: int | None) -> Types:
+    """The types of what an operator reads where lengths that are divided are longer: a part of one element would be built otherwise."""
+    made: list[tuple[str, tuple[TensorType | RowsType | None, ...]]] = []
+    for slot, own in types:
+        states_of = [states.get(name, Held.WHOLE) for name in operator.inputs[slot]]
+        made.append(
+            (
+                slot,
+                tuple(
+                    [
+                        None if t is None else _length(t.whole if isinstance(t, RowsType) else t, state, rank, _SCALE)
+                        for t, state in zip(own, states_of, strict=True)
+                    ]
+                ),
+            )
+        )
+    return tuple(made)
+
+
+def _same(made: Sequence[int], declared: Sequence[int]) -> bool:
+    """Whether shapes agree, where lengths are known."""
+    return len(made) == len(declared) and all(m == d or d == DYNAMIC for m, d in zip(made, declared, strict=True))
