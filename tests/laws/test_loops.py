@@ -19,7 +19,7 @@ from ngmlir.ir.attributes import AxesAttr, integers
 from ngmlir.ir.core import Block, Op, module
 from ngmlir.ir.literals import dtype_of
 from ngmlir.ir.loops import read_loops
-from ngmlir.ir.types import FloatType, TensorType, Type, element_type, shape_of
+from ngmlir.ir.types import FloatType, TensorType, Type, element_type, f32, f64, shape_of
 from ngmlir.ops import ng
 from ngmlir.ops.builder import Builder, function
 from ngmlir.ops.fields import get_i64s
@@ -251,3 +251,42 @@ def test_a_dialect_with_such_a_line_is_refused(tmp_path: Path, line: str, messag
     with pytest.raises(UserError, match=message) as error:
         read_dialect(file)
     assert f"{file}:5:3" in str(error.value)
+
+
+def test_linear_ops_and_parts_of_sums() -> None:
+    """Ops of the traits `linear` and `bilinear` take sums of operands apart, and parts of their reductions add up."""
+    rng, seen = np.random.default_rng(5), Counter[str]()
+    traits = {cls.name: cls.definition.traits for cls in ng.OPS.values() if cls.definition is not None}
+    named = {name for name, own in traits.items() if own & {"linear", "bilinear"}}
+    examples = from_text("\n".join(wrapped(cls) for cls in ng.OPS.values() if cls.name == "ng.reshape"))
+    for op in (*found(), *(o for f in examples.ops for o in f.walk() if o.name == "ng.reshape")):
+        if op.name not in named or seen[op.name] > 20 or not plain(op):
+            continue
+        if element_type(op.operands[0].type) not in (f32, f64):
+            continue
+        seen[op.name] += 1
+        a, b = values(op, rng), values(op, rng)
+        whole = range(len(a))
+        for changed in [whole] if "linear" in traits[op.name] else [[0], [1]]:
+            together = [x + y if i in changed else x for i, (x, y) in enumerate(zip(a, b, strict=True))]
+            other = [y if i in changed else x for i, (x, y) in enumerate(zip(a, b, strict=True))]
+            same(result(op, together), result(op, a) + result(op, other), str(op))
+        loops = loops_of(op)
+        for loop in () if loops is None else {loop for own in loops.operands for loop in own}:
+            assert loops is not None
+            if loops.kind(loop) == "reduction":
+                parts_add_up(loops, loop, a)
+    assert set(seen) == named
+
+
+def parts_add_up(loops: OpLoops, loop: Loop, arrays: Sequence[Array]) -> None:
+    place = next((i, own.index(loop)) for i, own in enumerate(loops.operands) if loop in own)
+    size = arrays[place[0]].shape[place[1]]
+    total: Any = 0
+    for steps in np.split(np.arange(size), [size // 3]):
+        taken = [
+            np.take(a, steps, own.index(loop)) if loop in own else a
+            for a, own in zip(arrays, loops.operands, strict=True)
+        ]
+        total = total + result(with_steps(loops, loop, len(steps)), taken)
+    same(result(loops.op, arrays), np.asarray(total), str(loops.op))

@@ -16,7 +16,7 @@ Generated from `dialects/program.operators` by `python -m ngmlir.decl.generate`;
 `ngopt --doc-ops=json` the same for programs; both with the operators that packages register.
 
 A slot takes one variable; "list" marks one that takes several, "optional" one that may be empty, and "for the gradient" a result that
-exists for it. An attribute without a default has to be given. Every operator may also have `op_role`, `op_role_var`, and `library`, `place` and `kernel` (docs/operators-of-your-own.md).
+exists for it. An attribute without a default has to be given. Every operator may also have `op_role`, `op_role_var`, `stage`, and `library`, `place` and `kernel` (docs/operators-of-your-own.md).
 """
 
 

@@ -75,6 +75,7 @@ COMMON = (
     AttributeEntry(
         "op_role_var", "strings", "Of an operator of a gradient: parameter, gradient, in turn.", []
     ),
+    AttributeEntry("stage", "int", "The stage of a pipeline that it is of; -1 where nothing says.", -1),
     AttributeEntry("library", "string", "The library whose kernel is to compute it.", ""),
     AttributeEntry("place", "string", "The place where it runs, if not where the program does.", ""),
     AttributeEntry("kernel", "string", "The kernel that computes it: place/element type/layout/library.", ""),

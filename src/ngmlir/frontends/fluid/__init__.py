@@ -54,6 +54,7 @@ from .inference_transpiler import InferenceTranspiler
 from .lod_tensor import create_lod_tensor, create_random_int_lodtensor
 from .memory import memory_optimize, release_memory
 from .param_attr import ParamAttr, WeightNormParamAttr
+from .pipeline_parallel import PipelineParallel, pipeline_stage
 from .places import CPUPlace, CUDAPinnedPlace, CUDAPlace, NumpyPlace, Place
 from .reader import batch
 from .scope import LoDTensor, Scope, Tensor
@@ -61,10 +62,10 @@ from .tensor_parallel import TensorParallel
 
 __all__ = [
     "Block", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "DataFeeder", "DataParallel", "Executor", "InferenceTranspiler", "LoDTensor", "NumpyPlace", "Operator", "ParamAttr",
-    "Parameter", "Place", "Program", "Scope", "Tensor", "TensorParallel", "Variable", "WeightNormParamAttr", "append_backward", "average", "backward",
+    "Parameter", "PipelineParallel", "Place", "Program", "Scope", "Tensor", "TensorParallel", "Variable", "WeightNormParamAttr", "append_backward", "average", "backward",
     "batch", "calc_gradient", "clip", "contrib", "core", "create_lod_tensor", "create_random_int_lodtensor", "data_feeder", "debugger",
     "default_main_program", "default_scope_funcs", "default_startup_program", "evaluator", "executor", "framework", "get_var", "global_scope",
     "initializer", "io", "layer_helper", "layers", "lod_tensor", "memory_optimize", "metrics", "name_scope", "nets", "op", "optimizer",
-    "param_attr", "profiler", "program_guard", "reader", "regularizer", "release_memory", "scope_guard", "switch_main_program",
+    "param_attr", "pipeline_stage", "profiler", "program_guard", "reader", "regularizer", "release_memory", "scope_guard", "switch_main_program",
     "switch_startup_program", "transpiler", "unique_name",
 ]  # fmt: skip

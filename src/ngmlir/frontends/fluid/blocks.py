@@ -209,6 +209,8 @@ class Block:
         role = attributes.pop("op_role", program.op_role)
         if int(role):
             attributes["op_role"] = int(role)
+        if program.stage is not None and "stage" not in attributes and not int(role):
+            attributes["stage"] = program.stage
         if program.op_role_var and "op_role_var" not in attributes:
             attributes["op_role_var"] = program.op_role_var
         view = own.insert(at, type, _slots(inputs), _slots(outputs), completed(entry, attributes))

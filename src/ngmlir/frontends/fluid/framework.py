@@ -63,6 +63,7 @@ class Program:
         self._current = 0
         self.op_role: int = OpRole.Forward
         self.op_role_var: list[str] = []
+        self.stage: int | None = None
 
     @property
     def module(self) -> Module:
@@ -145,6 +146,17 @@ class Program:
             yield
         finally:
             self.op_role, self.op_role_var = outer
+
+    @contextmanager
+    def pipeline_stage(self, number: int) -> Generator[None]:
+        """Operators that are appended inside are of this stage of a pipeline."""
+        if not isinstance(number, int) or number < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError(f"stages are counted from 0, and one is no {number!r}")
+        outer, self.stage = self.stage, number
+        try:
+            yield
+        finally:
+            self.stage = outer
 
     # ---- programs from programs
 
