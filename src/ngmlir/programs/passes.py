@@ -14,12 +14,12 @@ from ..support.diagnostics import UserError
 from ..support.spelling import did_you_mean
 from ..support.target import Target
 from .backward import append_backward
-from .distribute import Distribution
 from .fold_batch_norm import folded
 from .half_precision import HALVES, to_half
 from .liveness import liveness
 from .lower import lower
 from .prune import inference_form, pruned, test_form
+from .rank_passes import RANK_PASSES
 from .select_kernels import select_kernels
 from .text import program_of
 
@@ -182,52 +182,6 @@ def program_fold_batch_norm(module: Module, target: Target) -> Module:
 
 
 @contract(needs=("program",))
-def program_distribute(
-    module: Module,
-    target: Target,
-    *,
-    mode: Literal["allreduce", "reduce_scatter", "pserver"] = "allreduce",
-    ranks: int = 2,
-    servers: int = 1,
-    rank: int = 0,
-    server: bool = False,
-) -> Module:
-    """Makes the program of one of several `ranks` that share a batch; with `server` that of a parameter server, whose number `rank` is
-    then.
-
-    Before:
-
-        module attributes {program.version = 1 : i64} {
-          program.var @w : tensor<4xf32> {persistable, parameter = {trainable = true}}
-          program.var @rate : tensor<1xf32> {persistable}
-          program.var @"w@GRAD" : tensor<4xf32>
-          program.op sign {X = [@w]} -> {Out = [@"w@GRAD"]}
-          program.op sgd {Param = [@w], Grad = [@"w@GRAD"], LearningRate = [@rate]} -> {ParamOut = [@w]}
-        }
-
-    After:
-
-        module attributes {program.version = 1 : i64} {
-          program.var @w : tensor<4xf32> {persistable, parameter = {trainable = true}}
-          program.var @rate : tensor<1xf32> {persistable}
-          program.var @"w@GRAD" : tensor<4xf32>
-          program.op sign {X = [@w]} -> {Out = [@"w@GRAD"]}
-          program.op all_reduce {X = [@"w@GRAD"]} -> {Out = [@"w@GRAD"]} with {ranks = 2 : i32, op_role = 2 : i32}
-          program.op scale {X = [@"w@GRAD"]} -> {Out = [@"w@GRAD"]} with {scale = 0.5 : f64, op_role = 2 : i32}
-          program.op sgd {Param = [@w], Grad = [@"w@GRAD"], LearningRate = [@rate]} -> {ParamOut = [@w]}
-        }
-    """
-    made = Distribution(program_of(module), mode, ranks, servers)
-    of, count = ("server", servers if mode == "pserver" else 0) if server else ("rank", ranks)
-    if not 0 <= rank < count:
-        raise UserError(
-            f"there is no {of} {rank}: there are {count}",
-            hint=f"program-distribute{{mode=pserver ranks={ranks} servers={servers}}}",
-        )
-    return (made.server(rank) if server else made.rank(rank)).program.module
-
-
-@contract(needs=("program",))
 def program_liveness(module: Module, target: Target) -> Module:
     """Tells by remarks which variables are live before and after each operator of the global block; changes nothing.
 
@@ -366,7 +320,6 @@ PROGRAM_PASSES: dict[str, Pass] = {
     for p in (
         program_extract,
         program_backward,
-        program_distribute,
         program_fold_batch_norm,
         program_for_test,
         program_half_precision,
@@ -375,4 +328,4 @@ PROGRAM_PASSES: dict[str, Pass] = {
         program_liveness,
         program_to_values,
     )
-}
+} | RANK_PASSES

@@ -8,6 +8,7 @@ of; one that reads nothing of a stage, such as those of learning rates, is of al
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -57,6 +58,10 @@ class Stages:
         self.stage_of: dict[str, int] = {}
         #: What changes from micro-batch to micro-batch.
         self.varying = {name for name, v in program.top.variables.items() if v.flag("data")}
+        #: How many updates read a variable: what one alone reads is of its parameter.
+        self._updating = Counter(
+            name for o in program.top.operators if "ParamOut" in o.outputs for name in {*o.reads}
+        )
         self.operators = [self._placed(o) for o in program.top.operators]
 
     def _placed(self, operator: Operator) -> Placed:
@@ -80,7 +85,7 @@ class Stages:
         for name in _named(operator.reads):
             if stage != ALL and name not in self.stage_of and self.program.top.visible(name).persistable:
                 # What updates keep is of their stage; what all of them read, as learning rates, is of none.
-                if name in operator.writes or role & OpRole.Optimize == 0 or _is_own(operator, name):
+                if name in operator.writes or not role & OpRole.Optimize or self._updating[name] == 1:
                     self.stage_of[name] = stage
         return Placed(operator, stage, is_repeated)
 
@@ -126,11 +131,6 @@ class Stages:
             )
             raise Limit(Diagnostic(message, operator.location, hint="clip the gradient of each parameter by itself"))
         return stages.pop() if stages else ALL
-
-
-def _is_own(operator: Operator, name: str) -> bool:
-    """Whether what an update reads belongs to its parameter alone, by its name."""
-    return any(name.startswith(parameter) for parameter in operator.inputs.get("Param", ()))
 
 
 def _named(names: Iterable[str]) -> list[str]:

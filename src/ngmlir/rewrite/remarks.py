@@ -15,7 +15,7 @@ from ..ir.core import Module, Op, op_name
 from ..support.diagnostics import Diagnostic, Location
 
 #: The passes that have something to tell, and what all of them assume of lengths.
-TOPICS = ("fuse", "lengths", "liveness", "prepare", "program-kernels", "schedule", "sizes")
+TOPICS = ("fuse", "lengths", "liveness", "prepare", "program-cost", "program-kernels", "schedule", "sizes")
 #: What takes time to find out, and is told only where it is asked for by name: of finished kernels, what they ask of a GPU.
 COUNTED = ("gpu",)
 

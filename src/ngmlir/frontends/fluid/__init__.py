@@ -56,6 +56,7 @@ from .memory import memory_optimize, release_memory
 from .param_attr import ParamAttr, WeightNormParamAttr
 from .pipeline_parallel import PipelineParallel, pipeline_stage
 from .places import CPUPlace, CUDAPinnedPlace, CUDAPlace, NumpyPlace, Place
+from .ranks import cheapest
 from .reader import batch
 from .scope import LoDTensor, Scope, Tensor
 from .tensor_parallel import TensorParallel
@@ -63,7 +64,7 @@ from .tensor_parallel import TensorParallel
 __all__ = [
     "Block", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "DataFeeder", "DataParallel", "Executor", "InferenceTranspiler", "LoDTensor", "NumpyPlace", "Operator", "ParamAttr",
     "Parameter", "PipelineParallel", "Place", "Program", "Scope", "Tensor", "TensorParallel", "Variable", "WeightNormParamAttr", "append_backward", "average", "backward",
-    "batch", "calc_gradient", "clip", "contrib", "core", "create_lod_tensor", "create_random_int_lodtensor", "data_feeder", "debugger",
+    "batch", "calc_gradient", "cheapest", "clip", "contrib", "core", "create_lod_tensor", "create_random_int_lodtensor", "data_feeder", "debugger",
     "default_main_program", "default_scope_funcs", "default_startup_program", "evaluator", "executor", "framework", "get_var", "global_scope",
     "initializer", "io", "layer_helper", "layers", "lod_tensor", "memory_optimize", "metrics", "name_scope", "nets", "op", "optimizer",
     "param_attr", "pipeline_stage", "profiler", "program_guard", "reader", "regularizer", "release_memory", "scope_guard", "switch_main_program",

@@ -37,7 +37,7 @@ class DataParallel(Ranks):
         whole = default_main_program() if program is None else program
         made = Distribution(whole.view, mode, ranks, servers)
         held = [made.server(i) for i in range(servers)] if mode == "pserver" else []
-        super().__init__(startup, [made.rank(i) for i in range(ranks)], held, place)
+        super().__init__(startup, [made.rank(i) for i in range(ranks)], held, place, ranks)
 
     @answered
     def run(

@@ -41,7 +41,7 @@ class PipelineParallel(Ranks):
     ):
         whole = default_main_program() if program is None else program
         self._made = pipeline_parallel.PipelineParallel(whole.view, micro_batches, replicas)
-        super().__init__(startup, [self._made.rank(i) for i in range(self._made.ranks)], (), place)
+        super().__init__(startup, [self._made.rank(i) for i in range(self._made.ranks)], (), place, micro_batches * replicas)
 
     @answered
     def run(

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...op_graph.answers import answered
+from ...programs.costs import Cost, Link, cost_of
 from ...programs.descriptions import Operator
 from ...programs.distribute import Part
 from ...support.diagnostics import Bug, UserError
@@ -35,7 +36,10 @@ class Ranks:
         parts: Sequence[Part],
         held: Sequence[Part] = (),
         place: Place | None = None,
+        shares: int = 1,
     ):
+        """`shares` is in how many parts a batch is divided."""
+        self._parts = shares
         self._startup = default_startup_program() if startup is None else startup
         self.ranks, self.servers = ([Program(p.program) for p in each] for each in (parts, held))
         self._executor = Executor(place)
@@ -49,6 +53,13 @@ class Ranks:
         scope = Scope()
         self._executor.run(self._startup, scope=scope)
         self._begin(scope)
+
+    def cost(self, batch: int, latency: float = 5e-6, bandwidth: float = 25e9) -> Cost:
+        """What it costs that ranks talk in a step with `batch` rows, where a message of n bytes takes `latency` + n / `bandwidth` seconds:
+        `seconds`, bytes that each sends (`sent`), and what each operator costs (`talks`). Printed, it is a table."""
+        programs = {("rank", i): p.view for i, p in enumerate(self.ranks)}
+        programs |= {("server", i): p.view for i, p in enumerate(self.servers)}
+        return cost_of(programs, Link(latency, bandwidth), -(-batch // self._parts))
 
     def _begin(self, scope: Scope) -> None:
         for member in (*self._members, *self._holders):
@@ -103,6 +114,16 @@ class Ranks:
 
     def _of(self, who: Who) -> Member:
         return (self._members if who[0] == "rank" else self._holders)[who[1]]
+
+
+def cheapest(
+    placements: Mapping[str, Ranks], batch: int, latency: float = 5e-6, bandwidth: float = 25e9
+) -> str:
+    """The name of the placement whose ranks talk for the shortest time in a step with a batch of so many rows (`Ranks.cost`); of equal
+    ones the first."""
+    if not placements:
+        raise UserError("there is no placement to choose from")
+    return min(placements, key=lambda name: placements[name].cost(batch, latency, bandwidth).seconds)
 
 
 def names_of(fetch_list: Sequence[Variable | str]) -> list[str]:

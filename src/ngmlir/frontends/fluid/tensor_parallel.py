@@ -40,7 +40,7 @@ class TensorParallel(Ranks):
         whole = default_main_program() if program is None else program
         self._seed = whole.random_seed
         self._made = tensor_parallel.TensorParallel(whole.view, ranks, replicas)
-        super().__init__(startup, [self._made.rank(i) for i in range(self._made.ranks)], (), place)
+        super().__init__(startup, [self._made.rank(i) for i in range(self._made.ranks)], (), place, replicas)
 
     def _begin(self, scope: Scope) -> None:
         super()._begin(scope)
