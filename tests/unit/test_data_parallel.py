@@ -119,7 +119,9 @@ def test_ranks_equal_one(name: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["allreduce", "reduce_scatter"])
-@pytest.mark.parametrize(("name", "is_sparse"), [("sgd", True), ("adam", True), ("adam", False), ("momentum", False)])
+@pytest.mark.parametrize(
+    ("name", "is_sparse"), [("sgd", True), ("adam", True), ("adam", False), ("momentum", False)]
+)
 def test_tables_that_are_divided_equal_whole_ones(name: str, is_sparse: bool, mode: str) -> None:
     for padding in (None, 3):
         trained = Trained(OPTIMIZERS[name], None, is_sparse, True, padding)
@@ -204,6 +206,16 @@ def test_what_ranks_refuse() -> None:
     assert caught.value.diagnostics[0].hint == "mode=allreduce"
     loss, _ = clipped.alone()
     assert abs(clipped.shared("allreduce", 2)[0] - loss) < 1e-6
+
+
+def test_updates_that_do_not_wait_are_refused() -> None:
+    trained = Trained(OPTIMIZERS["sgd"])
+    mode: Any = "async"
+    with pytest.raises(UserError, match="there is no mode 'async'") as caught:
+        fluid.DataParallel(trained.main, trained.startup, mode)
+    assert caught.value.diagnostics[0].hint == (
+        "all ranks update together, once a step: allreduce, reduce_scatter, pserver"
+    )
 
 
 @pytest.mark.parametrize("ranks", [2, 3])

@@ -98,7 +98,9 @@ def test_what_is_sent_is_received() -> None:
             for pair in zip(o.attribute("peers"), o.attribute("sources"), strict=True)
         ]
     assert all(name in sent[peer] for pairs in received.values() for peer, name in pairs)
-    assert {n for names in sent.values() for n in names} == {n for pairs in received.values() for _, n in pairs}
+    assert {n for names in sent.values() for n in names} == {
+        n for pairs in received.values() for _, n in pairs
+    }
     # Stage 1 takes what stage 0 computed, and the gradient from stage 2, of both micro-batches.
     assert sorted(peer for peer, _ in received[1]) == [0, 0, 2, 2]
     # Each rank has its parameters and what the optimizer keeps for them, and no other.

@@ -33,7 +33,15 @@ def test_all_reduce_is_a_ring_or_doubling(ranks: int, bytes: int) -> None:
 @pytest.mark.parametrize(
     ("ranks", "bytes", "microseconds"),
     # A table that was made by hand for such a link: a small message goes by doubling, a large one by a ring.
-    [(8, 65536, 23), (64, 65536, 46), (1024, 65536, 76), (4096, 65536, 91), (8, 100e6, 7070), (64, 100e6, 8510), (1024, 100e6, 18200)],
+    [
+        (8, 65536, 23),
+        (64, 65536, 46),
+        (1024, 65536, 76),
+        (4096, 65536, 91),
+        (8, 100e6, 7070),
+        (64, 100e6, 8510),
+        (1024, 100e6, 18200),
+    ],
 )
 def test_a_table_made_by_hand(ranks: int, bytes: float, microseconds: float) -> None:
     *_, seconds = all_reduce_seconds(ranks, bytes, Link(ALPHA, BETA))
@@ -129,7 +137,11 @@ def test_more_bytes_and_slower_links_cost_more() -> None:
     whole = fluid.TensorParallel(*trained(True), 2)
     seconds = [whole.cost(batch, ALPHA, BETA).seconds for batch in (1, 10, 100, 1000)]
     assert seconds == sorted(seconds) and len({*seconds}) == 4
-    assert whole.cost(10, 2 * ALPHA, BETA).seconds > whole.cost(10, ALPHA, BETA).seconds < whole.cost(10, ALPHA, BETA / 2).seconds
+    assert (
+        whole.cost(10, 2 * ALPHA, BETA).seconds
+        > whole.cost(10, ALPHA, BETA).seconds
+        < whole.cost(10, ALPHA, BETA / 2).seconds
+    )
     assert fluid.DataParallel(*trained(), ranks=1).cost(4).seconds == 0
 
 
@@ -156,7 +168,10 @@ def test_the_cheapest_placement() -> None:
 
 def test_a_prediction_is_a_table() -> None:
     text = str(fluid.TensorParallel(*trained(True), 2).cost(64, ALPHA, BETA))
-    assert "rank 1: 5120 bytes sent\n  all_reduce of fc_2.tmp_0: 1024 bytes, 2 ranks; a rank sends 1024 bytes in 1 messages" in text
+    assert (
+        "rank 1: 5120 bytes sent\n  all_reduce of fc_2.tmp_0: 1024 bytes, 2 ranks; a rank sends 1024 bytes in 1 messages"
+        in text
+    )
     assert text.endswith(f"a step: {2 * ALPHA + 5120 / BETA:.3g} s")
 
 

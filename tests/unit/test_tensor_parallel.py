@@ -26,7 +26,9 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
 class Trained:
     """A program, some batches for it, and what it keeps."""
 
-    def __init__(self, build: Callable[[], Any], optimizer: str = "sgd", rows: int = 12, vocabulary: int = 31):
+    def __init__(
+        self, build: Callable[[], Any], optimizer: str = "sgd", rows: int = 12, vocabulary: int = 31
+    ):
         self.main, self.startup = fluid.Program(), fluid.Program()
         self.startup.random_seed = 3
         with fluid.program_guard(self.main, self.startup), fluid.unique_name.guard():
@@ -89,14 +91,18 @@ def attention() -> Any:
         return layers.transpose(layers.reshape(made, [0, 5, 8, 3]), [0, 2, 1, 3])
 
     scores = layers.matmul(heads("q"), heads("k"), transpose_y=True)
-    mixed = layers.reshape(layers.transpose(layers.matmul(layers.softmax(scores), heads("v")), [0, 2, 1, 3]), [0, 5, 24])
+    mixed = layers.reshape(
+        layers.transpose(layers.matmul(layers.softmax(scores), heads("v")), [0, 2, 1, 3]), [0, 5, 24]
+    )
     out = layers.fc(mixed, 8, num_flatten_dims=2, param_attr=Param("o", sharded=0))
     return error(layers.fc(out, 1))
 
 
 def columns_alone() -> Any:
     """What a softmax needs whole is put together."""
-    return error(layers.fc(layers.softmax(layers.fc(layers.data("x", [6]), 8, param_attr=Param(sharded=1))), 1))
+    return error(
+        layers.fc(layers.softmax(layers.fc(layers.data("x", [6]), 8, param_attr=Param(sharded=1))), 1)
+    )
 
 
 def table(sparse: bool, rows: int = 31, padding: int | None = None) -> Callable[[], Any]:
@@ -184,7 +190,9 @@ def test_what_ranks_have_of_each_variable() -> None:
 def test_random_numbers_are_the_same_on_all_ranks() -> None:
     def build() -> Any:
         hidden = layers.dropout(layers.fc(layers.data("x", [6]), 8), 0.5)
-        return error(layers.fc(layers.fc(hidden, 8, param_attr=Param(sharded=1)), 1, param_attr=Param(sharded=0)))
+        return error(
+            layers.fc(layers.fc(hidden, 8, param_attr=Param(sharded=1)), 1, param_attr=Param(sharded=0))
+        )
 
     trained = Trained(build)
     whole = fluid.TensorParallel(trained.main, trained.startup, 2)

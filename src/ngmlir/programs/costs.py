@@ -151,9 +151,9 @@ class _Clock:
     ):
         self.programs, self.link, self.batch = programs, link, batch
         self.waiting = {
-            who: [
-                *zip((o for o in program.top.operators if o.type in COLLECTIVES), talks[who], strict=True)
-            ][::-1]
+            who: [*zip((o for o in program.top.operators if o.type in COLLECTIVES), talks[who], strict=True)][
+                ::-1
+            ]
             for who, program in programs.items()
         }
         self.clock = dict.fromkeys(programs, 0.0)
@@ -201,7 +201,9 @@ class _Clock:
             every = [each for each in self.programs if each[0] == "rank"]
             group = operator.attribute("group")
             together = [("rank", number) for number in group] if group else every
-            if not all(self.waiting[each] and self.waiting[each][-1][0].type == operator.type for each in together):
+            if not all(
+                self.waiting[each] and self.waiting[each][-1][0].type == operator.type for each in together
+            ):
                 return False
             end = max(self.clock[each] for each in together) + talk.seconds
             self.clock.update(dict.fromkeys(together, end))

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ..ir.attributes import StringAttr
 from ..ir.types import TensorType
@@ -86,18 +86,21 @@ class Distribution:
     Raises UserError for a program that updates no parameter, and Limit where gradients are clipped by a norm and rows are split.
     """
 
-    def __init__(
-        self, program: Program, mode: Mode, ranks: int, servers: int = 1, group: Sequence[int] = ()
-    ):
+    def __init__(self, program: Program, mode: Mode, ranks: int, servers: int = 1, group: Sequence[int] = ()):
         if ranks < 1 or servers < 1:
             raise UserError(f"there is at least one rank and one server, not {ranks} and {servers}")
+        if mode not in get_args(Mode):
+            hint = f"all ranks update together, once a step: {', '.join(get_args(Mode))}"
+            raise UserError(f"there is no mode '{mode}'", hint=hint)
         self.program, self.mode, self.ranks, self.servers = program, mode, ranks, servers
         #: The ranks that share a batch; all where it is empty.
         self.group = group
         tables = distributed_tables(program) if ranks > 1 else {}
         if tables and mode == "pserver":
             name, operator = next(iter(tables.items()))
-            message = f"the rows of '{name}' are divided among ranks, and its updates would be those of a server"
+            message = (
+                f"the rows of '{name}' are divided among ranks, and its updates would be those of a server"
+            )
             raise Limit(Diagnostic(message, operator.location, hint="mode=reduce_scatter"))
         found = _updates(program)
         #: Of each table that is divided how many rows each rank has.
@@ -134,7 +137,9 @@ class Distribution:
                 names = [u.gradient for u in self.updates]
                 for name in names:
                     writer.whole(name)
-                writer.add("all_reduce", {"X": names}, {"Out": names}, {"ranks": self.ranks, "group": self.group})
+                writer.add(
+                    "all_reduce", {"X": names}, {"Out": names}, {"ranks": self.ranks, "group": self.group}
+                )
                 for name in names:
                     writer.averaged(name)
             self._own_tables(writer, number)
@@ -191,7 +196,10 @@ class Distribution:
             start, stop = _bounds(self.tables[update.parameter])[number]
             shape = self.program.top.visible(update.parameter).shape
             contributions = {n for n in w.top.variables if n.startswith(update.gradient)}
-            for name in {*contributions, *(n for o in (update.operator, *update.before) for n in (*o.reads, *o.writes))}:
+            for name in {
+                *contributions,
+                *(n for o in (update.operator, *update.before) for n in (*o.reads, *o.writes)),
+            }:
                 variable = w.top.visible(name)
                 if variable.shape == shape:
                     variable.type = TensorType((stop - start, *shape[1:]), variable.element)

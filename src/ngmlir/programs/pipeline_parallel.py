@@ -65,7 +65,9 @@ class PipelineParallel:
         own = [p for p in self.stages.operators if p.stage in (stage, ALL)]
         writer.once([p for p in own if not p.is_repeated and not _is_update(p)])
         for kind, micro_batch in order_of(stage, self.width, self.micro_batches):
-            writer.repeated([p for p in own if p.is_repeated and p.is_backward == (kind == "backward")], micro_batch)
+            writer.repeated(
+                [p for p in own if p.is_repeated and p.is_backward == (kind == "backward")], micro_batch
+            )
         updates = [p for p in own if _is_update(p)]
         writer.gradients(updates)
         writer.once(updates)
@@ -125,7 +127,12 @@ class _Writer:
                 for slots in (operator.inputs, operator.outputs)
             )
             self.top.insert(
-                len(self.top.operators), operator.type, inputs, outputs, operator.dictionary, operator.location
+                len(self.top.operators),
+                operator.type,
+                inputs,
+                outputs,
+                operator.dictionary,
+                operator.location,
             )
         sent = [
             self._renamed(n, micro_batch)
@@ -161,7 +168,12 @@ class _Writer:
         if made not in self.top.variables:
             flags = [flag for flag in ("data", "stop_gradient") if source.flag(flag)]
             self.top.declare(
-                made, source.type, holds=source.holds, ragged=source.ragged, flags=flags, location=source.location
+                made,
+                source.type,
+                holds=source.holds,
+                ragged=source.ragged,
+                flags=flags,
+                location=source.location,
             )
         return made
 

@@ -65,7 +65,9 @@ def program_distribute(
 
 
 @contract(needs=("program",))
-def program_shard(module: Module, target: Target, *, ranks: int = 2, replicas: int = 1, rank: int = 0) -> Module:
+def program_shard(
+    module: Module, target: Target, *, ranks: int = 2, replicas: int = 1, rank: int = 0
+) -> Module:
     """Makes the program of one of several `ranks` that have parts of parameters: of those of which `sharded` says along which dimension.
     With `replicas` there are as many such groups of ranks.
 

@@ -25,8 +25,8 @@ from .descriptions import Operator, Program, Variable
 from .infer import Types, raggedness_of, types_of
 from .names import EMPTY
 from .sparse_rows import RowsType
-from .tables import TABLES, divided
 from .spreads import Place, Spread, read_places, same_on_parts, spreads, sums_kept
+from .tables import TABLES, divided
 
 #: By how much lengths are longer where an operator on parts is compared with the one on the whole.
 _SCALE = 2
@@ -165,7 +165,11 @@ class Sharding:
     def _with_sums(self, operator: Operator, have: Mapping[Place, State]) -> _Way | None:
         """Several sums become one through what is linear, so that one is made instead of several."""
         sums = frozenset(place for place, state in have.items() if state is Held.SUM)
-        if len(sums) < 2 or operator.sub_block is not None or any(isinstance(s, Split) for s in have.values()):
+        if (
+            len(sums) < 2
+            or operator.sub_block is not None
+            or any(isinstance(s, Split) for s in have.values())
+        ):
             return None
         kept = sums_kept(*self._signature(operator), sums)
         if kept is None:
@@ -226,7 +230,12 @@ class Sharding:
     def _checked(self, operator: Operator, way: _Way) -> _Way | None:
         """The way, where the operator computes on parts what it does on the whole; with lengths in its attributes as those of parts."""
         type, types, attributes, wanted, ragged = self._signature(operator)
-        before = {**self.states, **way.adopted, **dict.fromkeys(way.step.gathered, Held.WHOLE), **way.step.sliced}
+        before = {
+            **self.states,
+            **way.adopted,
+            **dict.fromkeys(way.step.gathered, Held.WHOLE),
+            **way.step.sliced,
+        }
         states = {**before, **way.given}
         for localised in (_unchanged, self._shortened):
             whole = localised(operator, attributes, states, None, _SCALE)
@@ -244,7 +253,8 @@ class Sharding:
                 except UserError:
                     break
                 shapes = {
-                    p: _length(self._type(n), way.given[n], rank, _SCALE).shape for p, n in _places(operator.outputs)
+                    p: _length(self._type(n), way.given[n], rank, _SCALE).shape
+                    for p, n in _places(operator.outputs)
                 }
                 if made is None or not all(_same(made[p], shapes[p]) for p in made):
                     break
@@ -406,7 +416,9 @@ def _scaled(operator: Operator, types: Types, states: Mapping[str, State], rank:
                 slot,
                 tuple(
                     [
-                        None if t is None else _length(t.whole if isinstance(t, RowsType) else t, state, rank, _SCALE)
+                        None
+                        if t is None
+                        else _length(t.whole if isinstance(t, RowsType) else t, state, rank, _SCALE)
                         for t, state in zip(own, states_of, strict=True)
                     ]
                 ),
@@ -417,4 +429,6 @@ def _scaled(operator: Operator, types: Types, states: Mapping[str, State], rank:
 
 def _same(made: Sequence[int], declared: Sequence[int]) -> bool:
     """Whether shapes agree, where lengths are known."""
-    return len(made) == len(declared) and all(m == d or d == DYNAMIC for m, d in zip(made, declared, strict=True))
+    return len(made) == len(declared) and all(
+        m == d or d == DYNAMIC for m, d in zip(made, declared, strict=True)
+    )

@@ -19,6 +19,7 @@ from ..ir.elements import ElementsAttr
 from ..ir.types import shape_of
 from ..op_graph.lift import lift
 from ..op_graph.node import Op as Node
+from ..op_graph.tensor import Tensor
 from ..op_graph.writes import ReadOp
 from ..ops.loops import loops_of
 from ..support.diagnostics import UserError
@@ -82,7 +83,7 @@ def _function(
         results = [*map(ReadOp, given.values()), *context.sizes]
         lifted = lift(results, [*dict.fromkeys(taken.values())])
     block = lifted.module.ops[0].block
-    arguments = dict(zip(lifted.arguments, block.args, strict=True))
+    arguments: dict[Tensor, Value] = dict(zip(lifted.arguments, block.args, strict=True))
     returned = block.ops[-1].operands
     return _Function(
         block,
@@ -197,7 +198,9 @@ def spreads(
         ]
         units = min(lengths)
         if all(n % units == 0 for n in lengths):
-            found.append(Spread(taken, given, frozenset(p for p, v in function.outputs.items() if v in sums), units))
+            found.append(
+                Spread(taken, given, frozenset(p for p, v in function.outputs.items() if v in sums), units)
+            )
     return tuple(found)
 
 
@@ -224,7 +227,10 @@ def _join_as_forward(
         members = [(p, d) for each in (spread.inputs, spread.outputs) for p, d in each.items()]
         members += [((slot + GRADIENT, i), d) for (slot, i), d in members]
         there = [
-            (values[p], d) for p, d in members for values in (function.inputs, function.outputs) if p in values
+            (values[p], d)
+            for p, d in members
+            for values in (function.inputs, function.outputs)
+            if p in values
         ]
         for dimension in there[1:]:
             classes.join(there[0], dimension)

@@ -53,7 +53,9 @@ class Stages:
         missing = sorted({*range(self.count)} - marks)
         if missing:
             raise UserError(
-                Diagnostic(f"no operator is of stage {missing[0]}, and there is a later one", program.location)
+                Diagnostic(
+                    f"no operator is of stage {missing[0]}, and there is a later one", program.location
+                )
             )
         self.stage_of: dict[str, int] = {}
         #: What changes from micro-batch to micro-batch.
@@ -107,7 +109,9 @@ class Stages:
         for name in _named(operator.reads):
             other = self.stage_of.get(name, stage)
             if other > stage:
-                message = f"operator {operator.type} of stage {stage} reads '{name}', which stage {other} computes"
+                message = (
+                    f"operator {operator.type} of stage {stage} reads '{name}', which stage {other} computes"
+                )
                 hint = "a stage reads what earlier ones compute"
                 raise UserError(Diagnostic(message, operator.location, hint=hint))
         return stage
@@ -125,11 +129,13 @@ class Stages:
             found = {n: self.stage_of[n] for n in names if n in self.stage_of}
         stages = {*found.values()}
         if len(stages) > 1:
-            (a, b, *_) = sorted(found, key=lambda n: found[n])[:1] + sorted(found, key=lambda n: -found[n])[:1]
-            message = (
-                f"operator {operator.type} takes gradients of '{a}', of stage {found[a]}, and of '{b}', of stage {found[b]}"
+            (a, b, *_) = (
+                sorted(found, key=lambda n: found[n])[:1] + sorted(found, key=lambda n: -found[n])[:1]
             )
-            raise Limit(Diagnostic(message, operator.location, hint="clip the gradient of each parameter by itself"))
+            message = f"operator {operator.type} takes gradients of '{a}', of stage {found[a]}, and of '{b}', of stage {found[b]}"
+            raise Limit(
+                Diagnostic(message, operator.location, hint="clip the gradient of each parameter by itself")
+            )
         return stages.pop() if stages else ALL
 
 
@@ -153,7 +159,9 @@ def refuse_repeating(placed: Placed) -> None:
     where: Location = operator.location
     if operator.sub_block is not None:
         raise Limit(
-            Diagnostic(f"operator {operator.type} runs a block, and a stage none", where, hint="micro_batches=1")
+            Diagnostic(
+                f"operator {operator.type} runs a block, and a stage none", where, hint="micro_batches=1"
+            )
         )
     kept = [n for n in _named(operator.writes) if operator.block.visible(n).persistable]
     if kept:

@@ -11,8 +11,8 @@ import numpy as np
 from ...op_graph.answers import answered
 from ...programs.distribute import Distribution, Mode
 from .framework import Program, default_main_program
-from .places import Place
 from .members import Array
+from .places import Place
 from .ranks import Ranks, names_of, shares
 from .variables import Variable
 

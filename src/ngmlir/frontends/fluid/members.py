@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.literals import dtype_of
 from ...programs.descriptions import Operator
 from ...programs.descriptions import Program as ProgramView
 from ...programs.distribute import Part, Piece
 from ...programs.names import EMPTY
 from ...programs.operators.collectives import COLLECTIVES
-from ...support.diagnostics import Diagnostic, Limit
+from ...programs.rank_files import Held, whole
+from ...support.diagnostics import Diagnostic, Limit, UserError
 from .executor import Executor
 from .framework import Program
 from .scope import LoDTensor, Scope
@@ -44,14 +46,35 @@ class Member:
         for name, piece in self.kept():
             found = scope.find_var(name if piece is None else piece.source)
             if found is not None:
-                whole = np.array(found.get_tensor())
-                self.set(name, whole if piece is None else whole[place_of(piece)])
+                value = np.array(found.get_tensor())
+                self.set(name, value if piece is None else value[place_of(piece)])
 
     def kept(self) -> Iterator[tuple[str, Piece | None]]:
         """Its persistable tensors, and which part of a variable of the whole program each is; None for all of the one of its name."""
         for name, variable in self.part.program.top.variables.items():
             if variable.persistable and variable.holds == "tensor":
                 yield name, self.part.pieces.get(name)
+
+    def held(self) -> list[Held]:
+        """What it keeps: of each variable of the whole program its piece."""
+        return [Held(piece or whole(name), self.get(name)) for name, piece in self.kept()]
+
+    def parts_of(self, values: Mapping[str, Array], folder: str) -> dict[str, Array]:
+        """What it is to keep, of whole variables. UserError where one is missing, or has another shape or element type."""
+        made: dict[str, Array] = {}
+        for name, piece in self.kept():
+            source, variable = name if piece is None else piece.source, self.part.program.top.visible(name)
+            if source not in values:
+                raise UserError(f"the checkpoint in '{folder}' has no variable '{source}'")
+            array = values[source] if piece is None else values[source][place_of(piece)]
+            dtype = dtype_of(variable.element)
+            if array.shape != variable.shape or array.dtype != dtype:
+                raise UserError(
+                    f"'{source}' is {values[source].dtype} of shape {list(values[source].shape)} in the checkpoint in '{folder}'",
+                    hint=f"a rank of this program takes {dtype} of shape {list(variable.shape)} of it",
+                )
+            made[name] = array
+        return made
 
     def get(self, name: str) -> Array:
         """The value of a variable."""
@@ -136,9 +159,14 @@ def _keep_rows_together(groups: list[tuple[list[Operator], Operator | None]], pr
     """Moves what gives sparse rows to where these are read: a program that runs by itself would give a matrix."""
     for at in range(len(groups) - 1, -1, -1):
         for operator in reversed(groups[at][0][:]):
-            rows = [n for n in operator.writes if n != EMPTY and program.top.visible(n).holds == "selected_rows"]
+            rows = [
+                n for n in operator.writes if n != EMPTY and program.top.visible(n).holds == "selected_rows"
+            ]
             readers = [
-                i for i, (inside, _) in enumerate(groups) for o in inside if set(o.reads) & set(operator.writes)
+                i
+                for i, (inside, _) in enumerate(groups)
+                for o in inside
+                if set(o.reads) & set(operator.writes)
             ]
             if rows and readers and min(readers) > at:
                 groups[at][0].remove(operator)

@@ -7,6 +7,8 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from ...op_graph.answers import answered
 from ...programs import pipeline_parallel
 from .framework import Program, default_main_program
@@ -41,7 +43,13 @@ class PipelineParallel(Ranks):
     ):
         whole = default_main_program() if program is None else program
         self._made = pipeline_parallel.PipelineParallel(whole.view, micro_batches, replicas)
-        super().__init__(startup, [self._made.rank(i) for i in range(self._made.ranks)], (), place, micro_batches * replicas)
+        super().__init__(
+            startup,
+            [self._made.rank(i) for i in range(self._made.ranks)],
+            (),
+            place,
+            micro_batches * replicas,
+        )
 
     @answered
     def run(
@@ -67,10 +75,13 @@ class PipelineParallel(Ranks):
             wanted.append([*dict.fromkeys(made.name_of(name, i) for name in own for i in range(count))])
         self._step(feeds, wanted)
         return [
-            [
-                self._members[group * width + made.stage_of(name)].get(made.name_of(name, i))
-                for name in names
-            ]
+            [self._value(name, group, i) for name in names]
             for group in range(made.replicas)
             for i in range(count)
         ]
+
+    def _value(self, name: str, group: int, micro_batch: int) -> Array:
+        """A variable of a micro-batch, of the rank that has it."""
+        made = self._made
+        rank = group * made.width + made.stage_of(name)
+        return np.array(self.scopes[rank].tensor(made.name_of(name, micro_batch)))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +13,8 @@ from ...op_graph.answers import answered
 from ...programs.costs import Cost, Link, cost_of
 from ...programs.descriptions import Operator
 from ...programs.distribute import Part
+from ...programs.names import RANDOM
+from ...programs.rank_files import read_checkpoint, write_checkpoint
 from ...support.diagnostics import Bug, UserError
 from .executor import Executor
 from .framework import Program, default_startup_program
@@ -53,6 +56,43 @@ class Ranks:
         scope = Scope()
         self._executor.run(self._startup, scope=scope)
         self._begin(scope)
+
+    @answered
+    def save(self, folder: str, step: int = 0) -> None:
+        """Writes what ranks and servers keep to a folder: a checkpoint, which any number of ranks can go on from, with a number that says
+        which step it is of. The checkpoint before is whole until this one is."""
+        random = [
+            member.get(RANDOM)
+            for number in range(len(self._members))
+            if (member := self._members[number]).scope.find_var(RANDOM) is not None
+            and all(self._stream(before) != self._stream(number) for before in range(number))
+        ]
+        # Servers have what ranks have copies of.
+        parts = {f"server{i}": m.held() for i, m in enumerate(self._holders)}
+        parts |= {f"rank{i}": m.held() for i, m in enumerate(self._members)}
+        write_checkpoint(Path(folder), parts, random, step)
+
+    @answered
+    def load(self, folder: str) -> int:
+        """Goes on from a checkpoint, whatever number of ranks wrote it: the number of its step.
+
+        Raises UserError, and changes nothing, where there is none, where it was altered, and where a variable is missing in it or has another
+        shape or element type.
+        """
+        found = read_checkpoint(Path(folder))
+        every = (*self._members, *self._holders)
+        parts = [member.parts_of(found.values, folder) for member in every]
+        for member, own in zip(every, parts, strict=True):
+            for name, array in own.items():
+                member.set(name, array)
+        for number, member in enumerate(self._members):
+            if self._stream(number) < len(found.random):
+                member.set(RANDOM, found.random[self._stream(number)])
+        return found.step
+
+    def _stream(self, rank: int) -> int:
+        """Which random numbers a rank draws: those of one number draw the same."""
+        return rank
 
     def cost(self, batch: int, latency: float = 5e-6, bandwidth: float = 25e9) -> Cost:
         """What it costs that ranks talk in a step with `batch` rows, where a message of n bytes takes `latency` + n / `bandwidth` seconds:

@@ -14,8 +14,8 @@ from ...programs.interface import random_state
 from ...programs.names import RANDOM
 from ...programs.sharding import Held, Split
 from .framework import Program, default_main_program
-from .places import Place
 from .members import Array, Member
+from .places import Place
 from .ranks import Ranks, names_of, shares
 from .scope import Scope
 from .variables import Variable
@@ -49,6 +49,9 @@ class TensorParallel(Ranks):
             state = random_state(self._seed + group if self._seed else 0)
             for member in self._of_group(group):
                 member.scope.var(RANDOM).get_tensor().set(state)
+
+    def _stream(self, rank: int) -> int:
+        return rank // self._made.width
 
     @answered
     def run(

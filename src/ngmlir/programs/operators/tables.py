@@ -65,5 +65,7 @@ def select_rows(x: Tensor, like: Tensor) -> Tensor:
 def shard_index(x: Tensor, *, start: int, stop: int, rows: int, padding_idx: int, table: str) -> Tensor:
     is_own = np.logical_and(np.greater_equal(x, start), np.less(x, stop))
     if padding_idx != -1:
-        is_own = np.logical_and(is_own, np.not_equal(x, padding_idx + rows if padding_idx < 0 else padding_idx))
+        is_own = np.logical_and(
+            is_own, np.not_equal(x, padding_idx + rows if padding_idx < 0 else padding_idx)
+        )
     return np.where(is_own, np.subtract(x, start), stop - start)
