@@ -199,8 +199,8 @@ def test_random_numbers_are_the_same_on_all_ranks() -> None:
     whole.start()
     for feed in trained.feeds:
         whole.run(feed)
-    held = [np.array(scope.tensor("fc_0.w_0")) for scope in whole.scopes]
-    assert np.array_equal(*held)
+    first, second = (np.array(scope.tensor("fc_0.w_0")) for scope in whole.scopes)
+    assert np.array_equal(first, second)
 
 
 def refused(build: Callable[[], Any], ranks: int = 2) -> Any:
@@ -253,3 +253,37 @@ def test_a_number_that_is_no_row_is_refused_before_anything_changes() -> None:
     with pytest.raises(UserError, match="there is no row 31 in 'table', which has 31 rows"):
         whole.run(feed)
     assert np.array_equal(before, whole.scopes[1].tensor("table"))
+
+
+def test_ragged_batches_keep_their_sequences() -> None:
+    main, startup = fluid.Program(), fluid.Program()
+    startup.random_seed = 3
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        words = layers.data("words", [1], dtype="int64", lod_level=1)
+        found = layers.embedding(words, [31, 6], True, True, param_attr="table")
+        hidden = layers.fc(found, 8, act="tanh", param_attr=Param(sharded=1))
+        pooled = layers.sequence_pool(layers.fc(hidden, 4, param_attr=Param(sharded=0)), "sum")
+        cost = layers.mean(layers.square(pooled))
+        fluid.optimizer.SGD(0.1).minimize(cost)
+    exe, scope = fluid.Executor(), fluid.Scope()
+    exe.run(startup, scope=scope)
+    whole = fluid.TensorParallel(main, startup, 3)
+    whole.start()
+    draw = np.random.default_rng(1)
+    for lengths in ([3, 2], [0, 4, 1], [7]):
+        rows = draw.integers(0, 31, (sum(lengths), 1))
+        batch = fluid.create_lod_tensor(rows, [lengths], fluid.CPUPlace())
+        (loss,) = exe.run(main, feed={"words": batch}, fetch_list=[cost], scope=scope)
+        ((found, table),) = whole.run({"words": batch}, [cost, "table"])
+        assert np.allclose(found, loss, rtol=1e-6, atol=1e-6)
+        assert np.allclose(table, scope.tensor("table"), rtol=1e-6, atol=1e-6)
+    with pytest.raises(UserError, match="'words' is ragged, and its sequences are not divided among 2 ranks"):
+        fluid.DataParallel(main, startup, ranks=2).run({"words": batch})
+
+
+def test_a_divided_parameter_is_not_overwritten_by_a_whole_one() -> None:
+    def build() -> None:
+        x = layers.fc(layers.data("x", [6]), 8, param_attr=Param("w", sharded=1))
+        layers.assign(layers.fill_constant([6, 8], "float32", 1.0), x.block.var("w"))
+
+    assert "operator assign needs all of 'w'" in refused(build).message

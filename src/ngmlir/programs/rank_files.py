@@ -40,7 +40,7 @@ _OWN = re.compile(r"\.?(\d+)\.(rank|server)\d+(\.\w+)?\Z")
 
 
 @dataclass(frozen=True)
-class Held:
+class Saved:
     """What a rank has of a variable of the whole program."""
 
     piece: Piece
@@ -57,7 +57,7 @@ class Checkpoint:
 
 
 def write_checkpoint(
-    folder: Path, parts: Mapping[str, Sequence[Held]], random: Sequence[Array], step: int
+    folder: Path, parts: Mapping[str, Sequence[Saved]], random: Sequence[Array], step: int
 ) -> None:
     """Writes what ranks have, `parts`, by the names of their files (`rank0`). What several have is written once.
 

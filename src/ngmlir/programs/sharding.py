@@ -26,7 +26,7 @@ from .infer import Types, raggedness_of, types_of
 from .names import EMPTY
 from .sparse_rows import RowsType
 from .spreads import Place, Spread, read_places, same_on_parts, spreads, sums_kept
-from .tables import TABLES, divided
+from .tables import TABLES, distributed_tables, divided
 
 #: By how much lengths are longer where an operator on parts is compared with the one on the whole.
 _SCALE = 2
@@ -97,13 +97,13 @@ class Sharding:
             raise UserError(f"there is at least one rank, not {ranks}")
         self.program, self.ranks = program, ranks
         self.states: dict[str, State] = {}
+        self._is_updating = False
         for variable in program.top.variables.values():
             if (dimension := sharded_along(variable)) is not None:
                 self.states[variable.name] = self._divided(variable, dimension)
-        for operator in program.top.operators:
-            if operator.type == "lookup_table" and operator.attribute("is_distributed"):
-                (table,) = operator.inputs["W"]
-                self.states.setdefault(table, self._divided(program.top.visible(table), 0))
+        for table in distributed_tables(program):
+            if table not in self.states:
+                self.states[table] = self._divided(program.top.visible(table), 0)
         if not self.states:
             hint = "fluid.ParamAttr(sharded=1) divides a weight by columns, sharded=0 by rows; embedding(is_distributed=True) a table"
             raise UserError(
@@ -121,12 +121,7 @@ class Sharding:
     # ---- one operator
 
     def _step(self, operator: Operator) -> Step:
-        settled: list[str] = []
-        if (operator.attribute("op_role") or 0) & OpRole.Optimize:
-            # Gradients are added up before the first update, all together.
-            later = {name for o in self.program.top.operators[operator.index :] for name in o.reads}
-            settled = [n for n, state in self.states.items() if state is Held.SUM and n in later]
-            self.states.update(dict.fromkeys(settled, Held.WHOLE))
+        settled = self._settled(operator)
         ways = [*self._ways(operator)]
         if not ways:
             self._refuse(operator)
@@ -139,6 +134,17 @@ class Sharding:
         best.step.summed[:0] = settled
         return best.step
 
+    def _settled(self, operator: Operator) -> list[str]:
+        """The gradients that are added up before the first update, all together."""
+        is_update = bool((operator.attribute("op_role") or 0) & OpRole.Optimize)
+        if self._is_updating or not is_update:
+            return []
+        self._is_updating = True
+        later = {name for o in self.program.top.operators[operator.index :] for name in o.reads}
+        settled = [n for n, state in self.states.items() if state is Held.SUM and n in later]
+        self.states.update(dict.fromkeys(settled, Held.WHOLE))
+        return settled
+
     def _ways(self, operator: Operator) -> Iterable[_Way]:
         """The ways to run an operator; the first one is taken where others are no better."""
         have = {place: self.state(name) for place, name in _places(operator.inputs)}
@@ -147,7 +153,9 @@ class Sharding:
             return
         if all(state is Held.WHOLE for state in have.values()):
             # Nothing is known of a variable that is read first here: it may be divided with others, which are not here.
-            yield _Way(Step(operator), dict.fromkeys(_written(operator), Held.WHOLE), {}, 0)
+            given: dict[str, State] = dict.fromkeys(_written(operator), Held.WHOLE)
+            if self._fits(given):
+                yield _Way(Step(operator), given, {}, 0)
             return
         if (kept := self._with_sums(operator, have)) is not None:
             yield kept
@@ -179,11 +187,15 @@ class Sharding:
 
     def _divided_by(self, operator: Operator, spread: Spread) -> _Way | None:
         """The operator where each rank takes some steps of one of its loops."""
-        inputs = dict(_places(operator.inputs))
-        driver = next(
-            (p for p, d in spread.inputs.items() if _along(self.state(inputs[p]), d)),
-            None,
-        )
+        inputs, outputs = dict(_places(operator.inputs)), dict(_places(operator.outputs))
+        lengths = [
+            self._type(names[p]).shape[d]
+            for names, places in ((inputs, spread.inputs), (outputs, spread.outputs))
+            for p, d in places.items()
+        ]
+        if DYNAMIC in lengths:
+            return None
+        driver = next((p for p, d in spread.inputs.items() if _along(self.state(inputs[p]), d)), None)
         if driver is None:
             return None
         state = self.state(inputs[driver])
@@ -219,7 +231,7 @@ class Sharding:
                 else:
                     step.sliced[name] = wanted
         given: dict[str, State] = {}
-        for place, name in _places(operator.outputs):
+        for place, name in outputs.items():
             given[name] = Held.SUM if place in spread.sums else Held.WHOLE
             if place in spread.outputs:
                 given[name] = split(name, spread.outputs[place])

@@ -99,6 +99,8 @@ class _Classes:
         self._of: dict[_Dimension, _Dimension] = {}
         self._whole: set[_Dimension] = set()
         self.reduced: dict[Op, set[_Dimension]] = {}
+        results = (v for op in function.block.ops for v in op.results)
+        self._values = [v for v in (*function.block.args, *results) if len(shape_of(v.type)) > 1]
         for op in function.block.ops[:-1]:
             self._add(op)
 
@@ -108,8 +110,10 @@ class _Classes:
         return dimension
 
     def is_whole(self, root: _Dimension) -> bool:
-        """Whether an op needs all of it."""
-        return any(self.root(each) == root for each in self._whole)
+        """Whether an op needs all of it, or a value has two dimensions of it, of which ranks would have the blocks on the diagonal."""
+        return any(self.root(each) == root for each in self._whole) or any(
+            sum(self.root((v, d)) == root for d in range(len(shape_of(v.type)))) > 1 for v in self._values
+        )
 
     def join(self, a: _Dimension, b: _Dimension) -> None:
         a, b = self.root(a), self.root(b)

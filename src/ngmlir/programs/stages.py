@@ -49,7 +49,7 @@ class Stages:
             raise UserError(
                 Diagnostic("no operator of the program is marked with a stage", program.location, hint=hint)
             )
-        self.count = max(marks) + 1
+        self.count: int = max(marks) + 1
         missing = sorted({*range(self.count)} - marks)
         if missing:
             raise UserError(

@@ -15,7 +15,7 @@ from ...programs.descriptions import Program as ProgramView
 from ...programs.distribute import Part, Piece
 from ...programs.names import EMPTY
 from ...programs.operators.collectives import COLLECTIVES
-from ...programs.rank_files import Held, whole
+from ...programs.rank_files import Saved, whole
 from ...support.diagnostics import Diagnostic, Limit, UserError
 from .executor import Executor
 from .framework import Program
@@ -55,9 +55,9 @@ class Member:
             if variable.persistable and variable.holds == "tensor":
                 yield name, self.part.pieces.get(name)
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[Saved]:
         """What it keeps: of each variable of the whole program its piece."""
-        return [Held(piece or whole(name), self.get(name)) for name, piece in self.kept()]
+        return [Saved(piece or whole(name), self.get(name)) for name, piece in self.kept()]
 
     def parts_of(self, values: Mapping[str, Array], folder: str) -> dict[str, Array]:
         """What it is to keep, of whole variables. UserError where one is missing, or has another shape or element type."""

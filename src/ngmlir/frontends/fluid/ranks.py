@@ -20,7 +20,7 @@ from .executor import Executor
 from .framework import Program, default_startup_program
 from .members import Array, Member
 from .places import Place
-from .scope import Scope
+from .scope import LoDTensor, Scope
 from .variables import Variable
 
 #: A rank or a server, and its number.
@@ -176,6 +176,11 @@ def shares(feed: Mapping[str, Any] | None, count: int, what: str) -> list[dict[s
     number of parts: gradients would not be those of the batch."""
     made: list[dict[str, Array]] = [{} for _ in range(count)]
     for name, value in (feed or {}).items():
+        if isinstance(value, LoDTensor) and value.lod():
+            raise UserError(
+                f"'{name}' is ragged, and its sequences are not divided among {count} {what}",
+                hint="fluid.TensorParallel takes ragged batches, and so does one rank",
+            )
         array = np.asarray(value)
         if array.ndim == 0 or len(array) % count:
             raise UserError(
