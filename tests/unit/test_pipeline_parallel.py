@@ -179,6 +179,13 @@ def test_what_pipelines_refuse() -> None:
 
     assert "of stage 0, and of" in refused(clipped, 2, Limit).message
 
+    def recomputed() -> None:
+        cost = network(2)
+        hidden = cost.block.var("fc_0.tmp_2")
+        fluid.optimizer.SGD(0.1).minimize(cost, checkpoints=[hidden])
+
+    assert refused(recomputed, 2, Limit).hint == "minimize without checkpoints="
+
     def divided() -> None:
         with stage(0):
             layers.fc(layers.data("x", [6]), 6, param_attr=fluid.ParamAttr("w", sharded=1))

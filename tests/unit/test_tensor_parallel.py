@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import ngmlir.frontends.fluid as fluid
-from ngmlir.programs.sharding import Held, Sharding, Split
+from ngmlir.programs.sharding import Sharding
+from ngmlir.programs.splits import Held, Split
 from ngmlir.programs.tables import even
 from ngmlir.support.diagnostics import UserError
 

@@ -11,53 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
-from itertools import accumulate, pairwise
 from math import prod
-from typing import TypeAlias
 
-from ..ir.attributes import DenseArrayAttr, DictAttr
+from ..ir.attributes import DictAttr
 from ..ir.literals import item_bytes
 from ..ir.types import DYNAMIC, TensorType
 from ..support.diagnostics import Diagnostic, UserError
 from .attributes import OpRole
+from .catalogue import REGISTRY
 from .descriptions import Operator, Program, Variable
 from .infer import Types, raggedness_of, types_of
 from .names import EMPTY
-from .sparse_rows import RowsType
+from .splits import SCALE, Held, Split, State, lengthened, places_in, same_shape, scaled, shortened, unchanged
 from .spreads import Place, Spread, read_places, same_on_parts, spreads, sums_kept
 from .tables import TABLES, distributed_tables, divided
-
-#: By how much lengths are longer where an operator on parts is compared with the one on the whole.
-_SCALE = 2
-
-
-class Held(Enum):
-    """What a rank has of a variable that is not divided."""
-
-    WHOLE = "all of it"
-    SUM = "a part of a sum"
-
-
-@dataclass(frozen=True)
-class Split:
-    """A variable of which each rank has some steps of a dimension: `sections` are how many, from rank 0 on."""
-
-    dimension: int
-    sections: tuple[int, ...]
-
-    def bounds(self, rank: int) -> tuple[int, int]:
-        """The steps of a rank: the first one, and the one behind the last."""
-        return [*pairwise([0, *accumulate(self.sections)])][rank]
-
-    def local(self, type: TensorType, rank: int) -> TensorType:
-        """The type of a rank's part."""
-        shape = list(type.shape)
-        shape[self.dimension] = self.sections[rank]
-        return TensorType(tuple(shape), type.element, type.encoding)
-
-
-State: TypeAlias = Split | Held
 
 
 @dataclass
@@ -147,7 +114,7 @@ class Sharding:
 
     def _ways(self, operator: Operator) -> Iterable[_Way]:
         """The ways to run an operator; the first one is taken where others are no better."""
-        have = {place: self.state(name) for place, name in _places(operator.inputs)}
+        have = {place: self.state(name) for place, name in places_in(operator.inputs)}
         if (table := self._table(operator)) is not None:
             yield table
             return
@@ -167,8 +134,11 @@ class Sharding:
             yield whole
 
     def _signature(self, operator: Operator) -> tuple[str, Types, DictAttr, frozenset[Place], object]:
-        wanted = frozenset(p for p, _ in _places(operator.outputs))
-        return operator.type, types_of(operator), operator.dictionary, wanted, raggedness_of(operator)
+        wanted = frozenset(p for p, _ in places_in(operator.outputs))
+        # Without roles, by which operators that are otherwise equal differ.
+        own = {a.name for a in REGISTRY.get(operator.type).entry.attributes}
+        attributes = DictAttr(tuple([item for item in operator.dictionary.items if item[0] in own]))
+        return operator.type, types_of(operator), attributes, wanted, raggedness_of(operator)
 
     def _with_sums(self, operator: Operator, have: Mapping[Place, State]) -> _Way | None:
         """Several sums become one through what is linear, so that one is made instead of several."""
@@ -182,12 +152,12 @@ class Sharding:
         kept = sums_kept(*self._signature(operator), sums)
         if kept is None:
             return None
-        given = {n: Held.SUM if p in kept else Held.WHOLE for p, n in _places(operator.outputs)}
+        given = {n: Held.SUM if p in kept else Held.WHOLE for p, n in places_in(operator.outputs)}
         return _Way(Step(operator), given, {}, 0) if self._fits(given) else None
 
     def _divided_by(self, operator: Operator, spread: Spread) -> _Way | None:
         """The operator where each rank takes some steps of one of its loops."""
-        inputs, outputs = dict(_places(operator.inputs)), dict(_places(operator.outputs))
+        inputs, outputs = dict(places_in(operator.inputs)), dict(places_in(operator.outputs))
         lengths = [
             self._type(names[p]).shape[d]
             for names, places in ((inputs, spread.inputs), (outputs, spread.outputs))
@@ -249,54 +219,33 @@ class Sharding:
             **way.step.sliced,
         }
         states = {**before, **way.given}
-        for localised in (_unchanged, self._shortened):
-            whole = localised(operator, attributes, states, None, _SCALE)
+        for localised in (unchanged, shortened):
+            whole = localised(operator, attributes, states, None, SCALE)
             for rank in range(self.ranks):
                 try:
                     made = same_on_parts(
                         type,
-                        _scaled(operator, types, before, None),
+                        scaled(operator, types, before, None),
                         whole,
-                        _scaled(operator, types, before, rank),
-                        localised(operator, attributes, states, rank, _SCALE),
+                        scaled(operator, types, before, rank),
+                        localised(operator, attributes, states, rank, SCALE),
                         wanted,
                         ragged,
                     )
                 except UserError:
                     break
                 shapes = {
-                    p: _length(self._type(n), way.given[n], rank, _SCALE).shape
-                    for p, n in _places(operator.outputs)
+                    p: lengthened(self._type(n), way.given[n], rank, SCALE).shape
+                    for p, n in places_in(operator.outputs)
                 }
-                if made is None or not all(_same(made[p], shapes[p]) for p in made):
+                if made is None or not all(same_shape(made[p], shapes[p]) for p in made):
                     break
             else:
-                found = [localised(operator, attributes, states, rank, 1) for rank in range(self.ranks)]
-                step = way.step if localised is _unchanged else replace(way.step, attributes=found)
+                every = operator.dictionary
+                found = [localised(operator, every, states, rank, 1) for rank in range(self.ranks)]
+                step = way.step if localised is unchanged else replace(way.step, attributes=found)
                 return replace(way, step=step)
         return None
-
-    def _shortened(
-        self,
-        operator: Operator,
-        attributes: DictAttr,
-        states: Mapping[str, State],
-        rank: int | None,
-        scale: int,
-    ) -> DictAttr:
-        """Attributes in which the length of a divided dimension stands, with that of a part (or of the whole)."""
-        changed = dict(attributes.items)
-        for _, name in (*_places(operator.inputs), *_places(operator.outputs)):
-            state = states.get(name)
-            if not isinstance(state, Split):
-                continue
-            d, length = state.dimension, self._type(name).shape[state.dimension]
-            for key, value in attributes.items:
-                if isinstance(value, DenseArrayAttr) and len(value.values) > d and value.values[d] == length:
-                    values = [*value.values]
-                    values[d] = scale * (length if rank is None else state.sections[rank])
-                    changed[key] = DenseArrayAttr(value.type, tuple(values))
-        return DictAttr(tuple(changed.items()))
 
     def _whole(self, operator: Operator) -> _Way | None:
         """The operator on whole variables."""
@@ -319,7 +268,7 @@ class Sharding:
 
     def _read(self, operator: Operator) -> Iterable[tuple[Place, str]]:
         """The inputs whose values an operator depends on."""
-        every = [*_places(operator.inputs)]
+        every = [*places_in(operator.inputs)]
         if operator.sub_block is not None:
             return every
         signature = self._signature(operator)
@@ -395,52 +344,5 @@ def _along(state: State, dimension: int) -> bool:
     return isinstance(state, Split) and state.dimension == dimension
 
 
-def _places(slots: Mapping[str, Sequence[str]]) -> Iterable[tuple[Place, str]]:
-    return (((slot, i), n) for slot, names in slots.items() for i, n in enumerate(names) if n != EMPTY)
-
-
 def _written(operator: Operator) -> list[str]:
     return [name for name in operator.writes if name != EMPTY]
-
-
-def _unchanged(
-    operator: Operator, attributes: DictAttr, states: Mapping[str, State], rank: int | None, scale: int
-) -> DictAttr:
-    return attributes
-
-
-def _length(type: TensorType, state: State, rank: int | None, scale: int) -> TensorType:
-    """The type of a rank's part (or of the whole), so many times as long where it is divided."""
-    if not isinstance(state, Split):
-        return type
-    shape = [*type.shape]
-    shape[state.dimension] = scale * (sum(state.sections) if rank is None else state.sections[rank])
-    return TensorType(tuple(shape), type.element, type.encoding)
-
-
-def _scaled(operator: Operator, types: Types, states: Mapping[str, State], rank: int | None) -> Types:
-    """The types of what an operator reads where lengths that are divided are longer: a part of one element would be built otherwise."""
-    made: list[tuple[str, tuple[TensorType | RowsType | None, ...]]] = []
-    for slot, own in types:
-        states_of = [states.get(name, Held.WHOLE) for name in operator.inputs[slot]]
-        made.append(
-            (
-                slot,
-                tuple(
-                    [
-                        None
-                        if t is None
-                        else _length(t.whole if isinstance(t, RowsType) else t, state, rank, _SCALE)
-                        for t, state in zip(own, states_of, strict=True)
-                    ]
-                ),
-            )
-        )
-    return tuple(made)
-
-
-def _same(made: Sequence[int], declared: Sequence[int]) -> bool:
-    """Whether shapes agree, where lengths are known."""
-    return len(made) == len(declared) and all(
-        m == d or d == DYNAMIC for m, d in zip(made, declared, strict=True)
-    )

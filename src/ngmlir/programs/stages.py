@@ -68,6 +68,9 @@ class Stages:
 
     def _placed(self, operator: Operator) -> Placed:
         role = operator.attribute("op_role") or 0
+        if operator.type == "recompute":
+            message = "checkpoints have values computed again, and a stage keeps what its gradients need"
+            raise Limit(Diagnostic(message, operator.location, hint="minimize without checkpoints="))
         if role & OpRole.Optimize:
             stage = self._of_gradients(operator)
         elif role & OpRole.Backward:

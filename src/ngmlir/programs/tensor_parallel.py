@@ -17,7 +17,8 @@ from .attributes import completed
 from .catalogue import REGISTRY
 from .descriptions import BlockView, Operator, Program
 from .distribute import Distribution, Part, Piece
-from .sharding import Held, Sharding, Split, State, Step
+from .sharding import Sharding, Step
+from .splits import Held, Split, State
 from .tables import local_rows
 
 

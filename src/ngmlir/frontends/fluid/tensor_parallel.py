@@ -12,7 +12,7 @@ from ...op_graph.answers import answered
 from ...programs import tensor_parallel
 from ...programs.interface import random_state
 from ...programs.names import RANDOM
-from ...programs.sharding import Held, Split
+from ...programs.splits import Held, Split
 from .framework import Program, default_main_program
 from .members import Array, Member
 from .places import Place
