@@ -49,7 +49,7 @@ def program_distribute(
           program.var @rate : tensor<1xf32> {persistable}
           program.var @"w@GRAD" : tensor<4xf32>
           program.op sign {X = [@w]} -> {Out = [@"w@GRAD"]}
-          program.op all_reduce {X = [@"w@GRAD"]} -> {Out = [@"w@GRAD"]} with {ranks = 2 : i32, op_role = 2 : i32}
+          program.op all_reduce {X = [@"w@GRAD"]} -> {Out = [@"w@GRAD"]} with {group = array<i32>, ranks = 2 : i32, op_role = 2 : i32}
           program.op scale {X = [@"w@GRAD"]} -> {Out = [@"w@GRAD"]} with {scale = 0.5 : f64, op_role = 2 : i32}
           program.op sgd {Param = [@w], Grad = [@"w@GRAD"], LearningRate = [@rate]} -> {ParamOut = [@w]}
         }
