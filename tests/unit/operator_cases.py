@@ -368,6 +368,10 @@ CASES: dict[str, list[Case]] = {
     "gather": [({"X": (4, 3), "Index": np.array([2, 0, 2])}, {}, lambda X, Index: X[Index])],
     "scatter": [({"X": (4, 3), "Ids": np.array([2, 0], np.int32), "Updates": (2, 3)}, {}, lambda X, Ids, Updates: np.stack([Updates[1], X[1], Updates[0], X[3]]))],
     "one_hot": [({"X": classes(3, 1, below=4)}, {"depth": 4}, lambda X, depth: np.eye(4, dtype=np.float32)[X[:, 0]])],
+    "shard_index": [
+        ({"X": np.array([[0], [3], [4], [6], [9]])}, {"start": 3, "stop": 7, "rows": 10}, lambda X, start, stop, rows: np.array([[4], [0], [1], [3], [4]])),
+        ({"X": np.array([3, 6, 5])}, {"start": 3, "stop": 7, "rows": 10, "padding_idx": -4}, lambda X, start, stop, rows, padding_idx: np.array([0, 4, 2])),
+    ],
     "select_rows": [({"X": (5, 3), "Like": (5, 3)}, {}, lambda X, Like: X)],
     "lookup_table": [({"W": (5, 3), "Ids": np.array([[1], [4], [1]])}, {}, lambda W, Ids: W[Ids[:, 0]]), ({"W": (5, 3), "Ids": np.array([[1], [4]])}, {"padding_idx": 4}, lambda W, Ids, padding_idx: np.stack([W[1], np.zeros(3)]))],
     "cross_entropy": [({"X": share(3, 4), "Label": classes(3, 1, below=4)}, {}, lambda X, Label: -np.log(np.take_along_axis(X, Label, 1))),
