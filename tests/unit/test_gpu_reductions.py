@@ -248,3 +248,18 @@ def test_first_positions(shape: tuple[int, ...], axis: int, name: str) -> None:
             worst[..., 0, :] = -np.inf if name == "argmax" else np.inf
         got = on_gpu(reduction(name, shape, (axis,), kind, "i64"), x)
         np.testing.assert_array_equal(got, getattr(np, name)(x.astype(np.float64), axis=axis))
+
+
+def test_rows_that_lie_along_one_dimension_are_not_tiled_together() -> None:
+    """Heads and positions of queries that come as one row of numbers: tiles run along one of the loops."""
+    n = 1024
+    made = from_text(f"""
+func.func @main(%q: tensor<{n * 16}xf32>, %k: tensor<{n}x2x4x4xf32>) -> tensor<{n}x2x2x4xf32> {{
+  %0 = ng.reshape %q : (tensor<{n * 16}xf32>) -> tensor<{n}x2x2x4xf32>
+  %1 = ng.transpose %0 perm [0, 2, 1, 3] : (tensor<{n}x2x2x4xf32>) -> tensor<{n}x2x2x4xf32>
+  %2 = ng.dot %1, %k contract [3] x [2] {{lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>}} : (tensor<{n}x2x2x4xf32>, tensor<{n}x2x4x4xf32>) -> tensor<{n}x2x2x4xf32>
+  return %2 : tensor<{n}x2x2x4xf32>
+}}""")
+    q, k = values((n * 16,), "f32"), values((n, 2, 4, 4), "f32")
+    want = np.einsum("bqhd,bhdk->bhqk", q.reshape(n, 2, 2, 4), k)
+    np.testing.assert_allclose(on_gpu(made, q, k), want, rtol=1e-5)

@@ -355,8 +355,10 @@ def rows_beside(plan: Plan, outer: Sequence[int], rows: int) -> list[int]:
     """Of how many steps of each of the `outer` loops one tile holds results, so that these are `rows`: loops further out have
     several where those further in are held whole."""
     found: list[int] = []
+    tiled: list[int] = []
     for l in reversed(outer):
         whole = power_of_two(plan.sizes[l])
-        found.insert(0, min(rows, whole) if plan.has_tiles(l) else 1)
+        found.insert(0, min(rows, whole) if plan.has_tiles(l, *tiled) else 1)
+        tiled += [l] * (found[0] > 1)
         rows = rows // whole if found[0] == whole else 1
     return found
