@@ -13,18 +13,20 @@ import pytest
 from test_dot_atoms import machine
 
 from ngmlir.compiler import compile_artifact, compile_open, lower
+from ngmlir.ir.attributes import UnitAttr
 from ngmlir.ir.core import Block, Module, Value, module
 from ngmlir.ir.elements import elements
 from ngmlir.ir.types import TensorType, element_type, f32, i8, i32, shape_of, ui8, with_element
 from ngmlir.ops import func
 from ngmlir.ops.builder import Builder, function
 from ngmlir.ops.interpreter import run
+from ngmlir.passes.graph.integer_products import REASSOCIATES
 from ngmlir.runtime.cpu import load
 from ngmlir.support.artifact import Artifact
 from ngmlir.support.lengths import Length, guarding
 from ngmlir.support.target import Target
 
-MACHINES = ("", "x86-64-v3", "x86-64-v2")
+MACHINES = ("", "x86-64-v4", "x86-64-v3", "x86-64-v2")
 
 
 def known(b: Builder, array: Any) -> Value:
@@ -90,8 +92,21 @@ def program(
     return module([function("main", block)])
 
 
-def check(made: Module, rows: int, depth: int, target: Target, narrow: bool = True, x: Any = None) -> None:
-    """The same as decoding first, up to the order of sums; and decoded in the product's kernel, or not."""
+def check(
+    made: Module,
+    rows: int,
+    depth: int,
+    target: Target,
+    narrow: bool = True,
+    x: Any = None,
+    whole: bool = True,
+) -> None:
+    """The same as decoding first, up to the order of sums; and decoded in the product's kernel, or not. `whole`: also where
+    the function lets products be scaled after the sum."""
+    if whole:
+        allowed = {REASSOCIATES: UnitAttr()}
+        after = made.with_ops([op.rebuilt(attributes={**op.attributes, **allowed}) for op in made.ops])
+        check(after, rows, depth, target, narrow, x, False)
     artifact = compile_artifact(made, target)
     assert isinstance(artifact, Artifact)
     if x is None:
@@ -184,7 +199,7 @@ def test_scales_and_rows_that_are_no_numbers(rows: int) -> None:
 
         x = np.random.default_rng(2).standard_normal((rows, depth)).astype(np.float32)
         x[0, :4] = [np.inf, 0, 1e-40, -0.0]
-        check(program(rows, weight, depth), rows, depth, machine(""), x=x)
+        check(program(rows, weight, depth), rows, depth, machine(""), x=x, whole=False)
 
 
 def moved(b: Builder, value: Value, draw: np.random.Generator) -> Value:

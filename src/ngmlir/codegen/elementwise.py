@@ -95,7 +95,7 @@ def _parts(b: Instructions, x: Value, element: str) -> list[Value]:
     """What the words of a register hold, the lowest bits first, each widened to i32 or f32."""
     if element == "bf16":
         return [b.bitcast(v, with_element(x.type, f32)) for v in (b.shl(x, 16), b.and_(x, ~0xFFFF))]
-    bits = int(element.lstrip("ui"))
+    bits = max(8, int(element.lstrip("ui")))
     widened = b.lshr if element.startswith("u") else b.ashr
     return [
         widened(b.shl(x, 32 - bits - at) if at < 32 - bits else x, 32 - bits) for at in range(0, 32, bits)

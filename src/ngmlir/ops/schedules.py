@@ -201,6 +201,20 @@ class Decode(Schedule):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Digits(Schedule):
+    """A product of rows in digits and a weight in panels of codes: dot instructions for a block of the depth, then f32."""
+
+    by = "digits"
+    kind = "decoded"
+    tile: tuple[int, int] = knob_field("rows and columns of the result that stay in registers", count=2)
+    block: int = knob_field("columns in one program")
+
+    def conflicts(self) -> Iterator[str]:
+        yield from super().conflicts()
+        yield from _uneven("block", self.block, "tiles", self.tile[1])
+
+
+@dataclass(frozen=True, kw_only=True)
 class DecodePanels(Panels):
     """A product whose right operand each program decodes and packs part by part, as it is multiplied."""
 
@@ -265,7 +279,21 @@ class Stream(Schedule):
 #: All families by name.
 FAMILIES: dict[str, type[Schedule]] = {
     f.by: f
-    for f in (Tiles, Boxes, Line, Rows, Columns, Panels, Along, Decode, DecodePanels, Blocks, Strips, Stream)
+    for f in (
+        Tiles,
+        Boxes,
+        Line,
+        Rows,
+        Columns,
+        Panels,
+        Along,
+        Decode,
+        Digits,
+        DecodePanels,
+        Blocks,
+        Strips,
+        Stream,
+    )
 }
 
 

@@ -95,6 +95,7 @@ class DotAtom(NamedTuple):
     adds: bool  # to the sums by itself; else another instruction does
     features: frozenset[str]
     intrinsics: Mapping[int, str]  # LLVM's, by the bits of a vector
+    room: int = 0  # where its sums are pairs of 16 bits: how many may be added before they are added in 32
 
     @property
     def sides(self) -> tuple[str, str]:

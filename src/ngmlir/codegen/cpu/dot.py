@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from ...ir.core import Value as IRValue
 from ...ir.types import FloatType, Type, element_type, i32, shape_of
-from ...llvm.types import Value
+from ...llvm.types import Value, constant
 from ...ops import tile
 from . import formats
 from .emitter import Deferred, Emitter, Tile
-from .rules import multiply_words
+from .rules import dot_atom, multiply_words
 from .tiles import Chunk, splat_lane
 
 
@@ -34,13 +34,23 @@ def dot(e: Emitter, op: tile.DotOp) -> None:
             return multiply_words(e.b, e.target, op.words, x, y, total)
         return _multiply_add(e, wide, x, y, total)
 
+    atom = dot_atom(e.target, op.words) if op.words else None
+    room, before = atom.room if atom else 0, sums
     for k in range(depth):
+        if room and k % room == 0:
+            before, sums = sums, [constant(x.type, 0) for x in sums]
         line = [right.register(k, c) for c in range(len(chunks))]
         for m in range(rows):
             for c, chunk in enumerate(chunks):
                 factor = left.splat(m, k, chunk.width)
                 at = m * len(chunks) + c
                 sums[at] = add(factor, line[c], sums[at])
+        if room and (k % room == room - 1 or k == depth - 1):
+            ones = [constant(x.type, 0x00010001) for x in sums]
+            sums = [
+                multiply_words(e.b, e.target, "i16_i16", *each)
+                for each in zip(sums, ones, before, strict=True)
+            ]
     e.define(op.result, [formats.pack(e.b, e.machine, element, x) for x in sums])
 
 

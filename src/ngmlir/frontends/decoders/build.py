@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...ir.attributes import integers
+from ...ir.attributes import UnitAttr, integers
 from ...ir.core import Block, Module, Value, module
 from ...ir.elements import elements
 from ...ir.types import TensorType, f32, i1, i32, shape_of
 from ...ops import func
 from ...ops.builder import Builder, function
+from ...passes.graph.integer_products import REASSOCIATES
 from .config import DecoderConfig, DecoderWeights, LayerKind, Rotation
 from .weights import Weight
 
@@ -83,7 +84,7 @@ class _Building:
         logits = self.capped(self.product(x, self.weights.output), config.logit_cap)
         b.end(func.ReturnOp, logits, *after)
         tied = [number for i in range(len(after)) for number in (1 + i, len(FEEDS) + i)]
-        return module([function("main", self.block, {"ng.tied": integers(tied)})])
+        return module([function("main", self.block, {"ng.tied": integers(tied), REASSOCIATES: UnitAttr()})])
 
     def layer(
         self, x: Value, layer: Mapping[str, Weight], kind: LayerKind, keys: Value, values: Value

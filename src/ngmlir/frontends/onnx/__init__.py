@@ -28,7 +28,9 @@ def load(source: Any, threads: int | None = None, *, exact: bool = False) -> Mod
     `threads` on the CPU, where `ng.compile` does not say it.
 
     Products between DequantizeLinear and QuantizeLinear multiply the integers: sums are exact and scaled once, so that what is
-    quantized again may differ by one step from the f32 product of dequantized operands. With `exact` they are that product.
+    quantized again may differ by one step from the f32 product of dequantized operands. Products of f32 with quantized
+    weights sum integers too, each row rounded to 23 bits below its greatest number in a block. With `exact` all are the f32
+    product of dequantized operands.
 
     Weights in files beside the model are mapped, and have to lie in its folder. Raises UserError for what is no model,
     Limit with every operator that is not supported.

@@ -35,6 +35,8 @@ from .tensors_beside import beside_of
 _FEW = 64
 #: Operators whose results say how long something is.
 _TELLING = frozenset({"Shape", "Size", "NonZero", "Unique", "SequenceLength"})
+#: Operators that dequantize: products of what they give may be scaled after the sum.
+_QUANTIZED = frozenset({"DequantizeLinear", "MatMulNBits", "MatMulNBitsMlp", "MatMulNBitsQkv"})
 #: Inputs whose elements decide something have at most so many.
 _MOST = 1 << 24
 
@@ -175,6 +177,7 @@ class Contents:
         ]
         block = Block(types, names)
         emitter = Emitter(block, folded)
+        emitter.exact = self.exact
         arguments = iter(block.args)
         things: list[Thing] = []
         at = 0
@@ -205,7 +208,7 @@ class Contents:
         emitter.builder.end(func.ReturnOp, *results)
         labels = ArrayAttr(tuple(DictAttr((("ng.name", StringAttr(n)),)) for n in names))
         attributes: dict[str, Attribute] = {"arg_attrs": labels} if names else {}
-        if not self.exact and any(node.op_type == "DequantizeLinear" for node in self.proto.graph.node):
+        if not self.exact and any(node.op_type in _QUANTIZED for node in self.proto.graph.node):
             attributes[REASSOCIATES] = UnitAttr()
         made_module = module([function("main", block, attributes)])
         check(made_module)

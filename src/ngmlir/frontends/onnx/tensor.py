@@ -26,6 +26,9 @@ Number: TypeAlias = "Tensor | float | int | bool"
 class Verbs(ng.NgVerbs["Tensor"]):
     """The verbs of `ng` on tensors, and what makes tensors of numbers."""
 
+    #: Whether sums have the meaning of f32 products, and inputs are not rounded where a model permits it.
+    exact = False
+
     @abstractmethod
     def known(self, array: Any) -> Tensor:
         """A tensor whose elements are known."""

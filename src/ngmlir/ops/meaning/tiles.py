@@ -286,7 +286,7 @@ def dot(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
 
 def _parts(words: Any, element: str) -> list[Any]:
     """The neighbours that words hold, as i32 or f32: the first of each word, then the second ..."""
-    stored = next(type for type in (i8, ui8, i16, bf16) if type.text == element)
+    stored = {"ui4": ui8}.get(element) or next(t for t in (i8, ui8, i16, bf16) if t.text == element)
     wide = np.float32 if stored is bf16 else np.int32
     parts = np.ascontiguousarray(words).view(dtype_of(stored)).reshape(*words.shape, -1)
     return [parts[..., i].astype(wide) for i in range(parts.shape[-1])]

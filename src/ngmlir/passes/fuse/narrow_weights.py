@@ -19,7 +19,9 @@ from ...support.target import Target
 from ..graph.dead_code import without_dead
 from ..graph.integer_products import REASSOCIATES
 from ..graph.invariants import Invariants
+from .decoding.affine import Affine, Panels, affine, in_panels, rows_of_panels, words_of
 from .decoding.chains import Chain, Number, chain_of
+from .decoding.digits import Digits, digits_product, in_digits, of_bytes
 from .decoding.fusions import Held, decoded_product, decoded_rows, held
 
 
@@ -29,7 +31,10 @@ def narrow_weights(
 ) -> Module:
     """Products whose one side is decoded from constants of fewer bits read these codes, and decode them by themselves: the
     weight is in memory once, and narrow. What is multiplied is the same, bit by bit; but in functions that say `ng.reassoc`, or
-    with `assume=reassoc`, by the scale of a whole row of the weight its sum is multiplied.
+    with `assume=reassoc`, by the scale of a whole row of the weight its sum is multiplied. There weights that are
+    `scale * (code - zero) + minimum` are multiplied as integers, where the target has dot instructions: the other side is
+    rounded to `2^e * q`, with integers q of 23 bits and an exponent for each row and block, an error of at most
+    1.01 * 2^-23 of the greatest of the block; sums of a block are exact. A row that is not finite gives NaN.
 
     A weight is decoded by elementwise ops, of which each takes one operand that has a number for each code, and others that
     are the same for a row, or for a block of neighbours that are multiplied by neighbours of the other side: scales, zero points,
@@ -78,9 +83,11 @@ def narrow_weights(
 
 class _Rule:
     def __init__(self, target: Target, invariants: Invariants, scaled: bool):
-        self.lanes, self.scaled = target.lanes(4), scaled
+        self.target, self.lanes, self.scaled = target, target.lanes(4), scaled
         self.invariants = invariants
         self.held: dict[tuple[Chain, Block], Held] = {}
+        self.panels: dict[tuple[Chain, Block], Panels] = {}
+        self.lefts: dict[tuple[Value, int, Block], Digits] = {}
 
     def rewritten(self, op: Op, b: Builder) -> Sequence[Value] | None:
         return self.rows(op, b) if op.name == "ng.gather" else self.product(op, b)
@@ -99,6 +106,11 @@ class _Rule:
             if contracts[1 - side][0] == 0:
                 other = b.transpose(other, permutation=[1, 0])
             type = TensorType((shape_of(other.type)[0], chain.shape[0]), f32)
+            own = None if is_open(shape_of(other.type)) else self.digits(chain)
+            if own is not None:
+                left = self.left(other, own.block, b)
+                made = digits_product(left, self.in_panels(own, b), type, b)
+                return [made if side else b.transpose(made, permutation=[1, 0])]
             weight, factor = self.in_memory(chain, b), None
             if self.scaled:
                 weight, factor = weight.unscaled()
@@ -121,6 +133,9 @@ class _Rule:
         if chain is None or not 0 < count <= chain.shape[0]:
             return None
         line = b.reshape(indices, type=TensorType((count,), element_type(indices.type)))
+        own = self.digits(chain)
+        if own is not None:
+            return [b.reshape(rows_of_panels(self.in_panels(own, b), line, b), type=op.result.type)]
         return [b.reshape(decoded_rows(self.in_memory(chain, b), line, b), type=op.result.type)]
 
     def chain(self, weight: Value, depth: int) -> Chain | None:
@@ -128,6 +143,23 @@ class _Rule:
         known = self.constant(weight) and not is_open(shape_of(weight.type))
         chain = chain_of(weight, depth, self.constant) if known else None
         return None if chain is None or chain.block % self.lanes else chain
+
+    def digits(self, chain: Chain) -> Affine | None:
+        """How a weight is multiplied by digits, if that may be."""
+        return affine(chain) if self.scaled and words_of(chain.bits, self.target) else None
+
+    def left(self, value: Value, block: int, b: Builder) -> Digits:
+        """What several products of a block multiply is in digits once."""
+        key = (value, block, b.block)
+        if key not in self.lefts:
+            self.lefts[key] = of_bytes(value, block, b) or in_digits(value, block, b)
+        return self.lefts[key]
+
+    def in_panels(self, weight: Affine, b: Builder) -> Panels:
+        key = (weight.chain, b.block)
+        if key not in self.panels:
+            self.panels[key] = in_panels(weight, self.lanes, b)
+        return self.panels[key]
 
     def constant(self, value: Value) -> bool:
         return value in self.invariants.values

@@ -179,7 +179,7 @@ class _Products:
 
     def signed(self, lhs: _Codes, rhs: _Codes, b: Builder) -> tuple[_Codes, _Codes]:
         """Both sides with signs that a dot instruction multiplies, if there is one for bytes."""
-        there = {atom.sides for atom in self.target.dots if atom.element_bits == 8}
+        there = {atom.sides for atom in self.target.dots if atom.element_bits == 8 and not atom.room}
         there |= {sides[::-1] for sides in there}
         if not there or (lhs.codes.text, rhs.codes.text) in there:
             return lhs, rhs

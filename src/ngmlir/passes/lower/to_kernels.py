@@ -15,7 +15,7 @@ from ...ir.types import TensorType, element_type, shape_of
 from ...ops import ng
 from ...ops.builder import Builder
 from ...ops.fields import get_i64
-from ...ops.schedules import Boxes, Columns, Decode, DecodePanels, Line, Rows, Stream, Strips, Tiles
+from ...ops.schedules import Boxes, Columns, Decode, DecodePanels, Digits, Line, Rows, Stream, Strips, Tiles
 from ...rewrite.advice import pass_for
 from ...rewrite.contracts import contract
 from ...rewrite.stages import KEPT, homeless
@@ -208,7 +208,7 @@ class _Writer:
             for number, packing in product.sides:
                 place, shape = planned.side(dot.operands[number])
                 sides.append((place, shape, *self.packed(packing, op)))
-        elif isinstance(schedule, Decode | DecodePanels):
+        elif isinstance(schedule, Decode | DecodePanels | Digits):
             made, planned = decoded_kernel(op, self.target, schedule, "k")
             sides = [(i, shape_of(v.type), "", None) for i, v in enumerate(op.operands)]
         else:

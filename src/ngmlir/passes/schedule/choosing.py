@@ -12,6 +12,7 @@ from ...ops.schedules import (
     Along,
     Blocks,
     Boxes,
+    Digits,
     Line,
     Panels,
     Strips,
@@ -27,7 +28,8 @@ from ...support.target import Target
 from ..analysis.group import kind
 from ..analysis.plan import Plan, plan
 from ..analysis.product import Product, end_of, oriented, product_of
-from ..fuse.decoding.fusions import DECODED, decoded
+from ..fuse.decoding.digits import digits
+from ..fuse.decoding.fusions import DECODED
 from ..fuse.links import Link, faults, left_handed, links_of, source
 from .along import MOST_ROWS_ALONG, along, suits_along
 from .attention import stream
@@ -85,7 +87,12 @@ def _ranked(fusion: Op, target: Target, kept: Collection[int]) -> list[Candidate
             raise _refused(fusion, faulty)
         found = [_strips(fusion, target, given, kept)]
     elif sort == DECODED:
-        found = ranked(decoding(decoded(fusion), target, given), 1.0)
+        found = [*decoding(fusion, target, given)]
+        if not found:
+            raise _refused(
+                fusion, ["rows in digits are multiplied by 'digits', and other rows by the others"]
+            )
+        found = ranked(found, 1.0)
     elif sort == "attention":
         found = [*stream(fusion, target, given)]
         if target.shares_tiles or not found:
@@ -201,6 +208,10 @@ def _conflicts(schedule: Schedule, target: Target, fusion: Op, windows: Product 
         return found
     if not isinstance(schedule, Blocks) and windows is not None:
         found += window_conflicts(schedule, windows, target)
+    if isinstance(schedule, Digits) and (weight := digits(fusion)) and weight.width % schedule.tile[1]:
+        found.append(
+            f"tiles of {schedule.tile[1]} columns, which panels of {weight.width} are no multiples of"
+        )
     if isinstance(schedule, Boxes | Line):
         found += move_conflicts(type(schedule), plan(fusion), target)
     threads = getattr(schedule, "threads", 1)

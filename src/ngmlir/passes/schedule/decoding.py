@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...ops.schedules import Decode, DecodePanels, families
+from ...ir.core import Op
+from ...ops.schedules import Decode, DecodePanels, Digits, families
 from ...ops.settings import Given
 from ...support.lengths import is_open
 from ...support.target import Target
-from ..fuse.decoding.fusions import Decoded
+from ..fuse.decoding.digits import InDigits, digits
+from ..fuse.decoding.fusions import Decoded, decoded
 from .candidate import Candidate, fixed, fixed_pair, fixed_words, spilled
-from .products import PART_DEPTH, multiplications, rate, register_tiles, registers_of, tile_cost
+from .products import PART_DEPTH, multiplications, rate, register_tiles, registers_of, split, tile_cost
 
 #: Of more rows decoding into panels costs less than joining lanes.
 MOST_ROWS = 32
@@ -21,9 +23,41 @@ PROGRAM_ELEMENTS = 1 << 18
 DEPTH_UNIT = 128
 #: Instructions that decode an element, beside the one that multiplies it.
 DECODING = 4
+#: Registers beside the sums of a tile in digits: codes, what hides a half of them, and numbers on the way to f32.
+DIGITS_SPARE = 8
 
 
-def decoding(found: Decoded, target: Target, given: Given) -> Iterator[Candidate[Decode | DecodePanels]]:
+def decoding(fusion: Op, target: Target, given: Given) -> Iterator[Candidate[Decode | DecodePanels | Digits]]:
+    """How a fusion is cut that decodes a weight."""
+    found = digits(fusion)
+    if found is not None:
+        return _in_digits(found, target, given)
+    return iter(()) if families("decoded", given) == [Digits] else _in_floats(decoded(fusion), target, given)
+
+
+def _in_digits(found: InDigits, target: Target, given: Given) -> Iterator[Candidate[Digits]]:
+    """As many rows and columns as registers have room for: the sums of each digit, those of all blocks, and codes."""
+    product, lanes, many = found.product.usual, target.lanes(4), len(found.dots)
+    room = max(1, (target.vector_registers - DIGITS_SPARE) // (many + 1))
+    width = found.width
+    roof = many * multiplications(product) / (4 * target.fmas * lanes)
+    if Digits not in families("decoded", given):
+        return
+    stated = fixed_pair(given, "tile")
+    wide = [v * lanes for v in range(width // lanes, 0, -1) if width % (v * lanes) == 0 and v <= room]
+    tiles = [(min(product.rows, room * lanes // columns), columns) for columns in wide]
+    for rows, columns in tiles if stated is None else [stated]:
+        block = max(width, PROGRAM_ELEMENTS // product.depth // width * width)
+        # In each step a number of each digit is read for each row, and a register of codes for each of columns.
+        vectors = columns // lanes
+        times = sum(n * (max(size * vectors * many / target.fmas, (size * many + vectors) / target.loads) + vectors / 2)
+                    for n, size in split(product.rows, rows))  # fmt: skip
+        cycles = times * product.depth / 4 * product.columns / columns
+        made = Digits(tile=(rows, columns), block=fixed(given, "block", block))
+        yield Candidate(made, cycles, roof)
+
+
+def _in_floats(found: Decoded, target: Target, given: Given) -> Iterator[Candidate[Decode | DecodePanels]]:
     """Few rows are multiplied in registers, others from panels."""
     product, few = found.product.usual, not is_open((found.product.rows,))
     fitting = families("decoded", given)

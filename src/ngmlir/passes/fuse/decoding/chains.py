@@ -215,8 +215,7 @@ def parameter_of(value: Value, places: Places, matrix: Sequence[int], deep: int 
     digits = flat(places, shape)
     if not any(d.dimension == 1 and d.divisor == 1 for d in digits):
         return Leaf(value, tuple(digits))
-    assert isinstance(op, Op)  # nothing else is constant
-    if deep == 0:
+    if deep == 0 or not isinstance(op, Op):
         return None
     if op.name in PLACING:
         inner = before(op, places, matrix)

@@ -23,9 +23,8 @@ def _most(value: Value, known: dict[Value, int | None], deep: int) -> int | None
     if not isinstance(element, IntegerType) or element.width < 2:
         return None
     greatest = (1 << element.width) - 1 if element.unsigned else None
-    if deep == 0:
+    if deep == 0 or not isinstance(op, Op):
         return greatest
-    assert isinstance(op, Op)  # nothing else is constant
 
     def of(at: int) -> int | None:
         return most(op.operands[at], known, deep - 1)

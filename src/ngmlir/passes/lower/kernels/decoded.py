@@ -15,15 +15,19 @@ from ....ir.attributes import StringAttr
 from ....ir.core import Block, Op, Region, Value
 from ....ir.elements import ElementsAttr
 from ....ir.literals import item_bytes
-from ....ir.types import MemRefType, VectorType, element_type, f32, i32, shape_of, with_element
+from ....ir.types import MemRefType, TensorType, VectorType, element_type, f32, i32, shape_of, with_element
 from ....ops import ng
 from ....ops.builder import Builder
-from ....ops.schedules import Decode, DecodePanels
+from ....ops.schedules import Decode, DecodePanels, Digits
+from ....support.diagnostics import Bug
 from ....support.lengths import may_be_several
 from ....support.target import Target
 from ...analysis.plan import Plan, plan
+from ...analysis.product import Product
+from ...fuse.decoding.digits import InDigits, digits
 from ...fuse.decoding.fusions import CODE, CODE_BITS, CODES, Decoded, decoded
 from ...fuse.nest import with_nest
+from .digits import DigitsKernel
 from .epilogue import store_epilogue
 from .extents import Extent
 from .frame import Span, exact_tiles, share
@@ -37,29 +41,36 @@ CHAINS = 8
 STEPS = 4
 
 
-def decoded_kernel(fusion: Op, target: Target, schedule: Decode | DecodePanels, name: str) -> tuple[Op, Plan]:
+def decoded_kernel(
+    fusion: Op, target: Target, schedule: Decode | DecodePanels | Digits, name: str
+) -> tuple[Op, Plan]:
     """The kernel of a `decoded` fusion, whose inputs are the fusion's operands."""
-    found = decoded(fusion)
-    planned = plan(with_nest(_multiplied(found), target))
+    found = digits(fusion) or decoded(fusion)
+    planned = plan(with_nest(_multiplied(found.product, fusion), target))
     dot = next(op for op in planned.ops if op.name == "ng.dot")
     types = [MemRefType(shape_of(v.type), element_type(v.type)) for v in fusion.operands]
-    if isinstance(schedule, Decode):
-        return _Rows(planned, target, schedule, dot, found, types).build(name), planned
-    return _Panels(planned, target, schedule, dot, found, types).build(name), planned
+    match schedule, found:
+        case Digits(), InDigits():
+            made: DigitsKernel | _Rows | _Panels = DigitsKernel(planned, target, schedule, dot, found, types)
+        case Decode(), Decoded():
+            made = _Rows(planned, target, schedule, dot, found, types)
+        case DecodePanels(), Decoded():
+            made = _Panels(planned, target, schedule, dot, found, types)
+        case _:
+            raise Bug(f"no such product has schedules of kind '{schedule.by}'", fusion.location)
+    return made.build(name), planned
 
 
-def _multiplied(found: Decoded) -> Op:
+def _multiplied(product: Product, fusion: Op) -> Op:
     """The product alone, as one of two matrices."""
-    left, weight = found.dot.operands
-    body = Block([left.type, weight.type], ["left", "weight"])
-    b = Builder(body, found.fusion.location)
-    dot = b.add_op(found.dot.rebuilt(list(body.args)))
-    b.end(ng.YieldOp, dot.result)
-    outside = Block([left.type, weight.type])
-    types = [found.dot.result.type]
-    return ng.FusionOp(
-        outside.args, types, {"kind": StringAttr("dot")}, [Region(body)], found.fusion.location
-    )
+    types = [TensorType((size, product.depth), f32) for size in (product.rows, product.columns)]
+    body = Block(types, ["left", "weight"])
+    b = Builder(body, fusion.location)
+    (result,) = fusion.results
+    dot = b.dot(*body.args, lhs_contract=[1], rhs_contract=[1], type=result.type)
+    b.end(ng.YieldOp, dot)
+    attributes = {"kind": StringAttr("dot")}
+    return ng.FusionOp(Block(types).args, [result.type], attributes, [Region(body)], fusion.location)
 
 
 @dataclass(frozen=True)

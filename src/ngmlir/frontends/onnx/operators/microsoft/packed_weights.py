@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .....ir.types import f32, i32, i64, ui8
+from .....ir.types import f32, i8, i32, i64, ui8
 from .....support.diagnostics import UserError
 from ...nodes import Node
 from ...schemas import contributed
@@ -73,10 +73,31 @@ def dequantized_blocks(
 _NBITS: dict[str, Any] = {"K": int, "accuracy_level": 0, "bits": 4, "block_size": int}
 
 
+#: The `accuracy_level` that lets inputs be rounded to 8 bits.
+_EIGHT_BITS = 4
+
+
 def _times(n: Node, a: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    """The product of a[..., K] and the transpose of weights[N, K], computed in f32."""
-    made = dot(a.computed(), weights, [a.rank - 1], [1])
+    """The product of a[..., K] and the transpose of weights[N, K], computed in f32. Where the node permits it, each block of `a`
+    is rounded to integers from -127 to 127 times its greatest magnitude / 127."""
+    x = a.computed()
+    if n.integer("accuracy_level") == _EIGHT_BITS and not n.verbs.exact:
+        x = _rounded(n, x, n.integer("block_size"))
+    made = dot(x, weights, [a.rank - 1], [1])
     return (made if bias is None else made + bias.computed()).cast(a.element)
+
+
+def _rounded(n: Node, x: Tensor, block: int) -> Tensor:
+    """x[..., K] as bytes with a scale for each block."""
+    length = x.shape[-1]
+    blocks = -(-length // block)
+    inner = [0] * (x.rank - 1)
+    apart = x.pad([*inner, 0], [*inner, blocks * block - length]).reshape([*x.shape[:-1], blocks, block])
+    scale = n.verbs.absolute(apart).max([-1]) / 127
+    safe = scale.equals(0).where(n.verbs.numbers(1, f32), scale).with_axes([-1])
+    codes = n.verbs.round(apart / safe).cast(i8)
+    made = codes.cast(f32) * scale.with_axes([-1])
+    return made.reshape([*x.shape[:-1], blocks * block]).part(-1, 0, length)
 
 
 @contributed("MatMulNBits", N=int, weight_prepacked=0, **_NBITS)
@@ -89,7 +110,8 @@ def matmul_nbits(
     g_idx: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """b is [N, blocks, bytes]; `g_idx` [K] holds the block of each input feature. Sums are in f32, whatever `accuracy_level` permits."""
+    """b is [N, blocks, bytes]; `g_idx` [K] holds the block of each input feature. With `accuracy_level` 4 blocks of `a` are rounded to
+    8 bits."""
     rows, length, bits, block = (n.integer(name) for name in ("N", "K", "bits", "block_size"))
     if n.flag("weight_prepacked"):
         raise n.limit("weights that were packed for one kind of GPU")

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights that are affine in integer codes, block by block: in panels of words of bytes, as dot instructions take them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import gcd
+
+from ....ir.attributes import numeric_literal
+from ....ir.core import Value
+from ....ir.elements import ElementsAttr
+from ....ir.types import (
+    IntegerType,
+    TensorType,
+    Type,
+    element_type,
+    f32,
+    i8,
+    i32,
+    shape_of,
+    ui8,
+    with_element,
+)
+from ....ops.builder import Builder
+from ....support.target import Target
+from .chains import Chain, Number, Parameter, Step, peeled
+from .fusions import CODE, CODE_BITS
+
+#: Neighbours in a word of digits or codes.
+GROUP = 4
+#: Numbers of the left side that share a scale, at most: sums of so many products leave room in 32 bits.
+MOST_BLOCK = 128
+#: Registers side by side in a panel of the weight, at most.
+MOST_VECTORS = 4
+
+
+@dataclass(frozen=True)
+class Affine:
+    """A weight that is `factor * (code - zero) + offset`, of codes without a sign that have the bits of the chain's but for
+    those in `flipped`: the steps that make factor and offset, the first one first."""
+
+    chain: Chain
+    steps: tuple[Step, ...]
+    zero: int
+    flipped: int
+
+    @property
+    def bits(self) -> int:
+        return self.chain.bits
+
+    @property
+    def block(self) -> int:
+        """Numbers of the left side that share a scale."""
+        own = self.chain.block
+        if not own:
+            return min(MOST_BLOCK, -(-self.chain.shape[1] // self.unit) * self.unit)
+        return gcd(own, MOST_BLOCK)
+
+    @property
+    def unit(self) -> int:
+        """Codes in one word of the weight."""
+        return GROUP * 8 // self.bits
+
+    @property
+    def offsets(self) -> bool:
+        """Whether there is an offset."""
+        return any(step.op.name != "ng.multiply" for step in self.steps)
+
+    def wide(self, values: Mapping[Parameter, Value]) -> Mapping[Parameter, Value]:
+        """The same of parameters that are cast before they are used."""
+        used = [p for step in self.steps for p in step.others if p is not None and not isinstance(p, Number)]
+        return {p: values[peeled(p)[0]] for p in used}
+
+    def coefficients(
+        self, values: Mapping[Parameter, Value], b: Builder, type: Type
+    ) -> tuple[Value | None, Value | None]:
+        """Factor and offset, of a type; None where they are 1 and 0."""
+        factor: Value | None = None
+        offset: Value | None = None
+        for step in self.steps:
+            (parameter,) = (p for p in step.others if p is not None)
+            number = values[parameter] if parameter in values else parameter.at(b, shape_of(type))
+            number = number if element_type(number.type) is f32 else b.cast(number, type=type)
+            if step.op.name == "ng.multiply":
+                factor, offset = (None if v is None else b.multiply(v, number) for v in (factor, offset))
+                factor = number if factor is None else factor
+            elif offset is None:
+                offset = number if step.op.name == "ng.add" else b.negative(number)
+            else:
+                offset = b.add(offset, number) if step.op.name == "ng.add" else b.subtract(offset, number)
+        return factor, offset
+
+
+def affine(chain: Chain) -> Affine | None:
+    """How a weight is affine in its codes; None where it is not."""
+    element = element_type(chain.codes.type)
+    if not isinstance(element, IntegerType) or chain.bits not in (CODE_BITS, 8):
+        return None
+    zero = flipped = 128 if chain.bits == 8 and element is i8 else 0
+    steps: list[Step] = []
+    for step in reversed(chain.steps):
+        wide, given = (element_type(v.type) for v in (step.op.result, step.op.operands[step.at]))
+        known = [p for p in step.others if p is not None]
+        if wide is not f32 and (wide is not i32 or given is f32 or step.op.name == "ng.multiply"):
+            return None
+        if step.op.name == "ng.cast":
+            continue
+        number = _integer(known[0]) if known and not steps and step.at == 0 else None
+        if number is not None and step.op.name == "ng.bitwise_xor" and 0 <= number <= CODE and not zero:
+            flipped ^= number
+        elif number is not None and step.op.name in ("ng.add", "ng.subtract"):
+            zero += number if step.op.name == "ng.subtract" else -number
+        elif step.op.name in ("ng.add", "ng.multiply") or (step.op.name == "ng.subtract" and step.at == 0):
+            steps.append(step)
+        else:
+            return None
+    found = Affine(chain, tuple(steps), zero, flipped)
+    return None if found.block % found.unit or not -256 <= zero <= 256 else found
+
+
+def words_of(bits: int, target: Target) -> str | None:
+    """What a dot instruction of a target takes digits and codes of so many bits for; None where there is none."""
+    there = ["ui8", "ui4"] if bits == CODE_BITS else ["ui8"]
+    return next((f"i8_{codes}" for codes in there if target.dot(f"{codes}_i8")), None)
+
+
+def _integer(parameter: Parameter) -> int | None:
+    """The integer that a parameter is everywhere."""
+    literal = parameter.op.attributes["value"] if isinstance(parameter, Number) else None
+    if not isinstance(literal, ElementsAttr):
+        return None
+    number = literal.array().flat[0].item()
+    return int(number) if number == number and abs(number) < 1 << 16 and number == int(number) else None
+
+
+@dataclass(frozen=True)
+class Panels:
+    """What is in memory of a weight: words of codes [panels, words of the depth, width], and parameters [panels, blocks, width]."""
+
+    weight: Affine
+    width: int
+    codes: Value
+    parameters: Mapping[Parameter, Value]
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.weight.chain.shape[1] // self.weight.block)
+
+
+def in_panels(weight: Affine, lanes: int, b: Builder) -> Panels:
+    """Puts the codes and the parameters of a weight into panels of columns."""
+    chain = weight.chain
+    rows, depth = chain.shape
+    width = lanes * _side_by_side(-(-rows // lanes))
+    words = -(-depth // weight.block) * weight.block // weight.unit
+    codes = chain.placed(b)
+    if element_type(codes.type) is i8:
+        codes = b.bitcast(codes, type=with_element(codes.type, ui8))
+    codes = b.cast(codes, type=with_element(codes.type, i32))
+    if weight.flipped:
+        codes = b.bitwise_xor(codes, b.number(weight.flipped, codes.type))
+    codes = padded(codes, -(-rows // width) * width, words * weight.unit, b)
+    # Neighbours of a word are in its bytes; of 4 bits, those of the next word in the upper halves.
+    apart = TensorType((shape_of(codes.type)[0] // width, width, words, 8 // weight.bits, GROUP), i32)
+    codes = b.sum(b.shift_left(b.reshape(codes, type=apart), _places(apart, b)), axes=[3, 4])
+    found: dict[Parameter, Value] = {}
+    size = (rows, -(-depth // chain.block)) if chain.block else (rows,)
+    for step in weight.steps:
+        for parameter in step.others:
+            if parameter is None or isinstance(parameter, Number):
+                continue
+            inner, _ = peeled(parameter)
+            value = inner.at(b, size, chain.block)
+            value = (
+                value
+                if chain.block
+                else b.reshape(value, type=TensorType((rows, 1), element_type(value.type)))
+            )
+            value = padded(value, -(-rows // width) * width, shape_of(value.type)[1], b)
+            shape = (shape_of(value.type)[0] // width, width, shape_of(value.type)[1])
+            value = b.reshape(value, type=TensorType(shape, element_type(value.type)))
+            found[inner] = b.transpose(value, permutation=[0, 2, 1])
+    return Panels(weight, width, b.transpose(codes, permutation=[0, 2, 1]), found)
+
+
+def _side_by_side(vectors: int) -> int:
+    """Registers of a panel: as many as leave little of the last one empty."""
+    fitting = (wide for wide in range(MOST_VECTORS, 1, -1) if -vectors % wide <= vectors // 16)
+    return next(fitting, 1)
+
+
+def rows_of_panels(weight: Panels, indices: Value, b: Builder) -> Value:
+    """Some rows of a weight, decoded."""
+    own, (count,) = weight.weight, shape_of(indices.type)
+    rows, depth = own.chain.shape
+    # As `ng.gather` has them.
+    zero = b.number(0, indices.type)
+    there = b.select(b.less(indices, zero), b.add(indices, b.number(rows, indices.type)), indices)
+    there = b.minimum(b.maximum(there, zero), b.number(rows - 1, indices.type))
+    width = b.number(weight.width, indices.type)
+    panel, beside = b.floor_divide(there, width), b.remainder(there, width)
+
+    def taken(value: Value) -> Value:
+        lines = b.gather(value, panel, axis=0)
+        shape = (count, shape_of(lines.type)[1], 1)
+        at = b.broadcast(beside, type=TensorType(shape, element_type(beside.type)), dimensions=[0])
+        return b.gather_elements(lines, at, axis=2)
+
+    codes = unpacked(taken(weight.codes), own, count, b)
+    blocks = weight.blocks
+    values = {p: spread(taken(v), count, blocks, b) for p, v in weight.parameters.items()}
+    factor, offset = own.coefficients(own.wide(values), b, TensorType((count, blocks), f32))
+    whole = TensorType((count, blocks, own.block), f32)
+    made = b.reshape(b.cast(codes, type=with_element(codes.type, f32)), type=whole)
+    if own.zero:
+        made = b.subtract(made, b.number(float(own.zero), whole))
+    if factor is not None:
+        made = b.multiply(made, b.broadcast(factor, type=whole, dimensions=[0, 1]))
+    if offset is not None:
+        made = b.add(made, b.broadcast(offset, type=whole, dimensions=[0, 1]))
+    made = b.reshape(made, type=TensorType((count, blocks * own.block), f32))
+    return b.slice(made, starts=[0, 0], limits=[count, depth], steps=[1, 1])
+
+
+def padded(value: Value, rows: int, columns: int, b: Builder) -> Value:
+    element, (m, n) = element_type(value.type), shape_of(value.type)
+    if (rows, columns) == (m, n):
+        return value
+    zero = numeric_literal(0, element)
+    return b.pad(value, value=zero, low=[0, 0], high=[rows - m, columns - n])
+
+
+def _places(type: TensorType, b: Builder) -> Value:
+    """Where in a word the codes along the last two dimensions are."""
+    half, byte = (b.iota(type=type, dimension=d) for d in (3, 4))
+    return b.add(b.multiply(half, b.number(CODE_BITS, type)), b.multiply(byte, b.number(8, type)))
+
+
+def unpacked(words: Value, weight: Affine, rows: int, b: Builder) -> Value:
+    """The codes of some rows, ui8 [rows, depth in whole blocks], from words [panels, words, width]."""
+    panels, count, width = shape_of(words.type)
+    words = b.transpose(words, permutation=[0, 2, 1])
+    apart = TensorType((panels, width, count, 8 // weight.bits, GROUP), i32)
+    codes = b.shift_right_logical(b.broadcast(words, type=apart, dimensions=[0, 1, 2]), _places(apart, b))
+    codes = b.bitwise_and(codes, b.number(CODE if weight.bits == CODE_BITS else 255, apart))
+    codes = b.reshape(
+        b.cast(codes, type=with_element(apart, ui8)),
+        type=TensorType((panels * width, count * weight.unit), ui8),
+    )
+    return _first(codes, rows, b)
+
+
+def spread(parameter: Value, rows: int, blocks: int, b: Builder) -> Value:
+    """A parameter for each row and block, from panels of it."""
+    panels, count, width = shape_of(parameter.type)
+    element = element_type(parameter.type)
+    value = b.transpose(parameter, permutation=[0, 2, 1])
+    value = _first(b.reshape(value, type=TensorType((panels * width, count), element)), rows, b)
+    if count == blocks:
+        return value
+    times = -(-blocks // count)
+    wide = b.broadcast(value, type=TensorType((rows, count, times), element), dimensions=[0, 1])
+    wide = b.reshape(wide, type=TensorType((rows, count * times), element))
+    return b.slice(wide, starts=[0, 0], limits=[rows, blocks], steps=[1, 1])
+
+
+def _first(value: Value, rows: int, b: Builder) -> Value:
+    return (
+        b.slice(value, starts=[0, 0], limits=[rows, shape_of(value.type)[1]], steps=[1, 1])
+        if shape_of(value.type)[0] > rows
+        else value
+    )

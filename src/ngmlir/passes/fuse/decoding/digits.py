@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of f32 with weights that are affine in integer codes, block by block, as sums of integers.
+
+Within a block of the depth each row of the left side is `scale * q` with integers `q`, whose balanced digits to the base 256 are
+bytes with a sign. A dot instruction multiplies digits and codes; their sums are exact, and become f32 once for each block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ....ir.attributes import StringAttr
+from ....ir.core import Block, Op, Region, Value
+from ....ir.types import (
+    TensorType,
+    Type,
+    element_type,
+    f32,
+    i8,
+    i32,
+    shape_of,
+    ui8,
+    with_element,
+)
+from ....ops import ng
+from ....ops.builder import Builder
+from ...analysis.product import Product
+from .affine import GROUP, Panels, affine, padded, spread, unpacked
+from .chains import Number, Parameter, chain_of
+from .fusions import DECODED
+
+#: Digits of an f32 number: as many as its fraction takes.
+DIGITS = 3
+#: The greatest exponent of a digit's number: three balanced digits hold all integers up to 2^23 / (1 + 1/128).
+EXPONENT, ROOM = 22, 1.0 + 2.0**-7
+#: Magnitudes below which numbers count as that great: their scale is an ordinary number.
+LEAST = 2.0**-100
+
+
+# -- the left side -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Rows as `scale * q`: the digits of q, the lowest first, i8 [rows, depth in whole blocks]; f32 scales [rows, blocks]."""
+
+    digits: Sequence[Value]
+    scale: Value
+    block: int
+
+    def blocks(self, value: Value, b: Builder) -> Value:
+        rows, depth = shape_of(value.type)
+        return b.reshape(
+            value, type=TensorType((rows, depth // self.block, self.block), element_type(value.type))
+        )
+
+    def sums(self, value: Value, b: Builder) -> Value:
+        """Of each block of digits, i32 [rows, blocks]."""
+        whole = self.blocks(value, b)
+        return b.sum(b.cast(whole, type=with_element(whole.type, i32)), axes=[2])
+
+
+def of_bytes(x: Value, block: int, b: Builder) -> Digits | None:
+    """Rows that are bytes with a scale for each block, as models round them, have one digit; None of others."""
+    chain = chain_of(x, 1, lambda _: True)
+    own = affine(chain) if chain is not None and chain.block % block == 0 else None
+    # Bytes with a sign have a zero point among those without.
+    if chain is None or own is None or own.offsets or own.zero != own.flipped:
+        return None
+    if element_type(chain.codes.type) is not i8:
+        return None
+    rows, depth = chain.shape
+    blocks = -(-depth // block)
+    size = (rows, blocks) if chain.block else (rows,)
+    used = {p for step in own.steps for p in step.others if p is not None}
+    values: dict[Parameter, Value] = {}
+    for parameter in used:
+        if not isinstance(parameter, Number):
+            values[parameter] = parameter.at(b, size, block)
+    scale, _ = own.coefficients(values, b, TensorType(size, f32))
+    if scale is None:
+        return None
+    if not chain.block:
+        scale = b.broadcast(scale, type=TensorType((rows, blocks), f32), dimensions=[0])
+    return Digits([padded(chain.placed(b), rows, blocks * block, b)], scale, block)
+
+
+def in_digits(x: Value, block: int, b: Builder) -> Digits:
+    """The digits of f32 rows. What is not a number of 23 bits times the greatest power of two in its block is rounded to one."""
+    rows, depth = shape_of(x.type)
+    blocks = -(-depth // block)
+    x = b.reshape(padded(x, rows, blocks * block, b), type=TensorType((rows, blocks, block), f32))
+    most = b.max(b.absolute(x), axes=[2])
+    held = b.maximum(b.multiply(most, b.number(ROOM, most.type)), b.number(LEAST, most.type))
+    whole = with_element(most.type, i32)
+    power = b.bitwise_and(b.bitcast(held, type=whole), b.number(0x7F800000, whole))
+    scale = b.bitcast(b.subtract(power, b.number(EXPONENT << 23, whole)), type=most.type)
+    inverse = b.bitcast(b.subtract(b.number((2 * 127 + EXPONENT) << 23, whole), power), type=most.type)
+    # Infinity less itself is no number.
+    scale = b.add(scale, b.subtract(most, most))
+    q = b.round(b.multiply(x, b.broadcast(inverse, type=x.type, dimensions=[0, 1])))
+    places = with_element(x.type, i32)
+    moved = b.add(b.cast(q, type=places), b.number(0x808080, places))
+    digits: list[Value] = []
+    for i in range(DIGITS):
+        byte = b.shift_right_arithmetic(moved, b.number(8 * i, places)) if i else moved
+        digit = b.cast(b.bitwise_xor(byte, b.number(0x80, places)), type=with_element(places, i8))
+        digits.append(b.reshape(digit, type=TensorType((rows, blocks * block), i8)))
+    return Digits(digits, scale, block)
+
+
+# -- the product -------------------------------------------------------------------------------------------------------
+
+
+def digits_product(left: Digits, weight: Panels, result: Type, b: Builder) -> Value:
+    """The product of rows in digits and a weight in panels, of which each row gives a column."""
+    own = weight.weight
+    starts: list[Value] = []
+    sums = [left.sums(d, b) for d in left.digits] if own.zero or own.offsets else []
+    if own.zero:
+        starts = [b.multiply(v, b.number(-own.zero, v.type)) for v in sums]
+    totals: list[Value] = []
+    if own.offsets:
+        totals = [b.multiply(_joined(sums, b), left.scale)]
+    outer = [
+        *left.digits,
+        left.scale,
+        *starts,
+        *totals,
+        weight.codes,
+        *dict.fromkeys(weight.parameters.values()),
+    ]
+    names = (
+        [f"digits{i}" for i in range(len(left.digits))]
+        + ["scale"]
+        + [f"start{i}" for i in range(len(starts))]
+    )
+    names += ["total"] * len(totals) + ["codes"]
+    names += [v.name or f"parameter{i}" for i, v in enumerate(outer[len(names) :])]
+    body = Block([v.type for v in outer], names)
+    inside = dict(zip(outer, body.args, strict=True))
+    _Body(left, weight, inside, Builder(body, b.location)).build(result, starts, totals)
+    attributes = {"kind": StringAttr(DECODED)}
+    return b.add_op(ng.FusionOp(outer, [result], attributes, [Region(body)], b.location)).result
+
+
+def _joined(digits: Sequence[Value], b: Builder) -> Value:
+    """The f32 numbers with these digits, i32 each; the sums of all but the lowest are exact."""
+    wide = with_element(digits[0].type, f32)
+    low, *others = digits
+    if not others:
+        return b.cast(low, type=wide)
+    high = others[-1]
+    for digit in reversed(others[:-1]):
+        high = b.add(b.shift_left(high, b.number(8, high.type)), digit)
+    return b.fma(b.cast(high, type=wide), b.number(256.0, wide), b.cast(low, type=wide))
+
+
+class _Body:
+    """Writes what such a fusion computes."""
+
+    def __init__(self, left: Digits, weight: Panels, inside: Mapping[Value, Value], b: Builder):
+        self.left, self.panels, self.inside, self.b = left, weight, inside, b
+        self.rows, self.blocks = shape_of(left.scale.type)
+        self.columns = weight.weight.chain.shape[0]
+
+    def build(self, result: Type, starts: Sequence[Value], totals: Sequence[Value]) -> None:
+        b, own, block = self.b, self.panels.weight, self.left.block
+        codes = unpacked(self.inside[self.panels.codes], own, self.columns, b)
+        codes = b.reshape(codes, type=TensorType((self.columns, self.blocks, block), ui8))
+        whole = TensorType((self.blocks, self.rows, self.columns), i32)
+        sums: list[Value] = []
+        for i, digit in enumerate(self.left.digits):
+            rows = self.left.blocks(self.inside[digit], b)
+            total = b.dot(
+                rows, codes, lhs_contract=[2], rhs_contract=[2], lhs_batch=[1], rhs_batch=[1], type=whole
+            )
+            if starts:
+                total = b.add(total, self.over(self.inside[starts[i]], 0))
+            sums.append(total)
+        scale = self.over(self.inside[self.left.scale], 0)
+        values = {
+            p: spread(self.inside[v], self.columns, self.blocks, b) for p, v in self.panels.parameters.items()
+        }
+        factor, offset = own.coefficients(own.wide(values), b, TensorType((self.columns, self.blocks), f32))
+        if factor is not None:
+            scale = b.multiply(scale, self.over(factor, 1))
+        made = b.multiply(_joined(sums, b), scale)
+        if offset is not None:
+            made = b.add(made, b.multiply(self.over(self.inside[totals[0]], 0), self.over(offset, 1)))
+        b.end(ng.YieldOp, b.sum(made, axes=[0]))
+
+    def over(self, value: Value, side: int) -> Value:
+        """A number for each row (0) or column (1) and block, for each element of the products."""
+        type = TensorType((self.blocks, self.rows, self.columns), element_type(value.type))
+        turned = self.b.transpose(value, permutation=[1, 0])
+        return self.b.broadcast(turned, type=type, dimensions=[0, 1 + side])
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class InDigits:
+    """A fusion of digits and panels as its kernel sees it."""
+
+    fusion: Op
+    dots: Sequence[Op]
+    codes: Value
+    shape: tuple[int, int]  # of the weight
+    block: int
+
+    @property
+    def left(self) -> Sequence[Value]:
+        args = self.fusion.block.args
+        return args[: args.index(self.codes)]
+
+    @property
+    def parameters(self) -> Sequence[Value]:
+        args = self.fusion.block.args
+        return args[args.index(self.codes) + 1 :]
+
+    @cached_property
+    def starts(self) -> Mapping[Op, Value]:
+        """The arguments from which sums of a digit start."""
+        found: dict[Op, Value] = {}
+        for dot in self.dots:
+            sum = self.started(dot)
+            if sum is not dot.result and isinstance(sum.owner, Op):
+                value = sum.owner.operands[1]
+                while isinstance(value.owner, Op):
+                    value = value.owner.operands[0]
+                found[dot] = value
+        return found
+
+    def started(self, dot: Op) -> Value:
+        """The sums of a digit with what they start from."""
+        uses = [op for op in self.fusion.block.ops if op.name == "ng.add" and op.operands[0] is dot.result]
+        return uses[0].result if uses else dot.result
+
+    @cached_property
+    def terms(self) -> Sequence[tuple[Value, Value]]:
+        """The factors of the products that are added over the blocks."""
+        last = next(op for op in self.fusion.block.ops if op.name == "ng.yield").operands[0].owner
+        assert isinstance(last, Op)
+        return list(_terms(last.operands[0]))
+
+    @property
+    def width(self) -> int:
+        """Columns of a panel."""
+        return shape_of(self.codes.type)[2]
+
+    @property
+    def bits(self) -> int:
+        """Of a code."""
+        depth = shape_of(self.left[0].type)[1]
+        return GROUP * 8 * shape_of(self.codes.type)[1] // depth
+
+    @property
+    def product(self) -> Product:
+        rows, depth = shape_of(self.fusion.block.args[0].type)[0], self.shape[1]
+        return Product(0, rows, self.shape[0], depth, False, False, f32, f32, f32)
+
+
+def _terms(value: Value) -> Iterator[tuple[Value, Value]]:
+    op = value.owner
+    assert isinstance(op, Op)
+    if op.name == "ng.add":
+        for operand in op.operands:
+            yield from _terms(operand)
+    else:
+        yield op.operands[0], op.operands[1]
+
+
+def digits(fusion: Op) -> InDigits | None:
+    """Reads a fusion of kind `decoded`; None where it is none of digits."""
+    block = fusion.block
+    dots = [op for op in block.ops if op.name == "ng.dot"]
+    if element_type(dots[0].result.type) is not i32:
+        return None
+    codes = next(v for v in block.args if len(shape_of(v.type)) == 3)
+    columns, blocks, size = shape_of(dots[0].operands[1].type)
+    return InDigits(fusion, dots, codes, (columns, blocks * size), size)

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of rows in digits and a weight in panels of codes: dot instructions for a block of the depth, then f32.
+
+A tile holds the sums of some rows and columns in f32, and for each digit those of one block in i32. Codes come from memory
+once, in the order in which they lie; of 4 bits both halves of a byte are multiplied, one after the other. What becomes of the
+integer sums of a block, the body of the fusion says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....ir.core import Op, Value
+from ....ir.elements import ElementsAttr
+from ....ir.types import MemRefType, VectorType, element_type, f32, i32, shape_of
+from ....ops.fields import get_i64s
+from ....ops.schedules import Digits
+from ....support.diagnostics import Bug
+from ....support.lengths import may_be_several
+from ....support.target import Target
+from ...analysis.plan import Plan
+from ...fuse.decoding.affine import GROUP, words_of
+from ...fuse.decoding.digits import InDigits
+from ...fuse.decoding.fusions import CODE_BITS
+from .epilogue import store_epilogue
+from .frame import Span, exact_tiles, share
+from .fusion_kernel import Kernel
+
+#: Hides the upper half of each byte.
+HALVES = 0x0F0F0F0F
+#: Words of the weight that are written out: more are a loop.
+WRITTEN_OUT = 8
+
+
+class DigitsKernel:
+    """Builds the kernel of one product; its extra inputs are the operands of the fusion."""
+
+    def __init__(
+        self, planned: Plan, target: Target, schedule: Digits, dot: Op, found: InDigits, types: Sequence[MemRefType]
+    ):  # fmt: skip
+        self.dot, self.found, self.product = dot, found, found.product
+        self.tile_rows, self.tile_columns = schedule.tile
+        self.block = schedule.block
+        programs = -(-self.product.columns // self.block)
+        self.kernel = Kernel(planned, target, [programs] if may_be_several(programs) else [], types)
+        self.b = b = self.kernel.b
+        self.place = self.kernel.programs[0] if may_be_several(programs) else b.index(0)
+        self.buffers = dict(zip(found.fusion.block.args, self.kernel.extra, strict=True))
+        rows, depth = shape_of(found.left[0].type)
+        words = MemRefType((rows, depth // GROUP), i32)
+        self.digits = [b.view(self.buffers[v], offset=0, type=words) for v in found.left[: len(found.dots)]]
+        self.width = found.width
+        words_there = words_of(found.bits, target)
+        assert words_there is not None
+        self.words = words_there
+        atom = target.dot("_".join(reversed(self.words.split("_"))))
+        #: Words of the depth that one dot instruction after the other multiplies before sums are 32 bits wide.
+        self.together = max(1, atom.room if atom else 1)
+
+    def build(self, name: str) -> Op:
+        b, columns = self.b, self.product.columns
+        start, stop = share(b, self.place, self.block, columns)
+        full = columns // self.tile_columns * self.tile_columns
+        last = b.minimum(stop, b.index(full))
+        b.loop(start, last, self.tile_columns, (), lambda j, _: self.columns(j, self.tile_columns) or ())
+        if rest := columns - full:
+            # Only the last program comes here: for the others the range is empty.
+            first = b.maximum(start, b.index(full))
+            b.loop(first, stop, rest, (), lambda j, _: self.columns(j, rest) or ())
+        return self.kernel.finish(name)
+
+    def columns(self, column: Value, columns: int) -> None:
+        """Some columns of all rows. What a panel has beyond the last column is multiplied too, and not stored."""
+
+        def some(rows: Span, _: object) -> tuple[()]:
+            type = VectorType((rows.size, self.tile_columns), f32)
+            step = self.found.block
+            (total,) = exact_tiles(
+                self.b,
+                self.found.shape[1],
+                step,
+                [self.b.number(0, type)],
+                lambda k, sums: [self.added(sums[0], rows, column, k.start)],
+                "k",
+            )
+            if columns < self.tile_columns:
+                total = self.b.slice(total, starts=[0, 0], limits=[rows.size, columns], steps=[1, 1])
+            store_epilogue(
+                self.kernel, self.dot, self.product, [], rows.start, rows.size, column, columns, total
+            )
+            return ()
+
+        exact_tiles(self.b, self.product.rows, self.tile_rows, (), some, "m")
+
+    def added(self, total: Value, rows: Span, column: Value, first: Value) -> Value:
+        """The sums and what the block of the depth from `first` on adds."""
+        b, found = self.b, self.found
+        self.panel = b.floor_divide(column, b.index(self.width))
+        self.beside = b.subtract(column, b.multiply(self.panel, b.index(self.width)))
+        block = b.floor_divide(first, b.index(found.block))
+        size = (rows.size, self.tile_columns)
+        known: dict[Value, Value] = {}
+        starts = {start: dot for dot, start in found.starts.items()}
+        sums = {dot: b.number(0, VectorType(size, i32)) for dot in found.dots}
+        for value in found.left[len(found.dots) :]:
+            element = element_type(value.type)
+            known[value] = b.load(
+                self.buffers[value], [rows.start, block], type=VectorType((rows.size, 1), element)
+            )
+            if value in starts:
+                line = b.reshape(known[value], type=VectorType((rows.size,), i32))
+                sums[starts[value]] = b.broadcast(line, type=VectorType(size, i32), dimensions=[0])
+        for value in found.parameters:
+            count, element = shape_of(value.type)[1], element_type(value.type)
+            times = -(-found.shape[1] // found.block // count)
+            place = [self.panel, b.floor_divide(block, b.index(times)), self.beside]
+            known[value] = b.load(self.buffers[value], place, type=VectorType((1, size[1]), element))
+        made = self.multiplied([sums[dot] for dot in found.dots], rows, first)
+        known |= zip([found.started(dot) for dot in found.dots], made, strict=True)
+        return self.computed(known, size, total)
+
+    def multiplied(self, sums: Sequence[Value], rows: Span, first: Value) -> Sequence[Value]:
+        """For each digit the sums of a block."""
+        b, found = self.b, self.found
+        halves = 8 // found.bits
+        words = found.block // (GROUP * halves)
+        start = b.floor_divide(first, b.index(GROUP * halves))
+        together = -(-self.together // halves)
+
+        def step(k: Span, sums: Sequence[Value]) -> list[Value]:
+            for i in range(0, k.size, together):
+                word = b.add(start, b.add(k.start, b.index(i)))
+                codes = self.codes(word, min(together, k.size - i))
+                at = b.multiply(word, b.index(halves))
+                type = VectorType((rows.size, shape_of(codes.type)[0]), i32)
+                left = [b.load(digits, [rows.start, at], type=type) for digits in self.digits]
+                sums = [b.dot_tile(x, codes, s, self.words) for x, s in zip(left, sums, strict=True)]
+            return list(sums)
+
+        return exact_tiles(b, words, min(words, WRITTEN_OUT), sums, step, "w")
+
+    def codes(self, word: Value, count: int) -> Value:
+        """The codes of some words of the depth, in bytes: of 4 bits those of the lower halves, then those of the upper ones."""
+        b = self.b
+        type = VectorType((count, self.tile_columns), i32)
+        words = b.load(self.buffers[self.found.codes], [self.panel, word, self.beside], type=type)
+        if self.found.bits != CODE_BITS:
+            return words
+        apart = VectorType((count, 2, self.tile_columns), i32)
+        halves = b.broadcast(words, type=apart, dimensions=[0, 2])
+        moved = b.multiply(b.iota(type=apart, dimension=1), b.number(CODE_BITS, apart))
+        halves = b.bitwise_and(b.shift_right_logical(halves, moved), b.number(HALVES, apart))
+        return b.reshape(halves, type=VectorType((2 * count, self.tile_columns), i32))
+
+    def computed(self, known: dict[Value, Value], size: tuple[int, int], total: Value) -> Value:
+        """What the fusion makes of the sums of a block, added to those of the blocks before."""
+        b, found = self.b, self.found
+        products = shape_of(found.dots[0].result.type)
+        for op in found.fusion.block.ops:
+            if op.name == "ng.yield" or op.result in known:
+                continue
+            value, element = op.result, element_type(op.result.type)
+            tile = VectorType(size, element)
+            if op.name == "ng.constant":
+                literal = op.attributes["value"]
+                shape = shape_of(value.type)
+                if isinstance(literal, ElementsAttr) and literal.splat and len(shape) in (2, 3):
+                    tile = VectorType(size if shape == products else (1, size[1]), element)
+                    known[value] = b.constant(type=tile, value=literal.of_type(tile))
+            elif not op.operands or any(v not in known for v in op.operands):
+                continue  # of what unpacks codes
+            elif op.name == "ng.sum":
+                for x, y in found.terms:
+                    total = b.fma(known[x], known[y], total)
+                return total
+            elif op.name in ("ng.broadcast", "ng.transpose", "ng.reshape", "ng.slice"):
+                part = known[op.operands[0]]
+                if shape_of(value.type) == products:
+                    # A number for each block and row (1) or column (2).
+                    along = get_i64s(op, "dimensions")[1] - 1
+                    line = b.reshape(part, type=VectorType((size[along],), element))
+                    part = b.broadcast(line, type=tile, dimensions=[along])
+                known[value] = part
+            else:
+                operands = [known[v] for v in op.operands]
+                made = op.rebuilt(operands, types=[VectorType(shape_of(operands[0].type), element)])
+                known[value] = b.add_op(made).result
+        raise Bug("a fusion of digits that adds no blocks", found.fusion.location)

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of f32 and integer codes as sums of integers: within what rounding the rows to 23 bits may change, on every machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_dot_atoms import machine
+from test_narrow_weights import affine, codes, known, program
+
+from ngmlir.compiler import compile_artifact, lower
+from ngmlir.frontends.decoders.formats import FORMATS
+from ngmlir.frontends.decoders.weights import Weight
+from ngmlir.ir.attributes import UnitAttr, numeric_literal
+from ngmlir.ir.core import Block, Module, Value, module
+from ngmlir.ir.types import TensorType, element_type, f32, i8, i32
+from ngmlir.ops import func
+from ngmlir.ops.builder import Builder, function
+from ngmlir.ops.interpreter import run
+from ngmlir.ops.words import from_text
+from ngmlir.passes.graph.integer_products import REASSOCIATES
+from ngmlir.runtime.cpu import load
+from ngmlir.support.artifact import Artifact
+from ngmlir.support.diagnostics import UserError
+from ngmlir.support.target import Target
+
+#: With VNNI, with pairs of 16 bits in 512 and in 256 bits.
+MACHINES = ("", "cascadelake", "x86-64-v4", "x86-64-v3")
+
+
+def allowed(made: Module) -> Module:
+    return made.with_ops(
+        [op.rebuilt(attributes={**op.attributes, REASSOCIATES: UnitAttr()}) for op in made.ops]
+    )
+
+
+def computed(made: Module, target: Target, *given: np.ndarray) -> list[np.ndarray]:
+    assert "ng.fusion decoded(%digits0" in str(lower(made, target, "canonical,narrow-weights"))
+    artifact = compile_artifact(made, target)
+    assert isinstance(artifact, Artifact)
+    return [np.asarray(v) for v in load(artifact)(*given)]
+
+
+def blocks_of(x: np.ndarray, block: int) -> np.ndarray:
+    return np.pad(x, ((0, 0), (0, -x.shape[1] % block))).reshape(len(x), -1, block)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("rows", range(1, 10))
+def test_few_rows_and_odd_sizes(name: str, rows: int) -> None:
+    """The error is at most 2^-23 of the greatest number of each block times the sum of the magnitudes of its weights, and some
+    roundings of sums in f32."""
+    for form, columns, depth, block, point in [
+        ("halves", 67, 517, 32, np.uint8),
+        ("neighbours", 17, 131, 16, None),
+        ("halves", 131, 300, 128, np.float32),
+        ("i8", 37, 260, 32, None),
+        ("ui8", 19, 517, 0, np.uint8),
+    ]:
+        if form in ("i8", "ui8") and machine(name).dot("ui8_i8") is None:
+            continue
+        weight = affine(form, columns, depth, block, point=point)
+        made = allowed(program(rows, weight, depth))
+        x = np.random.default_rng(rows).standard_normal((rows, depth)).astype(np.float32)
+        x[0, ::7] *= 1000
+        (got,) = computed(made, machine(name), x)
+        one = Block()
+        b = Builder(one)
+        b.end(func.ReturnOp, weight(b))
+        w = run(module([function("main", one)]))[0].astype(np.float64)
+        size = min(block or 128, 128)
+        most, beside = np.abs(blocks_of(x, size)).max(2), np.abs(blocks_of(w, size)).sum(2)
+        sums = np.abs(x).astype(np.float64) @ np.abs(w).T
+        # Codes without their zero point are some times as great.
+        error = 1.01 * 2.0**-23 * (most @ beside.T) + 40 * 2.0**-24 * sums
+        assert (np.abs(got - x.astype(np.float64) @ w.T) <= error).all(), (form, columns, depth, block)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_sums_of_extremes_are_exact(name: str) -> None:
+    """Every digit is -128 or 127 where it can be, and every code 15 or 0: nothing saturates."""
+    draw = np.random.default_rng(0)
+    low, high = ((0, 2), (255, 253))
+    drawn = [draw.choice([low[i == 2], high[i == 2]], (3, 256)).astype(np.int64) << (8 * i) for i in range(3)]
+    x = np.clip(np.add.reduce(drawn) - 0x808080, -8323000, 8323000)
+    x[:, ::32] = 1 << 22  # which fixes the scale of the block at 1
+    packed = draw.choice([0, 255], (24, 8, 16)).astype(np.uint8)
+
+    def weight(b: Builder) -> Value:
+        value = known(b, packed)
+        low = b.bitwise_and(value, b.number(15, value.type))
+        high = b.shift_right_logical(value, b.number(4, value.type))
+        both = b.concatenate([low, high], axis=2)
+        wide = b.cast(
+            b.reshape(both, type=TensorType((24, 256), element_type(both.type))),
+            type=TensorType((24, 256), f32),
+        )
+        scales = b.broadcast(
+            known(b, np.ones((24, 8), np.float32)), type=TensorType((24, 8, 32), f32), dimensions=[0, 1]
+        )
+        return b.multiply(wide, b.reshape(scales, type=wide.type))
+
+    (got,) = computed(allowed(program(3, weight, 256)), machine(name), x.astype(np.float32))
+    w = np.concatenate([packed & 15, packed >> 4], 2).reshape(24, 256).astype(np.int64)
+    np.testing.assert_allclose(got, x @ w.T, rtol=2.0**-21, atol=2.0**-21 * 15 * 8e6 * 32)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("block", [16, 32, 128])
+def test_rows_of_bytes(name: str, block: int) -> None:
+    """Rows that a model rounds to bytes with a scale for each block are one digit."""
+    for rows, columns, depth in [(1, 67, 256), (3, 37, 517), (9, 131, 300)]:
+        blocks = -(-depth // block)
+        argument = Block([TensorType((rows, depth), f32)], ["x"])
+        b = Builder(argument)
+        x = b.pad(
+            argument.args[0], value=numeric_literal(0.0, f32), low=[0, 0], high=[0, blocks * block - depth]
+        )
+        apart = b.reshape(x, type=TensorType((rows, blocks, block), f32))
+        most = b.max(b.absolute(apart), axes=[2])
+        scale = b.multiply(most, b.number(1 / 127, most.type))
+        wide = b.broadcast(scale, type=apart.type, dimensions=[0, 1])
+        digits = b.cast(b.round(b.divide(apart, wide)), type=TensorType((rows, blocks, block), i8))
+        rounded = b.reshape(b.multiply(b.cast(digits, type=apart.type), wide), type=x.type)
+        rounded = b.slice(rounded, starts=[0, 0], limits=[rows, depth], steps=[1, 1])
+        weight = affine("halves", columns, depth, block, point=np.uint8)(b)
+        b.end(func.ReturnOp, b.dot(rounded, weight, lhs_contract=[1], rhs_contract=[1]))
+        made = allowed(module([function("main", argument)]))
+        assert "%digits1" not in str(lower(made, machine(name), "canonical,narrow-weights"))
+        given = np.random.default_rng(rows).standard_normal((rows, depth)).astype(np.float32)
+        (got,), (want,) = computed(made, machine(name), given), run(made, given)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_rows_that_are_no_numbers(name: str) -> None:
+    """A row with an infinity or a NaN gives NaN, and others are as they are; zeros give zero, and denormals next to it."""
+    made = allowed(program(6, affine("halves", 33, 96, 32, point=np.uint8), 96))
+    x = np.random.default_rng(0).standard_normal((6, 96)).astype(np.float32)
+    x[0, 5], x[1, 95], x[2], x[3] = np.inf, np.nan, 0.0, 1e-40
+    x[4, :3] = [3e38, -3e38, 1e-45]
+    (got,), (want,) = computed(made, machine(name), x), run(made, x)
+    assert np.isnan(got[:2]).all()
+    assert (got[2] == 0).all()
+    assert (np.abs(got[3]) < 2.0**-100).all()
+    assert (np.abs(got[4:] - want[4:]) <= 1e-5 * np.abs(want[4:]).max(1, keepdims=True)).all(), (
+        got[4],
+        want[4],
+    )
+
+
+def test_a_tied_table_is_in_memory_once() -> None:
+    """Rows are taken from the panels that products read, also by indices that are negative or too great."""
+    block = Block([TensorType((1, 96), f32), TensorType((2, 3), i32)])
+    b = Builder(block)
+    weight = affine("halves", 50, 96, 32, point=np.uint8)(b)
+    product = b.dot(block.args[0], weight, lhs_contract=[1], rhs_contract=[1])
+    b.end(func.ReturnOp, product, b.gather(weight, block.args[1], axis=0))
+    made = allowed(module([function("main", block)]))
+    x = np.random.default_rng(0).standard_normal((1, 96)).astype(np.float32)
+    at = np.array([[0, 49, -1], [77, -99, 18]], np.int32)
+    for target in map(machine, MACHINES):
+        got, want = computed(made, target, x, at), run(made, x, at)
+        np.testing.assert_allclose(got[0], want[0], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(got[1], want[1], rtol=1e-6)
+        text = str(lower(made, target, "canonical,narrow-weights,common-subexpressions,dead-code"))
+        assert text.count("xui8> = ") == str(text).count("xui8> = ")
+        assert text.count("axes [3, 4]") == 1  # words are made once
+
+
+@pytest.mark.parametrize("name", [name for name, form in FORMATS.items() if form.decode])
+def test_all_formats_of_gguf(name: str) -> None:
+    form, draw = FORMATS[name], np.random.default_rng(0)
+    data = draw.integers(0, 256, (70 * 512 // form.elements, form.bytes), dtype=np.uint8)
+    for at in form.scales:
+        scales = draw.uniform(0.001, 0.004, len(data)).astype(np.float16)
+        data[:, at : at + 2] = scales.view(np.uint8).reshape(-1, 2)
+    block = Block([TensorType((3, 512), f32)])
+    b = Builder(block)
+    weight = Weight(name, (70, 512), form, data.reshape(-1).data).value(b)
+    b.end(func.ReturnOp, b.dot(block.args[0], weight, lhs_contract=[1], rhs_contract=[1]))
+    made = allowed(module([function("main", block)]))
+    x = draw.standard_normal((3, 512)).astype(np.float32)
+    for target in map(machine, MACHINES):
+        if name not in ("Q4_0", "Q4_1", "Q4_K") and target.dot("ui8_i8") is None:
+            continue
+        (got,), (want,) = computed(made, target, x), run(made, x)
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6 * np.abs(want).max())
+
+
+def test_schedules_that_are_stated() -> None:
+    made = allowed(program(3, affine("halves", 120, 96, 32), 96))
+    target = machine("x86-64-v3")
+    before = lower(made, target, "canonical,narrow-weights")
+    x = np.random.default_rng(0).standard_normal((3, 96)).astype(np.float32)
+    (want,) = run(made, x)
+
+    def stated(schedule: str) -> str:
+        fusion = "ng.fusion decoded("
+        text = str(before)
+        start = text.index(fusion)
+        end = text.index(") -> ", start)
+        return f"{text[: end + 1]} {{ng.schedule = {{{schedule}}}}}{text[end + 1 :]}"
+
+    for schedule in (
+        'by = "digits"',
+        "tile = [1, 8]",
+        "tile = [3, 24]",
+        'by = "digits", tile = [2, 8], block = 32 : i64',
+    ):
+        (got,) = run(lower(from_text(stated(schedule)), target, "kernels"), x)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+    for schedule, message in [
+        ("tile = [1, 16], block = 48 : i64", "tiles of 16 columns, which panels of .* are no multiples of"),
+        ('by = "decode"', "rows in digits are multiplied by 'digits'"),
+    ]:
+        with pytest.raises(UserError, match=message):
+            lower(from_text(stated(schedule)), target, "kernels")
+
+
+def test_what_is_not_affine_in_its_codes_is_decoded_to_floats() -> None:
+    def weight(b: Builder) -> Value:
+        value = codes(b, np.random.default_rng(0), "halves", (50, 96))
+        wide = b.cast(value, type=TensorType((50, 96), f32))
+        return b.maximum(wide, b.number(3.0, wide.type))
+
+    text = str(lower(allowed(program(1, weight, 96)), machine(""), "canonical,narrow-weights"))
+    assert "%digits0" not in text and "ng.fusion decoded" in text
