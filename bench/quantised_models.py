@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,12 @@ class Graph:
         self.nodes.append(helper.make_node(op, list(inputs), [name], name=f"{op}{name}", **attributes))
         return name
 
-    def model(self, inputs: dict[str, Sequence[int]], result: str) -> Any:
-        given = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, list(s)) for n, s in inputs.items()]
-        made = [helper.make_tensor_value_info(result, onnx.TensorProto.FLOAT, None)]
+    def model(self, inputs: Mapping[str, Sequence[int | str]], *results: str) -> Any:
+        """Inputs of f32, or of 64-bit integers where they are named `ids`."""
+        kinds = {"ids": onnx.TensorProto.INT64}
+        single = onnx.TensorProto.FLOAT
+        given = [helper.make_tensor_value_info(n, kinds.get(n, single), list(s)) for n, s in inputs.items()]
+        made = [helper.make_tensor_value_info(name, single, None) for name in results]
         graph = helper.make_graph(self.nodes, "model", given, made, self.weights)
         found = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
         return onnx.shape_inference.infer_shapes(found)
@@ -50,15 +53,17 @@ def mlp() -> Any:
     return g.model({"x": (32, 512)}, g.add("MatMul", value, g.normal(width, 10, scale=width**-0.5)))
 
 
-def bert(layers: int = 4, length: int = 128, hidden: int = 256, heads: int = 4) -> Any:
-    """The layers of an encoder; gelu by erf."""
+def bert(
+    layers: int = 4, batch: int | str = 1, length: int | str = 128, hidden: int = 256, heads: int = 4
+) -> Any:
+    """The layers of an encoder; gelu by erf. Lengths that are names are known at the call."""
     g, x, each = Graph(), "x", hidden // heads
 
     def linear(value: str, inner: int, size: int) -> str:
         return g.add("Add", g.add("MatMul", value, g.normal(inner, size, scale=inner**-0.5)), g.normal(size))
 
     def apart(value: str, order: Sequence[int]) -> str:
-        shape = g.weight(np.array([1, length, heads, each], np.int64))
+        shape = g.weight(np.array([0, 0, heads, each], np.int64))
         return g.add("Transpose", g.add("Reshape", value, shape), perm=list(order))
 
     def norm(value: str) -> str:
@@ -71,13 +76,13 @@ def bert(layers: int = 4, length: int = 128, hidden: int = 256, heads: int = 4) 
         scores = g.add("Mul", scores, g.weight(np.float32(each**-0.5)))
         mixed = g.add("MatMul", g.add("Softmax", scores, axis=-1), apart(v, (0, 2, 1, 3)))
         mixed = g.add("Transpose", mixed, perm=[0, 2, 1, 3])
-        mixed = g.add("Reshape", mixed, g.weight(np.array([1, length, hidden], np.int64)))
+        mixed = g.add("Reshape", mixed, g.weight(np.array([0, 0, hidden], np.int64)))
         x = norm(g.add("Add", x, linear(mixed, hidden, hidden)))
         wide = linear(x, hidden, 4 * hidden)
         erf = g.add("Erf", g.add("Mul", wide, g.weight(np.float32(0.5**0.5))))
         half = g.add("Mul", g.add("Add", erf, g.weight(np.float32(1))), g.weight(np.float32(0.5)))
         x = norm(g.add("Add", x, linear(g.add("Mul", wide, half), 4 * hidden, hidden)))
-    return g.model({"x": (1, length, hidden)}, x)
+    return g.model({"x": (batch, length, hidden)}, x)
 
 
 def _convolution(
@@ -90,7 +95,7 @@ def _convolution(
     return g.add("Conv", x, filters, bias, strides=[stride] * 2, pads=[pad] * 4, group=group)
 
 
-def resnet18() -> Any:
+def resnet18(batch: int | str = 1) -> Any:
     g, width = Graph(), 64
     x = g.add("Relu", _convolution(g, "x", 3, 64, 7, 2))
     x = g.add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
@@ -103,7 +108,8 @@ def resnet18() -> Any:
             x, width = g.add("Relu", g.add("Add", y, skip)), size
     x = g.add("Flatten", g.add("GlobalAveragePool", x))
     return g.model(
-        {"x": (1, 3, 224, 224)}, g.add("Gemm", x, g.normal(1000, 512, scale=0.05), g.normal(1000), transB=1)
+        {"x": (batch, 3, 224, 224)},
+        g.add("Gemm", x, g.normal(1000, 512, scale=0.05), g.normal(1000), transB=1),
     )
 
 

@@ -262,7 +262,8 @@ def compile_open(
     if first.texts != second.texts:
         differ = [a.partition("\n")[0] for a, b in zip(first.texts, second.texts, strict=False) if a != b]
         raise NeedsLength(f"the code of {differ[0] if differ else 'the program'}")
-    *kernels, code = objects(first.parts.pieces, target)
+    with guarding():  # the guards are known: the texts are those that were written before
+        *kernels, code = objects(first.parts.pieces, target)
     artifact = first.parts.artifact("object", code, target, kernels)
     kept.keep(artifact, first.guards)
     return load_open(kept.named(artifact), guards, spacing(target), entry)

@@ -133,3 +133,64 @@ def test_nodes_that_compute_with_the_length_itself(compiled: list[Any]) -> None:
     for batch in (1, 2, 3, 5, 8, 2):
         x = np.random.default_rng(batch).normal(size=(batch, 3)).astype(np.float32)
         np.testing.assert_allclose(run(x)[0], (x / batch)[:4], rtol=1e-6)
+
+
+Attributes = dict[str, Any]
+
+
+def slid(kind: str, channels: int, shape: tuple[int, ...], dims: list[int | str], **attributes: Any) -> Any:
+    """A node that slides windows over images [dims[0], channels, H, W]; with filters of a shape, if it has some."""
+    draw = np.random.default_rng(0)
+    held: dict[str, Any] = {}
+    if "Conv" in kind:
+        held["w"] = draw.normal(size=shape).astype(np.float32)
+        outputs = attributes.get("group", 1) * shape[1] if kind == "ConvTranspose" else shape[0]
+        held["b"] = draw.normal(size=outputs).astype(np.float32)
+    else:
+        attributes["kernel_shape"] = shape
+    graph = helper.make_graph(
+        [helper.make_node(kind, ["x", *held], ["y"], **attributes), helper.make_node("Relu", ["y"], ["z"])],
+        "g",
+        [helper.make_tensor_value_info("x", F, [dims[0], channels, *dims[1:]])],
+        [helper.make_tensor_value_info("z", F, None)],
+        [numpy_helper.from_array(a, name) for name, a in held.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "channels", "shape", "attributes", "codes"),
+    [
+        ("Conv", 3, (16, 3, 3, 3), {"pads": [1] * 4}, 1),
+        ("Conv", 3, (16, 3, 3, 3), {}, 1),
+        ("Conv", 8, (33, 8, 5, 5), {"pads": [2] * 4, "strides": [2, 2], "dilations": [2, 2]}, 1),
+        ("Conv", 8, (33, 8, 1, 1), {"strides": [3, 3]}, 1),
+        ("Conv", 8, (16, 1, 3, 3), {"pads": [1] * 4, "group": 8}, 1),
+        ("ConvTranspose", 8, (8, 5, 2, 2), {"strides": [2, 2]}, 1),
+        ("ConvTranspose", 8, (8, 5, 2, 3), {"strides": [3, 3]}, 1),
+        ("ConvTranspose", 8, (8, 5, 3, 3), {"strides": [2, 2], "pads": [1] * 4}, 1),
+        ("MaxPool", 7, (3, 3), {"strides": [2, 2], "pads": [1] * 4}, 1),
+        ("AveragePool", 7, (5, 5), {"strides": [2, 2]}, 1),
+        ("AveragePool", 7, (3, 3), {"pads": [1] * 4}, 1),
+        ("AveragePool", 7, (3, 3), {"pads": [1] * 4, "count_include_pad": 1}, 1),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("batch", ["B", 1])
+def test_images_of_any_size_are_one_program(
+    kind: str, channels: int, shape: tuple[int, ...], attributes: Attributes, codes: int, batch: int | str,
+    compiled: list[Any], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    opened = list[Any]()
+    real = compiler.compile_open
+    monkeypatch.setattr(compiler, "compile_open", lambda *a, **k: opened.append(a) or real(*a, **k))
+    model = slid(kind, channels, shape, [batch, "H", "W"], **attributes)
+    run, reference = ng.compile(load(model)), ng.compile(load(model), target="numpy")
+    sizes = [(20, 31), (24, 17), (40, 57), (17, 130), (64, 64), (33, 19)]
+    few = [(9, 9), (10, 13), (11, 9)]  # of which some windows reach over all
+    for height, width in [*sizes, *few]:
+        x = np.random.default_rng(height).normal(size=(2 if batch == "B" else 1, channels, height, width))
+        found, wanted = run(x.astype(np.float32))[0], reference(x.astype(np.float32))[0]
+        assert found.shape == wanted.shape
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=2e-5)
+        if (height, width) == sizes[-1]:
+            assert (len(compiled), len(opened)) == (1, codes), "the first size has one of its own"

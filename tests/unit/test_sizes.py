@@ -213,7 +213,7 @@ def test_one_of_two_lengths_is_open(tmp_path: Path, compiled: list[Module]) -> N
     for shape in ((2, 3), (3, 3), (2, 4), (65, 4), (1, 3)):
         x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
         np.testing.assert_allclose(run(x)[0], x.sum(1))
-    assert len(compiled) == 1, "one row by itself"
+    assert not compiled, "code for one row takes any T"
     with pytest.raises(ng.UserError, match="is tensor"):
         run(np.ones(3, "f"))
 

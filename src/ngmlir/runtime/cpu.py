@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
 from hashlib import sha256
 from itertools import count
 from threading import Lock
@@ -285,8 +286,14 @@ class CpuExecutable:
                 state.location,
                 hint="bind a copy of one",
             )
-        call = self._fastest(Call(self.program, arrays), arrays)
-        return call if prepare is None else self._fastest(lambda *values: call(*prepare(values)), arrays)
+
+        @cache
+        def call() -> Callable[..., tuple[np.ndarray, ...]]:
+            return self._fastest(Call(self.program, arrays), arrays)
+
+        if prepare is None:
+            return call()
+        return self._fastest(lambda *values: call()(*prepare(values)), arrays)
 
     def _fastest(
         self, call: Callable[..., Any], bound: Mapping[int, np.ndarray]

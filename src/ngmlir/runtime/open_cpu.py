@@ -52,6 +52,7 @@ class OpenCpu:
         self.names = [n for n in entry.signature.lengths if n != ARENA and not n.startswith(ARENA_PART)]
         self.where = _places_of(entry.signature, self.names)
         self._ready: LruCache[tuple[int, ...], CpuExecutable] = LruCache(_READY)
+        self._alone: LruCache[tuple[int, ...], CpuExecutable] = LruCache(_READY)
         self._placed: LruCache[tuple[int, ...], _Places] = LruCache(_READY)
         self._arena = Arena(0)
         #: Makes what calls are done with for which the code is not right.
@@ -63,13 +64,22 @@ class OpenCpu:
         given = [lengths[name] for name in self.names]
         return min(given, default=LEAST) >= LEAST and all(g.holds(lengths) for g in self.signature.guards)
 
-    def at(self, lengths: Mapping[str, int]) -> CpuExecutable:
-        """What calls it with arrays of these lengths: the code, where it `serves` for them. UserError where nothing does."""
+    def find(self, lengths: Mapping[str, int]) -> CpuExecutable | None:
+        """What calls it with arrays of these lengths; None where it does not serve for them."""
         key = tuple([lengths[name] for name in self.names])
         found = self._ready.find(key)
-        if found is None:
+        if found is None and self.serves(lengths):
             with self._lock:
-                found = self._ready.find(key) or self._ready.add(key, self._for(lengths))
+                found = self._ready.find(key) or self._ready.add(key, self._made(lengths))
+        return found
+
+    def at(self, lengths: Mapping[str, int]) -> CpuExecutable:
+        """The same, or what was made for these lengths alone. UserError where there is nothing such."""
+        found = self.find(lengths)
+        if found is None:
+            key = tuple([lengths[name] for name in self.names])
+            with self._lock:
+                found = self._alone.find(key) or self._alone.add(key, self._otherwise(lengths))
         return found
 
     def __call__(self, *values: Any) -> tuple[np.ndarray, ...]:
@@ -95,9 +105,7 @@ class OpenCpu:
         """Bytes of temporaries of a call."""
         return self._places(lengths).bytes
 
-    def _for(self, lengths: Mapping[str, int]) -> CpuExecutable:
-        if self.serves(lengths):
-            return self._made(lengths)
+    def _otherwise(self, lengths: Mapping[str, int]) -> CpuExecutable:
         if self.otherwise is None:
             told = ", ".join(f"{name} = {length}" for name, length in lengths.items())
             guards = " and ".join(map(str, self.signature.guards)) or f"lengths of {LEAST} and more"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
-from math import gcd
+from math import floor, gcd, prod
 from typing import NamedTuple, TypeAlias
 
 #: The least value of a named length. Programs for lengths of 0 and 1, where arrays are empty or are broadcast, are compiled by themselves.
@@ -81,28 +81,36 @@ class Expression:
         return _collected([*whole, *_floor(Expression(tuple(rest)), by).terms])
 
     def _by_lengths(self, other: Expression) -> Expression:
-        if self == other:
-            return number(1)
-        found, rest = list[tuple[Monomial, int]](), list[tuple[Monomial, int]]()
-        (atoms, divisor), *more = other.terms
-        for monomial, factor in self.terms:
-            left, times = list(monomial), factor // divisor
-            if more or any(atoms.count(a) > left.count(a) for a in atoms):
-                rest.append((monomial, factor))
+        """Division of polynomials: the greatest term by the greatest of the divisor, as long as that divides it."""
+        found, left = list[tuple[Monomial, int]](), list[tuple[Monomial, int]]()
+        (atoms, divisor), *_ = other.terms
+        rest = self
+        while rest.terms:
+            (monomial, factor), *others = rest.terms
+            over, times = list(monomial), factor // divisor
+            if times == 0 or any(atoms.count(a) > over.count(a) for a in atoms):
+                left.append((monomial, factor))
+                rest = Expression(tuple(others))
                 continue
             for atom in atoms:
-                left.remove(atom)
-            found.append((tuple(left), times))
-            rest.append((monomial, factor - times * divisor))
-        # What is left over is of no whole divisor, whatever the lengths are.
-        over = _collected(rest)
-        if not over.terms or (_at_least(over, 0) and _at_least(other - over, 1)):
+                over.remove(atom)
+            found.append((tuple(over), times))
+            rest = rest - Expression((found[-1],)) * other
+        # What is left is of no whole divisor, whatever the lengths are.
+        remainder = _collected(left)
+        if not remainder.terms or (_at_least(remainder, 0) and _at_least(other - remainder, 1)):
             return _collected(found)
         raise NeedsLength(f"({self}) floordiv ({other})")
 
     def divisor(self) -> int:
         """The greatest number that divides all values."""
         return gcd(*(factor for _, factor in self.terms))
+
+    @property
+    def may_be_zero(self) -> bool:
+        """Whether its constant is a multiple of what divides all else."""
+        constant = next((f for m, f in self.terms if not m), 0)
+        return constant % gcd(*(f for m, f in self.terms if m)) == 0
 
     def names(self) -> set[str]:
         """The lengths that it follows from."""
@@ -189,17 +197,25 @@ def _floor(of: Expression, by: int) -> Expression:
 
 @cache
 def _lower_bound(expression: Expression) -> Fraction | None:
-    """Quotients are replaced by their bounds; then each length by the least, and what is subtracted must be below what is added."""
+    found = [_bound(expression, whole) for whole in (False, True)]
+    return max((bound for bound in found if bound is not None), default=None)
+
+
+def _bound(expression: Expression, whole: bool) -> Fraction | None:
+    """Quotients are replaced by their bounds, which follow from lengths, or, of quotients that are added (`whole`), by the least numbers
+    that they are; then each length by the least, and what is subtracted must be below what is added."""
     terms: dict[Monomial, Fraction] = {}
     for monomial, factor in expression.terms:
         floors = [atom.of for atom in monomial if isinstance(atom, Floor)]
         if any(_has_products_of_quotients(of) for of in floors):
             return None
-        if len(floors) > 1:
-            # Bounds are multiplied where nothing is negative; from below, then, the product is at least 0.
-            if any((least := of.least()) is None or least < 0 for of in floors):
+        if len(floors) > 1 or (whole and floors and factor > 0):
+            # Bounds are multiplied where nothing is negative.
+            lowest = [_least_quotient(atom) if isinstance(atom, Floor) else LEAST for atom in monomial]
+            if any(low is None or low < 0 for low in lowest):
                 return None
             if factor > 0:
+                terms[()] = terms.get((), Fraction(0)) + factor * prod(low or 0 for low in lowest)
                 continue
         for m, f in _without_floors(monomial, Fraction(factor)):
             terms[m] = terms.get(m, Fraction(0)) + f
@@ -211,6 +227,12 @@ def _lower_bound(expression: Expression) -> Fraction | None:
     if any(f < 0 for m, f in shifted.items() if m):
         return None
     return shifted.get((), Fraction(0))
+
+
+def _least_quotient(atom: Floor) -> int | None:
+    """A bound from below of a quotient, which is whole."""
+    least = atom.of.least()
+    return None if least is None else floor(least / atom.by)
 
 
 def _has_products_of_quotients(expression: Expression) -> bool:

@@ -239,7 +239,7 @@ def _made(a: Length, b: Any, of: Callable[[Any, Any], Any]) -> Any:
 def _is_zero(difference: Expression, value: int) -> bool:
     if difference.constant is not None:
         return difference.constant == 0
-    if _positive(difference) or _positive(-difference):
+    if _positive(difference) or _positive(-difference) or not difference.may_be_zero:
         return False
     _assume(difference, "==" if value == 0 else "!=")
     return value == 0

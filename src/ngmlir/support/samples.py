@@ -4,9 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice, product
 
 from .expressions import LEAST, NeedsLength
 from .lengths import Guard
+
+#: How far other lengths are from given ones: in this order, the same for all lengths at first.
+_FACTORS = (3.0, 1.7, 1.2, 0.5, 0.3, 0.8)
+_MOST_TRIES = 1000
 
 
 def unlike_sizes(lengths: Mapping[str, int]) -> dict[str, int]:
@@ -19,15 +24,17 @@ def unlike_sizes(lengths: Mapping[str, int]) -> dict[str, int]:
 
 def other_lengths(lengths: Mapping[str, int], guards: Sequence[Guard]) -> dict[str, int]:
     """Other such numbers for which the guards hold too, as far from these as they allow. NeedsLength where there are none."""
-    for factor in (3.0, 1.7, 1.2, 0.5, 0.3, 0.8):
-        wanted = {name: max(LEAST, int(length * factor)) for name, length in lengths.items()}
+    broken: list[Guard] = []
+    alike = [[factor] * len(lengths) for factor in _FACTORS]
+    for factors in chain(alike, islice(product(_FACTORS, repeat=len(lengths)), _MOST_TRIES)):
         found: dict[str, int] = {}
-        for name, length in wanted.items():
+        for (name, length), factor in zip(lengths.items(), factors, strict=True):
             taken = {*found.values(), *lengths.values()}
-            found[name] = next(n for n in _primes_from(length) if n not in taken)
-        if all(guard.holds(found) for guard in guards):
+            found[name] = next(n for n in _primes_from(max(LEAST, int(length * factor))) if n not in taken)
+        broken = [guard for guard in guards if not guard.holds(found)]
+        if not broken:
             return found
-    raise NeedsLength(f"whether {' and '.join(map(str, guards))}")
+    raise NeedsLength(f"whether {broken[0]}")
 
 
 def _primes_from(least: int) -> Iterator[int]:

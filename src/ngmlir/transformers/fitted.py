@@ -29,20 +29,34 @@ T = TypeVar("T")
 #: What divides lengths in a program, at most: steps of windows and the like.
 _MOST_DIVISOR = 64
 _SAMPLES = (23, 37, 29, 41, 31, 43)
-#: The greatest lengths that are tried, in this order: models may be made for no more than some.
+#: The least lengths that are tried, in this order, and the greatest: models may be made for no less or no more than some.
+_NEAR = (LEAST, 8, 16)
 _FAR = (4093, 1021, 509, 251, 127)
 
 
 def fitted(
     read: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int]
-) -> tuple[Fitted, dict[str, int]]:
-    """What a reader makes for any lengths of these names, and the greatest ones for which that was seen.
+) -> tuple[Fitted, dict[str, range]]:
+    """What a reader makes for any lengths of these names, and from which to which that was seen.
 
-    A reader may decide by a length, as `max(n, 6)` does: then no one expression holds both for the least and for the greatest lengths that
-    it reads. Beyond these nobody knows. NeedsLength as for `Fitted`.
+    A reader may decide by a length, as `max(n, 6)` does, or refuse few: then no one expression holds both for the least and for the
+    greatest lengths that it reads, and greater ones are tried as the least. Beyond these nobody knows. NeedsLength as for `Fitted`, and
+    what the reader raises.
     """
-    samples = _samples(lengths)
-    modules, greatest = [read(sample) for sample in samples], dict[str, int]()
+    for least in _NEAR:
+        try:
+            return _fitted(read, lengths, least)
+        except (NeedsLength, UserError, Limit):
+            if least == _NEAR[-1]:
+                raise
+    raise AssertionError
+
+
+def _fitted(
+    read: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int], least: int
+) -> tuple[Fitted, dict[str, range]]:
+    samples = _samples(lengths, least)
+    modules = [read(sample) for sample in samples]
     for name in lengths:
         for far in _FAR:
             sample = {**samples[0], name: far}
@@ -52,11 +66,11 @@ def fitted(
                 continue  # more than the model can do
             samples.append(sample)
             break
-        greatest[name] = max(sample[name] for sample in samples)
-    return Fitted(modules, samples), greatest
+    seen = {name: sorted(sample[name] for sample in samples) for name in lengths}
+    return Fitted(modules, samples), {name: range(each[0], each[-1] + 1) for name, each in seen.items()}
 
 
-def _samples(lengths: Mapping[str, int]) -> list[dict[str, int]]:
+def _samples(lengths: Mapping[str, int], least: int) -> list[dict[str, int]]:
     """Lengths for which programs are made, enough to tell how numbers follow from them: no two alike, and the least."""
     names = [*lengths]
     base = {name: _SAMPLES[i % len(_SAMPLES)] + 60 * (i // len(_SAMPLES)) for i, name in enumerate(names)}
@@ -64,8 +78,8 @@ def _samples(lengths: Mapping[str, int]) -> list[dict[str, int]]:
     for i, name in enumerate(names):
         made.append({**base, name: base[name] + 7 + i})
     made.append({name: value + 5 + 3 * i for i, (name, value) in enumerate(base.items())})
-    made.append({name: LEAST + i % 2 for i, name in enumerate(names)})
-    made.append({name: LEAST + 3 - i % 2 for i, name in enumerate(names)})
+    made.append({name: least + i % 2 for i, name in enumerate(names)})
+    made.append({name: least + 3 - i % 2 for i, name in enumerate(names)})
     return made
 
 

@@ -54,6 +54,27 @@ class _Open(Generic[V]):
         return same and len(rows) == 1 and min(rows) > 1
 
 
+@dataclass(frozen=True)
+class _ForAll(Generic[V]):
+    """Code for all lengths: `key` has None in the places `at` which a key has lengths, by name; `program` makes what runs it for a key, if that can
+    be."""
+
+    key: Key
+    at: Mapping[int, str]
+    code: OpenCpu
+    program: Callable[[Key, CpuExecutable], V | None]
+
+    def find(self, key: Key) -> V | None:
+        """What runs it for a key; None where the code is not for that."""
+        if _without(key, self.at) != self.key:
+            return None
+        lengths = {name: key[i] for i, name in self.at.items()}
+        if any(key[i] != lengths[name] for i, name in self.at.items()):
+            return None
+        found = self.code.find(lengths)
+        return None if found is None else self.program(key, found)
+
+
 def _without(key: Key, places: Mapping[int, str]) -> Key:
     return tuple([None if i in places else part for i, part in enumerate(key)])
 
@@ -78,8 +99,7 @@ class Specialised(Generic[V]):
         self._exact: LruCache[Key, V] = LruCache(most)
         self._rows: LruCache[Any, CpuRows | GpuRows] = LruCache(most)
         self._open: list[_Open[V]] = []
-        #: Which keys a code is for, what their lengths are called, and what makes a program of one of them.
-        self._for_any: list[tuple[Key, Mapping[int, str], OpenCpu, Callable[[Key, CpuExecutable], V]]] = []
+        self._for_any: list[_ForAll[V]] = []
         self._counted = 0
 
     def __len__(self) -> int:
@@ -96,13 +116,16 @@ class Specialised(Generic[V]):
             yield
 
     def find(self, key: Key) -> V | None:
-        """The program for a key; None where there is none yet."""
+        """The program for a key; None where there is none yet, nor code that is right for it."""
         found = self._exact.find(key)
         if found is not None:
             return found
         for each in self._open:
             if each.serves(key):
                 return self._exact.add(key, each.value)
+        for code in self._for_any:
+            if (found := code.find(key)) is not None:
+                return self._exact.add(key, found)
         return None
 
     def add(self, key: Key, value: V) -> V:
@@ -163,7 +186,7 @@ class Specialised(Generic[V]):
         key: Key,
         at: Mapping[int, str],
         make: Callable[[Mapping[str, int]], Module],
-        program: Callable[[Key, CpuExecutable], V],
+        program: Callable[[Key, CpuExecutable], V | None],
         entry: str | None = None,
         *,
         first: bool = False,
@@ -171,34 +194,34 @@ class Specialised(Generic[V]):
         """The program for a key that code for all lengths gives; `at` says where a key has lengths, and what they are called.
 
         From the second lengths on (the `first`, if said so): who calls with one only has code made for that, and waits for no other. `make` gives the function
-        with sizes that follow from lengths of these names, `program` what runs that code for the lengths of a key. None where that is not for this
-        device, for less than two of something, or where no code is right for all lengths: `refused` says why.
+        with sizes that follow from lengths of these names, `program` what runs that code for the lengths of a key, None where it is not for these. Lengths of 0 and 1, of
+        which other things are true than of more, are numbers in the code, which is for the others. None where that is not for this
+        device, where all lengths are so few, or where no code is right for all: `refused` says why.
         """
         if not self.device.runs_on_host or self.profile is not None or not at:
             return None
         lengths = {name: key[i] for i, name in at.items()}
         if any(key[i] != lengths[name] for i, name in at.items()):
             return None  # one name for two lengths
+        few = {name: length for name, length in lengths.items() if length < LEAST}
+        at = {i: name for i, name in at.items() if name not in few}
         pattern = _without(key, at)
-        for known, names, code, made_of in self._for_any:
-            if known == pattern and names == at and code.serves(lengths):
-                return self._exact.add(key, made_of(key, code.at(lengths)))
         keys = self.keys()
         others = first or any(_without(k, at) == pattern for k in keys if len(k) == len(key))
-        few = min(lengths.values()) < LEAST or len(self._for_any) >= self.most
-        if self.refused or few or not others:
+        if self.refused or not at or not others or len(self._for_any) >= self.most:
             return None
         from ..compiler import compile_open
 
+        usual = {name: length for name, length in lengths.items() if name not in few}
         try:
-            code = compile_open(make, lengths, entry=entry)
+            code = compile_open(lambda opened: make({**few, **opened}), usual, entry=entry)
         except (NeedsLength, UserError, Limit) as error:  # a program for each length is as right
             self.refused = f"{type(error).__name__}: {error}"
             remark(TOPIC, f"a program for each length: {self.refused}", user_location())
             return None
         # Where it is not for these lengths it may be for the next.
-        self._for_any.append((pattern, at, code, program))
-        return self._exact.add(key, program(key, code.at(lengths))) if code.serves(lengths) else None
+        self._for_any.append(_ForAll(pattern, at, code, program))
+        return self.find(key)
 
     def count(self, what: Callable[[int], str]) -> None:
         """Counts a program that serves one key only. Warns once, where more are made than are kept: `what` says of so many what they

@@ -22,7 +22,7 @@ from ...runtime.threads import checked_threads
 from ...runtime.timing import Profile
 from ...support.diagnostics import Limit, UserError
 from ...support.length_text import identifier
-from ...support.lengths import NeedsLength
+from ...support.lengths import NeedsLength, is_open
 from ...support.rows import Length
 from ...transformers.fitted import Fitted, fitted
 from ...transformers.kept import KeptPrograms
@@ -154,8 +154,8 @@ class CompiledModel:
         self._outputs = Outputs.of(model.output_names)
         #: The inputs of the last call, without their elements.
         self._asked: list[Given] | None = None
-        #: The greatest lengths for which that is known to be right.
-        self._greatest: Mapping[str, int] = {}
+        #: The lengths for which code for all lengths is known to be right.
+        self._seen: dict[str, range] = {}
         self._kept = model.kept() if self._programs.device.runs_on_host and not once else None
         shapes = [port.shape for port in model.inputs if port.kind == "tensor"]
         if len(shapes) == len(model.inputs) and all(
@@ -306,7 +306,12 @@ class CompiledModel:
             for d, size in enumerate(stated):
                 if not isinstance(size, int):
                     at[begins[number] + 1 + d] = identifier(size or f"input{number}_{d}")
-        if any(key[i] > self._greatest.get(name, key[i]) for i, name in at.items()):
+
+        def beyond(key: Key) -> bool:
+            """Whether nobody knows if the code is right for these lengths."""
+            return any(name in self._seen and key[i] not in self._seen[name] for i, name in at.items())
+
+        if beyond(key):
             return None
 
         told: list[Program] = []  # which inputs the code takes, and what it gives
@@ -324,17 +329,22 @@ class CompiledModel:
 
         made: list[Fitted] = []
 
-        def make(opened: Mapping[str, int]) -> Module:
+        def make(lengths: Mapping[str, int]) -> Module:
+            opened = {name: length for name, length in lengths.items() if is_open([length])}
             if not made and not self.model.contents.tells_lengths:
                 # Operators compute their shapes from shapes alone, most of them without NumPy.
                 with suppress(UserError, Limit, NeedsLength):
                     return read(opened)
             if not made:
-                found, self._greatest = fitted(read, opened)
+                found, seen = fitted(read, opened)
+                for name, each in seen.items():
+                    self._seen[name] = _both(each, self._seen.get(name, each))
                 made.append(found)
             return made[0].module(opened)
 
-        def program(_: Key, executable: CpuExecutable) -> _Made:
+        def program(key: Key, executable: CpuExecutable) -> _Made | None:
+            if beyond(key):
+                return None
             return _Made(told[0], executable.bind({}, tuple), self._quickly(told[0], executable))
 
         return self._programs.for_lengths(key, at, make, program)
@@ -408,6 +418,11 @@ class _Made(NamedTuple):
     run: Callable[..., Sequence[Any]] | None
     quick: Quick | None
     settled: bool = True
+
+
+def _both(one: range, other: range) -> range:
+    """What two ranges have in common."""
+    return range(max(one.start, other.start), min(one.stop, other.stop))
 
 
 def _empty(value: Array | list[Array]) -> Array | list[Array]:

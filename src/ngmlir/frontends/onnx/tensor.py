@@ -17,7 +17,7 @@ from ...ir.literals import bit_width, dtype_of, item_bytes, type_of_dtype
 from ...ir.types import FloatType, IntegerType, TensorType, Type, element_type, f32, i1, i64, shape_of
 from ...ops import ng
 from ...support.diagnostics import UserError
-from ...support.lengths import broadcast_shapes, exact, is_open
+from ...support.lengths import are_same, broadcast_shapes, exact, is_open, is_same
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Number: TypeAlias = "Tensor | float | int | bool"
@@ -160,17 +160,22 @@ class Tensor:
     def broadcast(self, shape: Sequence[int]) -> Tensor:
         """Repeated to a shape, as NumPy does it."""
         shape = tuple([exact(d) for d in shape])
-        if shape == self.shape:
+        if are_same(shape, self.shape):
             return self
         if self.rank > len(shape) or any(
-            a not in (1, b) for a, b in zip(reversed(self.shape), reversed(shape), strict=False)
+            not (is_same(a, b) or a in (1, b))
+            for a, b in zip(reversed(self.shape), reversed(shape), strict=False)
         ):
             raise UserError(f"a tensor of shape {list(self.shape)} cannot be broadcast to {list(shape)}")
         if isinstance(self.item, np.ndarray) and self.size == 1 and not is_open(shape):
             return Tensor(np.broadcast_to(self.item.reshape(()), shape), self.verbs)
         first = len(shape) - self.rank
         # What is as long stays, also where that is 1: so a program of one sample is that of several.
-        kept = [first + i for i, d in enumerate(self.shape) if d == shape[first + i]]
+        kept = [
+            first + i
+            for i, (a, b) in enumerate(zip(self.shape, shape[first:], strict=True))
+            if is_same(a, b) or (not is_same(a, 1) and a == b)
+        ]
         inner = self.reshape([shape[d] for d in kept])
         return self.verbs.broadcast(inner, type=TensorType(shape, self.element), dimensions=kept)
 

@@ -13,7 +13,7 @@ from ...ir.core import Op, Value
 from ...ir.nest import AffineExpr, Map
 from ...ir.types import shape_of
 from ...ops.fields import get_i64s
-from ...support.lengths import greatest_divisor
+from ...support.lengths import greatest_divisor, usual
 from .access import MOVES, Access, access_of
 
 
@@ -57,9 +57,9 @@ class Implicit:
             return 0
         distance, step = 0, 1
         for size, place in zip(reversed(self.access.shape), reversed(self.access.places), strict=True):
-            distance += step * abs(place.terms.get(loops[-1], 0))
-            step *= size
-        return self.access.sizes[loops[-1]] / max(1, distance)
+            distance += step * abs(usual(place.terms.get(loops[-1], 0)))
+            step *= usual(size)
+        return usual(self.access.sizes[loops[-1]]) / max(1, distance)
 
     def run(self, dimension: int) -> int:
         """Elements of the innermost loop of a dimension."""

@@ -12,7 +12,7 @@ from ...ir.literals import item_bytes
 from ...ir.types import FloatType
 from ...ops.schedules import Panels
 from ...ops.settings import Given, Schedule
-from ...support.lengths import usual
+from ...support.lengths import is_open, usual
 from ...support.target import Target
 from ..analysis.implicit import Implicit
 from ..analysis.product import Product, in_words, lies_in_words, split
@@ -314,7 +314,9 @@ def window_conflicts(schedule: Schedule, product: Product, target: Target) -> It
 
 @lru_cache(maxsize=1024)
 def _runs(run: int, most: int) -> int:
-    """A run of elements, or the greatest part of it that is no longer than `most`."""
+    """A run of elements, or the greatest part of it that is no longer than `most`; of one whose length is not known, an element."""
+    if is_open([run]):
+        return 1
     return max(d for d in range(1, min(run, max(1, most)) + 1) if run % d == 0)
 
 

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from ....ir.literals import dtype_of
-from ....ir.types import TensorType, Type, i64
+from ....ir.types import TensorType, Type, f32, i64
 from ....ops.sliding import count_of, covered_by, same_border, span_of
 from ....support.diagnostics import UserError
 from ..nodes import Node, operator
@@ -202,18 +202,19 @@ def _pooled(n: Node, x: Tensor) -> Slide:
 
 
 def _counts(n: Node, x: Tensor, slide: Slide, all_padding: bool) -> Tensor:
-    """How many elements each window counts."""
+    """How many elements each window counts: a number, or one for each place along the axes on whose borders it is less."""
     own = slide_of(n, x.shape[2:], slide.taps)
-    total = np.ones((), np.int64)
-    for d in range(len(slide.taps)):
-        length, lo, hi = x.shape[2 + d], slide.low[d], slide.high[d]
-        inside = np.zeros(length + lo + hi, bool)
-        before, after = (lo, own.high[d]) if all_padding else (0, 0)
-        inside[lo - before : lo + length + after] = True
-        starts = range(0, len(inside) - slide.spans[d] + 1, slide.steps[d])
-        line = [sum(inside[s + t * slide.dilations[d]] for t in range(slide.taps[d])) for s in starts]
-        total = np.multiply.outer(total, np.array(line))
-    return x.verbs.known(total).cast(x.element)
+    total = x.verbs.numbers(1, f32)
+    for d, (taps, step, dilation) in enumerate(zip(slide.taps, slide.steps, slide.dilations, strict=True)):
+        low, high = (0, slide.high[d] - own.high[d]) if all_padding else (slide.low[d], slide.high[d])
+        if low == high == 0:
+            total = total * taps
+            continue
+        counted = slide.low[d] + x.shape[2 + d] + slide.high[d] - low - high
+        line = x.verbs.later(x.verbs.numbers(1, f32, [counted])).pad([low], [high])
+        found = windows(line, Slide((taps,), (step,), (dilation,), (0,), (0,))).sum([0])
+        total = total * found.reshape([*found.shape, *[1] * (len(slide.taps) - 1 - d)])
+    return total.cast(x.element)
 
 
 @operator("AveragePool")

@@ -11,7 +11,7 @@ from math import prod
 from ....ir.core import Value
 from ....ir.literals import item_bytes
 from ....ir.types import MemRefType, VectorType, element_type, with_element
-from ....support.lengths import is_open, is_same
+from ....support.lengths import is_open, is_same, power_of_two, usual
 from ...analysis.implicit import Implicit
 from ...analysis.product import part_of
 from .extents import Extent
@@ -127,33 +127,37 @@ class ImplicitKernel(PanelKernel):
         def line(i: Value, _: object) -> tuple[()]:
             across = apart(b, b.add(lines[0], i), side.sizes(other))
 
+            def tile(here: Sequence[Span], to: Value) -> None:
+                """A tile of the line: `here` says where it stands in the loops of the run, `to` where in the block."""
+                pair = (across, here) if other < along else (here, across)
+                size = here[-1].size if here else 0
+                value = read(
+                    self.kernel,
+                    [*batch, *pair[0], *pair[1]],
+                    side.access.sizes,
+                    side.access,
+                    VectorType((size,), element) if here else element,
+                    source,
+                    aligned=size > 0 and piece % size == 0,
+                )
+                if held is not element:
+                    value = b.cast(value, type=with_element(value.type, held))
+                b.store(value, block, [i, to], masked=bool(here) and here[-1].masked)
+
             def place(spans: Sequence[Span], to: Value) -> None:
                 """A piece of the line: `spans` say where it begins in the loops of the run."""
 
-                def tile(span: Span, _: object) -> tuple[()]:
-                    here = [*spans]
-                    if here:
-                        here[-1] = Span(b.add(here[-1].start, span.start), span.size)
-                    pair = (across, here) if other < along else (here, across)
-                    type = VectorType((span.size,), element) if here else element
-                    value = read(
-                        self.kernel,
-                        [*batch, *pair[0], *pair[1]],
-                        side.access.sizes,
-                        side.access,
-                        type,
-                        source,
-                        aligned=span.size > 0 and piece % span.size == 0,
-                    )
-                    if held is not element:
-                        value = b.cast(value, type=with_element(type, held))
-                    b.store(value, block, [i, b.add(to, span.start)])
+                def part(span: Span, _: object) -> tuple[()]:
+                    last = [Span(b.add(spans[-1].start, span.start), span.size)] if spans else []
+                    tile([*spans[:-1], *last], b.add(to, span.start))
                     return ()
 
-                exact_tiles(b, piece, width, (), tile)
+                exact_tiles(b, piece, width, (), part)
 
             if is_same(run[1].most, prod(sizes)):
                 self.every(sizes, place)
+            elif is_open(sizes[-1:]):
+                self.rounds(sizes, run, width, tile)
             else:
                 b.loop(
                     0, run[1].end, piece, (), lambda j, _: place(apart(b, b.add(run[0], j), sizes), j) or ()
@@ -161,6 +165,34 @@ class ImplicitKernel(PanelKernel):
             return ()
 
         b.loop(0, lines[1].end, 1, (), line)
+
+    def rounds(
+        self,
+        sizes: Sequence[int],
+        run: tuple[Value, Extent],
+        width: int,
+        tile: Callable[[Sequence[Span], Value], None],
+    ) -> None:
+        """A part of a run whose innermost loop has a length that only calls know: of each round of that loop what is in the part, in
+        tiles of at most `width`. The last one may go on in what the next round writes again, or what nobody reads."""
+        b, length = self.b, self.b.index(sizes[-1])
+        first, end = run[0], self.b.add(run[0], run[1].end)
+        step = min(width, max(width // REGISTERS, power_of_two(usual(sizes[-1]))))
+
+        def one(number: Value, _: object) -> tuple[()]:
+            begin = b.multiply(number, length)
+            start, stop = b.maximum(first, begin), b.minimum(end, b.add(begin, length))
+            outer = apart(b, number, sizes[:-1])
+
+            def part(at: Value, _: object) -> tuple[()]:
+                tile([*outer, Span(b.subtract(at, begin), step, True)], b.subtract(at, first))
+                return ()
+
+            b.loop(start, stop, step, (), part)
+            return ()
+
+        last = b.floor_divide(b.add(end, b.subtract(length, b.index(1))), length)
+        b.loop(b.floor_divide(first, length), last, 1, (), one)
 
     def every(self, sizes: Sequence[int], place: Callable[[Sequence[Span], Value], None]) -> None:
         """All of the run: a piece for each position of its outer loops."""

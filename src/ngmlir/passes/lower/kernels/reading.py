@@ -91,13 +91,13 @@ def all_inside(
         return found
     for place, size in zip(access.places, access.shape, strict=True):
         first, last = place.ends(sizes)
-        if first >= 0 and last < size:
+        if at_least(first, 0) and below(last, size):
             continue
         here = AffineExpr(place.offset, {l: s for l, s in place.terms.items() if l in spans})
         steps = {l: (spans[l].size or 1) if l in spans else sizes[l] for l in place.terms}
         reach = [stride * (steps[l] - 1) for l, stride in place.terms.items()]
         low, high = -sum(min(r, 0) for r in reach), size - 1 - sum(max(r, 0) for r in reach)
-        if high < low:
+        if below(high, low):
             return None
         at = _index(b, here, [spans.get(l, Span(b.index(0))) for l in range(len(sizes))])
         found += [b.less_equal(b.index(low), at), b.less_equal(at, b.index(high))]
