@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
 
+import numpy as np
+
 from .decl.pipeline_text import named_pipelines
 from .ir.core import Module
 from .ir.core import module as core_module
@@ -25,7 +27,7 @@ from .runtime.cache import default_cache, key_of
 from .runtime.stored import artifact_of, bytes_of, guards_of, guards_told, header_of
 from .runtime.targets import compiling_device, load, load_rows
 from .runtime.targets import resolve as resolve
-from .support.artifact import Artifact
+from .support.artifact import Artifact, Constant
 from .support.collector import collecting_rarely
 from .support.diagnostics import Diagnostic, Limit, UserError
 from .support.lengths import Guard, Length, NeedsLength, guarding
@@ -262,11 +264,20 @@ def compile_open(
     if first.texts != second.texts:
         differ = [a.partition("\n")[0] for a, b in zip(first.texts, second.texts, strict=False) if a != b]
         raise NeedsLength(f"the code of {differ[0] if differ else 'the program'}")
+    if not all(map(_are_equal, first.parts.constants, second.parts.constants)):
+        raise NeedsLength("a constant")
     with guarding():  # the guards are known: the texts are those that were written before
         *kernels, code = objects(first.parts.pieces, target)
     artifact = first.parts.artifact("object", code, target, kernels)
     kept.keep(artifact, first.guards)
     return load_open(kept.named(artifact), guards, spacing(target), entry)
+
+
+def _are_equal(one: Constant, other: Constant) -> bool:
+    """Whether the bytes of two constants of one length are the same."""
+    return one.data is other.data or bool(
+        np.array_equal(*(np.frombuffer(c.data, np.uint8) for c in (one, other)))
+    )
 
 
 def _far(near: Mapping[str, int], guards: Sequence[Guard]) -> Mapping[str, Length]:

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice, product
+from math import gcd
 
 from .expressions import LEAST, NeedsLength
 from .lengths import Guard
@@ -15,10 +16,11 @@ _MOST_TRIES = 1000
 
 
 def unlike_sizes(lengths: Mapping[str, int]) -> dict[str, int]:
-    """About these lengths, as numbers that no other size has by chance: primes from 17 on, a different one for each."""
+    """About these lengths, as numbers that no other size has by chance: primes from 17 on, a different one for each, times the power of
+    two that divides the length, since halves of it may be asked for."""
     found: dict[str, int] = {}
     for name, length in lengths.items():
-        found[name] = next(n for n in _primes_from(max(17, length)) if n not in found.values())
+        found[name] = _near(max(17, length), _twos(length), found.values())
     return found
 
 
@@ -30,11 +32,21 @@ def other_lengths(lengths: Mapping[str, int], guards: Sequence[Guard]) -> dict[s
         found: dict[str, int] = {}
         for (name, length), factor in zip(lengths.items(), factors, strict=True):
             taken = {*found.values(), *lengths.values()}
-            found[name] = next(n for n in _primes_from(max(LEAST, int(length * factor))) if n not in taken)
+            found[name] = _near(max(LEAST, int(length * factor)), _twos(length), taken)
         broken = [guard for guard in guards if not guard.holds(found)]
         if not broken:
             return found
     raise NeedsLength(f"whether {broken[0]}")
+
+
+def _twos(length: int) -> int:
+    """The power of two that divides a length, up to the strides of networks that halve images again and again."""
+    return gcd(length, 64)
+
+
+def _near(length: int, times: int, taken: Collection[int]) -> int:
+    """The least product of `times` and a prime, from about a length on, that is not taken."""
+    return next(times * n for n in _primes_from(-(-length // times)) if times * n not in taken)
 
 
 def _primes_from(least: int) -> Iterator[int]:

@@ -233,7 +233,7 @@ class DeviceComputation:
             return made[0].at(wanted, executable)
 
         with self.programs.making(), using_threads(self.transformer.threads):
-            return self.programs.for_lengths(key, at, make, program)
+            return self.programs.for_lengths(key, at, [make], program)
 
     def _compile_for(self, program: Program, given: Mapping[int, int]) -> None:
         """Makes what runs a program for these lengths alone."""

@@ -150,7 +150,7 @@ class FedProgram(Generic[V]):
                 bind = looking_first(found, interface, bind, lambda names: self._ids(names).get(of))
             return self.use(Compiled(interface, bind, measures))
 
-        return programs.for_lengths(key, at, make, use)
+        return programs.for_lengths(key, at, [make], use)
 
     def _shapes(self, shapes: Shapes, known: Sequence[int]) -> list[list[int]]:
         """The shapes with these lengths in their places."""

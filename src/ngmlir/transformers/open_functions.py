@@ -83,7 +83,7 @@ class CompiledFunction:
             return executable
 
         at = {i: names[place] for i, place in enumerate(known)}
-        found = self._programs.for_lengths(key, at, self.of.module, program, symbol, first=True)
+        found = self._programs.for_lengths(key, at, [self.of.module], program, symbol, first=True)
         if found is not None:
             return found
         made = self.of.at(known)

@@ -185,7 +185,7 @@ class Specialised(Generic[V]):
         self,
         key: Key,
         at: Mapping[int, str],
-        make: Callable[[Mapping[str, int]], Module],
+        makes: Sequence[Callable[[Mapping[str, int]], Module]],
         program: Callable[[Key, CpuExecutable], V | None],
         entry: str | None = None,
         *,
@@ -193,8 +193,8 @@ class Specialised(Generic[V]):
     ) -> V | None:
         """The program for a key that code for all lengths gives; `at` says where a key has lengths, and what they are called.
 
-        From the second lengths on (the `first`, if said so): who calls with one only has code made for that, and waits for no other. `make` gives the function
-        with sizes that follow from lengths of these names, `program` what runs that code for the lengths of a key, None where it is not for these. Lengths of 0 and 1, of
+        From the second lengths on (the `first`, if said so): who calls with one only has code made for that, and waits for no other. Each of `makes` gives the function
+        with sizes that follow from lengths of these names: the first counts whose code is right for all. `program` what runs that code for the lengths of a key, None where it is not for these. Lengths of 0 and 1, of
         which other things are true than of more, are numbers in the code, which is for the others. None where that is not for this
         device, where all lengths are so few, or where no code is right for all: `refused` says why.
         """
@@ -213,11 +213,16 @@ class Specialised(Generic[V]):
         from ..compiler import compile_open
 
         usual = {name: length for name, length in lengths.items() if name not in few}
-        try:
-            code = compile_open(lambda opened: make({**few, **opened}), usual, entry=entry)
-        except (NeedsLength, UserError, Limit) as error:  # a program for each length is as right
-            self.refused = f"{type(error).__name__}: {error}"
-            remark(TOPIC, f"a program for each length: {self.refused}", user_location())
+        why = ""
+        for make in makes:
+            try:
+                code = compile_open(lambda opened, make=make: make({**few, **opened}), usual, entry=entry)
+                break
+            except (NeedsLength, UserError, Limit) as error:  # a program for each length is as right
+                why = f"{type(error).__name__}: {error}"
+        else:
+            self.refused = why
+            remark(TOPIC, f"a program for each length: {why}", user_location())
             return None
         # Where it is not for these lengths it may be for the next.
         self._for_any.append(_ForAll(pattern, at, code, program))

@@ -17,7 +17,7 @@ from ...ir import core
 from ...ir.core import Block, Region, Value, module
 from ...ir.elements import elements
 from ...ir.literals import dtype_of, type_of_dtype
-from ...ir.types import TensorType, Type, element_type, shape_of
+from ...ir.types import TensorType, Type, element_type, i64, shape_of
 from ...ops import func, ng
 from ...ops.builder import Builder, build_op, function
 from ...ops.interpreter import evaluate, run
@@ -57,6 +57,7 @@ class Emitter(Verbs):
         self.entry = entry
         #: Results of more elements are left to the program.
         self.folded = folded
+        self.several = folded == FOLDED_SHAPES
         self.builder = Builder(entry)
         self._constants: dict[int, tuple[Array, Value]] = {}
 
@@ -76,6 +77,16 @@ class Emitter(Verbs):
         if is_open(shape):
             return self.broadcast(self.known(one), type=_tensor(shape, element), dimensions=())
         return Tensor(np.broadcast_to(one, tuple(shape)), self)
+
+    def arange(self, count: int, element: Type = i64) -> Tensor:
+        if not self.several:
+            return self.known(np.arange(count).astype(dtype_of(element)))
+        return Tensor(self.builder.iota(type=_tensor([count], element), dimension=0), self)
+
+    def length(self, length: int, element: Type = i64) -> Tensor:
+        if not self.several:
+            return self.known(np.array(length, dtype_of(element)))
+        return Tensor(self.builder.number(length, _tensor([], i64)), self).cast(element)
 
     def value(self, x: Tensor) -> Value:
         """The tensor as a value of the program; one that is known becomes a constant at its beginning."""

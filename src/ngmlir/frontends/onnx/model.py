@@ -7,7 +7,6 @@ What a model holds (`contents`) is looked at only where it has to be: of what wa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate
@@ -20,7 +19,7 @@ from ...ir.core import Module
 from ...ir.literals import dtype_of
 from ...runtime.threads import checked_threads
 from ...runtime.timing import Profile
-from ...support.diagnostics import Limit, UserError
+from ...support.diagnostics import UserError
 from ...support.length_text import identifier
 from ...support.lengths import NeedsLength, is_open
 from ...support.rows import Length
@@ -329,25 +328,28 @@ class CompiledModel:
 
         made: list[Fitted] = []
 
-        def make(lengths: Mapping[str, int]) -> Module:
-            opened = {name: length for name, length in lengths.items() if is_open([length])}
-            if not made and not self.model.contents.tells_lengths:
-                # Operators compute their shapes from shapes alone, most of them without NumPy.
-                with suppress(UserError, Limit, NeedsLength):
-                    return read(opened)
+        def opened(lengths: Mapping[str, int]) -> Mapping[str, int]:
+            return {name: length for name, length in lengths.items() if is_open([length])}
+
+        def directly(lengths: Mapping[str, int]) -> Module:
+            """Operators compute their shapes from shapes alone, most of them without NumPy."""
+            return read(opened(lengths))
+
+        def from_samples(lengths: Mapping[str, int]) -> Module:
             if not made:
-                found, seen = fitted(read, opened)
+                found, seen = fitted(read, opened(lengths))
                 for name, each in seen.items():
                     self._seen[name] = _both(each, self._seen.get(name, each))
                 made.append(found)
-            return made[0].module(opened)
+            return made[0].module(opened(lengths))
 
         def program(key: Key, executable: CpuExecutable) -> _Made | None:
             if beyond(key):
                 return None
             return _Made(told[0], executable.bind({}, tuple), self._quickly(told[0], executable))
 
-        return self._programs.for_lengths(key, at, make, program)
+        makes = [from_samples] if self.model.contents.tells_lengths else [directly, from_samples]
+        return self._programs.for_lengths(key, at, makes, program)
 
     def _note_open(self, key: Key, given: Sequence[Given], found: _Made, rows: CpuRows | GpuRows) -> None:
         """Has a program serve other numbers of rows without that the model is read for them: where no node tells a length to

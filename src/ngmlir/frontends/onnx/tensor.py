@@ -13,7 +13,7 @@ import numpy as np
 
 from ...ir.attributes import numeric_literal
 from ...ir.core import Value
-from ...ir.literals import bit_width, dtype_of, item_bytes, type_of_dtype
+from ...ir.literals import bit_width, item_bytes, type_of_dtype
 from ...ir.types import FloatType, IntegerType, TensorType, Type, element_type, f32, i1, i64, shape_of
 from ...ops import ng
 from ...support.diagnostics import UserError
@@ -28,6 +28,8 @@ class Verbs(ng.NgVerbs["Tensor"]):
 
     #: Whether sums have the meaning of f32 products, and inputs are not rounded where a model permits it.
     exact = False
+    #: Whether a model is read for more lengths than those that its tensors have: then what follows from lengths is computed by ops.
+    several: bool
 
     @abstractmethod
     def known(self, array: Any) -> Tensor:
@@ -60,9 +62,13 @@ class Verbs(ng.NgVerbs["Tensor"]):
         """The tensors along a new axis."""
         return self.joined([p.with_axes([axis]) for p in parts], axis)
 
+    @abstractmethod
     def arange(self, count: int, element: Type = i64) -> Tensor:
         """0, 1, 2 ..."""
-        return self.known(np.arange(count).astype(dtype_of(element)))
+
+    @abstractmethod
+    def length(self, length: int, element: Type = i64) -> Tensor:
+        """A length as a number of the program."""
 
 
 class Tensor:

@@ -8,11 +8,12 @@ from math import ceil, prod
 
 import numpy as np
 
+from ....ir.literals import type_of_dtype
 from ....ir.types import f32, i1, i64
 from ....support.diagnostics import UserError
 from ....support.lengths import slice_indices
 from ..nodes import Node, operator
-from ..tensor import Tensor
+from ..tensor import Tensor, Verbs
 from ..tensors import checked_shape
 
 
@@ -185,22 +186,22 @@ def pad(
         return inside.where(x.pad(low, high), value.reshape([]))
     for axis, (before, after) in enumerate(zip(low, high, strict=True)):
         if before or after:
-            x = x.take(around(x.shape[axis], before, after, mode).tolist(), axis)
+            x = x.take(around(n.verbs, x.shape[axis], before, after, mode), axis)
     return x
 
 
-def around(length: int, before: int, after: int, mode: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def around(verbs: Verbs, length: int, before: int, after: int, mode: str) -> Tensor:
     """Which element of an axis stands at each place when it is padded with its own."""
-    places = np.arange(-before, length + after)
+    places, size = verbs.arange(before + length + after) - before, verbs.length(length)
     match mode:
         case "edge":
-            return np.clip(places, 0, length - 1)
+            return places.maximum(0).minimum(size - 1)
         case "wrap":
-            return places % length
+            return places % size
         case "reflect":
-            period = max(2 * (length - 1), 1)
+            period = ((size - 1) * 2).maximum(1)
             folded = places % period
-            return np.minimum(folded, period - folded) if length > 1 else folded * 0
+            return folded.minimum(period - folded) * (size - 1).minimum(1)
         case _:
             raise UserError(f"there is no padding by '{mode}'")
 
@@ -217,21 +218,29 @@ def range_(n: Node, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
     checked_shape([count], "the result")
     if count > 1 << 28:
         raise n.limit(f"a range of {count} numbers")
+    if n.verbs.several and np.issubdtype(first.dtype, np.integer):
+        element = type_of_dtype(first.dtype)
+        return n.verbs.arange(count, element) * step.item() + n.verbs.length(first.item(), element)
     return n.verbs.known((first + np.arange(count).astype(first.dtype) * step).astype(first.dtype))
 
 
 @operator("EyeLike")
 def eye_like(n: Node, x: Tensor) -> Tensor:
-    rows, columns = x.shape
-    return n.verbs.known(np.eye(rows, columns, n.integer("k"), bool)).cast(n.element("dtype", x.element))
+    rows, columns = (n.verbs.arange(size) for size in x.shape)
+    return (
+        (columns.with_axes([0]) - rows.with_axes([1]))
+        .equals(n.integer("k"))
+        .cast(n.element("dtype", x.element))
+    )
 
 
 @operator("Trilu")
 def trilu(n: Node, x: Tensor, k: Tensor | None = None) -> Tensor:
     by = int(n.settle(k).reshape(())) if k is not None else 0
-    rows, columns = np.arange(x.shape[-2])[:, None], np.arange(x.shape[-1])[None, :]
-    kept = columns - rows >= by if n.flag("upper", True) else columns - rows <= by
-    return n.verbs.known(kept).where(x, n.verbs.numbers(0, x.element))
+    rows, columns = (n.verbs.arange(size) for size in x.shape[-2:])
+    apart = columns.with_axes([0]) - rows.with_axes([1])
+    kept = apart >= by if n.flag("upper", True) else apart <= by
+    return kept.where(x, n.verbs.numbers(0, x.element))
 
 
 @operator("DepthToSpace")

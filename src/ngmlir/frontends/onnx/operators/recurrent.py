@@ -110,13 +110,12 @@ def directed(
     backwards each begins at its own end, and the states of those that ended before are zeros."""
     way = n.text("direction", "forward")
     directions, batch = 2 if way == "bidirectional" else 1, x.shape[1]
-    zero = n.verbs.numbers(0, x.element, [directions, batch, n.integer("hidden_size", size)])
-    initial = [zero if s is None else s for s in states]
+    zero = n.verbs.numbers(0, x.element, [batch, n.integer("hidden_size", size)])
     runs: list[list[Tensor]] = []
     for d, functions in enumerate(_activations(n, directions)):
         back = d == 1 or way == "reverse"
         bias = b.at(0, d) if b is not None else n.verbs.numbers(0, x.element, [2 * gates])
-        state = [s.at(0, d) for s in initial[: 2 if n.op == "LSTM" else 1]]
+        state = [zero if s is None else s.at(0, d) for s in states[: 2 if n.op == "LSTM" else 1]]
         peepholes = p.at(0, d) if p is not None else None
         runs.append(
             _run(n, x, products[d], gates, bias, state, peepholes, lengths, functions, back, together)

@@ -4,45 +4,57 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ....ir.literals import dtype_of
-from ....ir.types import f32, f64
+from ....ir.types import FloatType, f32, f64, i64
 from ....support.diagnostics import UserError
 from ..nodes import Node, operator
 from ..tensor import Array, Tensor
 from .products import dot
 from .quantization import rounded
 
+T = TypeVar("T", Array, Tensor)
+
 
 @operator("Resize", "Upsample")
 def resize(n: Node, x: Tensor, *inputs: Tensor | None) -> Tensor:
     roi, scales, sizes = _inputs(n, x, inputs)
-    mode, element = n.text("mode", "nearest"), x.element
-    if mode != "nearest" and not x.is_float:  # weights are fractions
-        x = x.cast(f32 if dtype_of(element).itemsize <= 2 else f64)
+    mode, transform, element = n.text("mode", "nearest"), n.text("coordinate_transformation_mode"), x.element
+    if mode != "nearest":  # weights are fractions, which are summed in f32 at least
+        x = x.cast(f32 if dtype_of(element).itemsize <= 2 or element is f32 else f64)
     for axis in range(x.rank):
-        length = x.shape[axis]
-        scale, out = scales[axis], sizes[axis]
-        if scale == 1 and out == length and n.text("coordinate_transformation_mode") != "tf_crop_and_resize":
+        length, out = x.shape[axis], sizes[axis]
+        scale = scales[axis]
+        if scale in (None, 1) and out == length and transform != "tf_crop_and_resize":
             continue
-        places = _places(n, length, out, scale, roi[axis])
-        outside = (places < 0) | (places > length - 1)
+        long = n.verbs.length(length, f64)
+        factor = n.verbs.length(out, f64) / long if scale is None else n.verbs.numbers(scale, f64)
+        places = _places(n, n.verbs.arange(out).cast(f64), long, n.verbs.length(out, f64), factor, roi[axis])
         if mode == "nearest":
-            x = x.take(np.clip(_nearest(n, places), 0, length - 1).astype(np.int64).tolist(), axis)
+            resized = x.take(_within(_nearest(n, places), long), axis)
+        elif n.flag("antialias") or n.flag("exclude_outside"):
+            known = out / length if scale is None else scale
+            resized = _weighted(x, axis, _weights(n, n.settle(places), length, known, mode))
         else:
-            x = _weighted(x, axis, _weights(n, places, length, scale, mode))
-        if n.text("coordinate_transformation_mode") == "tf_crop_and_resize" and outside.any():
-            line = n.verbs.known(outside).reshape([out if d == axis else 1 for d in range(x.rank)])
-            x = line.where(n.verbs.numbers(n.number("extrapolation_value"), x.element), x)
-    return x if x.element is element else rounded(n, x, element)
+            resized = _between(n, x, axis, places, mode)
+        if transform == "tf_crop_and_resize":
+            outside = (places < 0) | (places > long - 1)
+            line = outside.reshape([out if d == axis else 1 for d in range(x.rank)])
+            resized = line.where(n.verbs.numbers(n.number("extrapolation_value"), x.element), resized)
+        x = resized
+    if x.element is element or isinstance(element, FloatType):
+        return x.cast(element)
+    return rounded(n, x, element)
 
 
 def _inputs(
     n: Node, x: Tensor, inputs: tuple[Tensor | None, ...]
-) -> tuple[list[tuple[float, float]], list[float], list[int]]:
-    """For each axis: the part that is taken, the scale, the length of the result."""
+) -> tuple[list[tuple[float, float]], list[float | None], list[int]]:
+    """For each axis: the part that is taken, the scale (None: as lengths say), the length of the result."""
     given = list(inputs) + [None] * 3
     if n.op == "Upsample" or n.version < 11:
         roi, factors, lengths = None, given[0], None
@@ -52,7 +64,8 @@ def _inputs(
     stated = n.floats("scales") if factors is None else [float(s) for s in n.settle(factors).reshape(-1)]
     wanted = n.settled(lengths)
     parts = [(0.0, 1.0)] * x.rank
-    scales, sizes = [1.0] * x.rank, list(x.shape)
+    scales: list[float | None] = [1.0] * x.rank
+    sizes = list(x.shape)
     if roi is not None and roi.size:
         numbers = n.settle(roi).reshape(-1).astype(float).tolist()
         for i, axis in enumerate(axes):
@@ -75,18 +88,19 @@ def _inputs(
             each = [one] * len(each)
             wanted = [math.floor(x.shape[a] * one + 0.5) for a in axes]
         for axis, scale, length in zip(axes, each, wanted, strict=True):
-            scales[axis], sizes[axis] = scale, length
+            scales[axis], sizes[axis] = scale if policy != "stretch" else None, length
     else:
         raise UserError("neither scales nor sizes are given")
-    if any(s <= 0 or not math.isfinite(s) for s in scales):
+    if any(s is not None and (s <= 0 or not math.isfinite(s)) for s in scales) or min(sizes) < 0:
         raise UserError(f"scales {scales}")
     return parts, scales, sizes
 
 
-def _places(n: Node, length: int, out: int, scale: float, roi: tuple[float, float]) -> Array:
-    """Where in the operand each element of the result is."""
-    i = np.arange(out, dtype=np.float64)
-    exact = scale * length
+def _places(
+    n: Node, i: Tensor, length: Tensor, out: Tensor, scale: Tensor, roi: tuple[float, float]
+) -> Tensor:
+    """Where in the operand, of so many elements, each element of the result is; all in f64."""
+    exact, zero = scale * length, i * 0
     mode = n.text("coordinate_transformation_mode", "half_pixel")
     if n.op == "Upsample" or n.version < 11:
         mode = "asymmetric"
@@ -94,37 +108,57 @@ def _places(n: Node, length: int, out: int, scale: float, roi: tuple[float, floa
         case "half_pixel":
             return (i + 0.5) / scale - 0.5
         case "half_pixel_symmetric":
-            adjusted = out / exact
-            centre = length / 2
-            return centre * (1 - adjusted) + (i + 0.5) / scale - 0.5
+            return length / 2 * (1 - out / exact) + ((i + 0.5) / scale - 0.5)
         case "pytorch_half_pixel":
-            return (i + 0.5) / scale - 0.5 if exact > 1 else i * 0 - 0.0
+            return (exact > 1).where((i + 0.5) / scale - 0.5, zero)
         case "align_corners":
-            return i * ((length - 1) / (exact - 1)) if exact != 1 else i * 0
+            return exact.differs(1).where(i * ((length - 1) / (exact - 1)), zero)
         case "asymmetric":
             return i / scale
         case "tf_crop_and_resize":
             low, high = roi
-            if out > 1:
-                return low * (length - 1) + i * ((high - low) * (length - 1) / (out - 1))
-            return 0.5 * (low + high) * (length - 1) + i * 0
+            step = (length - 1) * (high - low) / (out - 1)
+            return (out > 1).where((length - 1) * low + i * step, (length - 1) * (0.5 * (low + high)) + zero)
         case _:
             raise UserError(f"there is no coordinate transformation '{mode}'")
 
 
-def _nearest(n: Node, places: Array) -> Array:
+def _nearest(n: Node, places: Tensor) -> Tensor:
     rule = n.text("nearest_mode", "round_prefer_floor" if n.op == "Resize" and n.version >= 11 else "floor")
     match rule:
         case "round_prefer_floor":
-            return np.ceil(places - 0.5)
+            return n.verbs.ceil(places - 0.5)
         case "round_prefer_ceil":
-            return np.floor(places + 0.5)
+            return n.verbs.floor(places + 0.5)
         case "floor":
-            return np.floor(places)
+            return n.verbs.floor(places)
         case "ceil":
-            return np.ceil(places)
+            return n.verbs.ceil(places)
         case _:
             raise UserError(f"there is no rounding '{rule}'")
+
+
+def _within(places: Tensor, length: Tensor) -> Tensor:
+    """The nearest elements that there are."""
+    return places.maximum(0).minimum(length - 1).cast(i64)
+
+
+def _between(n: Node, x: Tensor, axis: int, places: Tensor, mode: str) -> Tensor:
+    """The elements around each place, by how near they are."""
+    length, first = n.verbs.length(x.shape[axis], f64), n.verbs.floor(places)
+    shape = [places.size if d == axis else 1 for d in range(x.rank)]
+    total: Tensor | None = None
+    for tap in (-1, 0, 1, 2) if mode == "cubic" else (0, 1):
+        near = first + tap
+        distance = n.verbs.absolute(near - places)
+        if mode == "cubic":
+            weight = _cubic(distance, n.number("cubic_coeff_a", -0.75), Tensor.where)
+        else:
+            weight = (1 - distance).maximum(0)
+        term = x.take(_within(near, length), axis) * weight.cast(x.element).reshape(shape)
+        total = term if total is None else total + term
+    assert total is not None
+    return total
 
 
 def _weights(n: Node, places: Array, length: int, scale: float, mode: str) -> Array:
@@ -139,7 +173,9 @@ def _weights(n: Node, places: Array, length: int, scale: float, mode: str) -> Ar
         last = math.floor(place + reach) if smooth else math.floor(place) + (1 if mode == "linear" else 2)
         taps = np.array(range(first, last + 1), np.float64)
         distance = np.abs(taps - place) * factor
-        values = np.maximum(0, 1 - distance) if mode in ("linear", "bilinear") else _cubic(distance, a)
+        values = (
+            np.maximum(0, 1 - distance) if mode in ("linear", "bilinear") else _cubic(distance, a, np.where)
+        )
         if n.flag("exclude_outside"):
             values = np.where((taps < 0) | (taps >= length), 0, values)
             values = values / values.sum()
@@ -149,10 +185,11 @@ def _weights(n: Node, places: Array, length: int, scale: float, mode: str) -> Ar
     return matrix
 
 
-def _cubic(distance: Array, a: float) -> Array:
+def _cubic(distance: T, a: float, where: Callable[[Any, T, T], T]) -> T:
+    """How much elements so far away weigh, as Keys, "Cubic convolution interpolation for digital image processing" (1981)."""
     near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
     far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
-    return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
+    return where(distance <= 1, near, where(distance < 2, far, distance * 0))
 
 
 def _weighted(x: Tensor, axis: int, matrix: Array) -> Tensor:
