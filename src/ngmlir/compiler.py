@@ -274,10 +274,11 @@ def compile_open(
 
 
 def _are_equal(one: Constant, other: Constant) -> bool:
-    """Whether the bytes of two constants of one length are the same."""
-    return one.data is other.data or bool(
-        np.array_equal(*(np.frombuffer(c.data, np.uint8) for c in (one, other)))
-    )
+    """Whether the bytes of two constants are the same."""
+    if one.data is other.data:
+        return True
+    mine, theirs = np.frombuffer(one.data, np.uint8), np.frombuffer(other.data, np.uint8)
+    return bool(np.array_equal(mine, theirs))
 
 
 def _far(near: Mapping[str, int], guards: Sequence[Guard]) -> Mapping[str, Length]:

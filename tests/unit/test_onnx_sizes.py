@@ -12,6 +12,7 @@ import ngmlir as ng
 from ngmlir import compiler
 
 onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx.reference")
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
@@ -194,3 +195,54 @@ def test_images_of_any_size_are_one_program(
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=2e-5)
         if (height, width) == sizes[-1]:
             assert (len(compiled), len(opened)) == (1, codes), "the first size has one of its own"
+
+
+def test_constants_that_follow_from_lengths_are_not_those_of_one(compiled: list[Any]) -> None:
+    """A constant index of two dimensions is a position that depends on the second one's length."""
+    held = {"index": np.array([[0, 1], [1, 0]], np.int64), "rows": np.ones((2, 4), np.float32)}
+    graph = helper.make_graph(
+        [helper.make_node("ScatterND", ["x", *held], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", F, ["B", "S", 4])],
+        [helper.make_tensor_value_info("y", F, None)],
+        [numpy_helper.from_array(a, name) for name, a in held.items()],
+    )
+    run = ng.compile(load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])))
+    for batch, steps in ((2, 7), (3, 12), (5, 9), (4, 33)):
+        wanted = np.zeros((batch, steps, 4), np.float32)
+        wanted[[0, 1], [1, 0]] = 1
+        np.testing.assert_array_equal(run(np.zeros_like(wanted))[0], wanted)
+    assert len(compiled) == 1, "the first lengths have one of their own"
+
+
+@pytest.mark.parametrize(
+    ("mode", "transform"),
+    [
+        ("nearest", "asymmetric"),
+        ("linear", "half_pixel"),
+        ("cubic", "align_corners"),
+        ("linear", "pytorch_half_pixel"),
+    ],
+)
+@pytest.mark.parametrize("scale", [2.0, 0.5, None])
+def test_images_of_any_size_are_resized_by_one_program(
+    mode: str, transform: str, scale: float | None, compiled: list[Any]
+) -> None:
+    given: dict[str, Any] = {"scales": np.array([scale, scale], np.float32)} if scale else {}
+    given |= {} if scale else {"sizes": np.array([20, 31])}
+    names = ["x", "", *([*given] if scale else ["", *given])]
+    attributes = {"mode": mode, "coordinate_transformation_mode": transform, "axes": [2, 3]}
+    graph = helper.make_graph(
+        [helper.make_node("Resize", names, ["y"], **attributes)],
+        "g",
+        [helper.make_tensor_value_info("x", F, ["B", 2, "H", "W"])],
+        [helper.make_tensor_value_info("y", F, None)],
+        [numpy_helper.from_array(a, name) for name, a in given.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)])
+    run = ng.compile(load(model))
+    for shape in ((1, 2, 9, 13), (2, 2, 14, 10), (3, 2, 21, 16), (2, 2, 33, 8)):
+        x = np.random.default_rng(shape[2]).normal(size=shape).astype(np.float32)
+        (wanted,) = onnx.reference.ReferenceEvaluator(model).run(None, {"x": x})
+        np.testing.assert_allclose(run(x)[0], wanted, rtol=1e-4, atol=1e-5)
+    assert len(compiled) == 1, "the first size has one of its own"

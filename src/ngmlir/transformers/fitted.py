@@ -8,6 +8,7 @@ op: numbers that differ are expressed by the lengths, and checked on all of them
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -43,31 +44,47 @@ def fitted(
     greatest lengths that it reads, and greater ones are tried as the least. Beyond these nobody knows. NeedsLength as for `Fitted`, and
     what the reader raises.
     """
-    for least in _NEAR:
-        try:
-            return _fitted(read, lengths, least)
-        except (NeedsLength, UserError, Limit):
-            if least == _NEAR[-1]:
-                raise
-    raise AssertionError
+    found = _first_fit(read, lengths)
+    for name in lengths:
+        least = min(sample[name] for sample in found.lengths)
+        sample = {**found.lengths[0], name: LEAST}
+        if least > LEAST + 1:  # by itself it may be less
+            with suppress(NeedsLength, UserError, Limit):
+                found = Fitted([*found.modules, read(sample)], [*found.lengths, sample])
+    seen = {name: sorted(sample[name] for sample in found.lengths) for name in lengths}
+    return found, {name: range(each[0], each[-1] + 1) for name, each in seen.items()}
 
 
-def _fitted(
-    read: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int], least: int
-) -> tuple[Fitted, dict[str, range]]:
+def _first_fit(read: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int]) -> Fitted:
+    """What fits the samples with the least lengths that can be."""
+    *lower, last = _NEAR
+    for least in lower:
+        with suppress(NeedsLength, UserError, Limit):
+            return _fit(read, lengths, least)
+    return _fit(read, lengths, last)
+
+
+def _fit(read: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int], least: int) -> Fitted:
     samples = _samples(lengths, least)
     modules = [read(sample) for sample in samples]
     for name in lengths:
-        for far in _FAR:
-            sample = {**samples[0], name: far}
-            try:
-                modules.append(read(sample))
-            except (UserError, Limit):
-                continue  # more than the model can do
+        _add_greatest(read, name, modules, samples)
+    return Fitted(modules, samples)
+
+
+def _add_greatest(
+    read: Callable[[Mapping[str, int]], Module],
+    name: str,
+    modules: list[Module],
+    samples: list[dict[str, int]],
+) -> None:
+    """Adds what a reader makes for the greatest of some lengths that it can do."""
+    for far in _FAR:
+        sample = {**samples[0], name: far}
+        with suppress(UserError, Limit):
+            modules.append(read(sample))
             samples.append(sample)
-            break
-    seen = {name: sorted(sample[name] for sample in samples) for name in lengths}
-    return Fitted(modules, samples), {name: range(each[0], each[-1] + 1) for name, each in seen.items()}
+            return
 
 
 def _samples(lengths: Mapping[str, int], least: int) -> list[dict[str, int]]:
