@@ -113,6 +113,15 @@ def test_one_program_for_all_batches_and_numbers_of_steps(compiled: list[Any]) -
     assert len(compiled) == 1, "the first lengths have one of their own"
 
 
+def test_one_sample_has_a_program_for_all_numbers_of_steps(compiled: list[Any]) -> None:
+    model = attention(1, 16, 2, "steps")
+    run, reference = ng.compile(load(model)), ng.compile(load(model), target="numpy")
+    for batch, steps in ((3, 4), (2, 7), (1, 9), (1, 5), (1, 12), (4, 6), (1, 31)):
+        x = np.random.default_rng(steps).normal(size=(batch, steps, 16)).astype(np.float32)
+        np.testing.assert_allclose(run(x)[0], reference(x)[0], rtol=1e-4, atol=1e-5)
+    assert len(compiled) == 2, "the first lengths of several samples and of one have one of their own"
+
+
 def test_nodes_that_compute_with_the_length_itself(compiled: list[Any]) -> None:
     """What a model does with the number of its rows is different for each."""
     nodes = [

@@ -56,8 +56,8 @@ class _Open(Generic[V]):
 
 @dataclass(frozen=True)
 class _ForAll(Generic[V]):
-    """Code for all lengths: `key` has None in the places `at` which a key has lengths, by name; `program` makes what runs it for a key, if that can
-    be."""
+    """Code for all lengths: `key` has None in the places `at` which keys have lengths, by name; `program` makes what runs it for a
+    key, if that can be."""
 
     key: Key
     at: Mapping[int, str]
@@ -96,6 +96,7 @@ class Specialised(Generic[V]):
         self.why: dict[str, Diagnostic] = {}
         #: Why there is no program for all lengths; "" where nobody has asked for one, or there is one.
         self.refused = ""
+        self._refused: set[Key] = set()
         self._exact: LruCache[Key, V] = LruCache(most)
         self._rows: LruCache[Any, CpuRows | GpuRows] = LruCache(most)
         self._open: list[_Open[V]] = []
@@ -193,8 +194,9 @@ class Specialised(Generic[V]):
     ) -> V | None:
         """The program for a key that code for all lengths gives; `at` says where a key has lengths, and what they are called.
 
-        From the second lengths on (the `first`, if said so): who calls with one only has code made for that, and waits for no other. Each of `makes` gives the function
-        with sizes that follow from lengths of these names: the first counts whose code is right for all. `program` what runs that code for the lengths of a key, None where it is not for these. Lengths of 0 and 1, of
+        From the second lengths on (the `first`, if said so): who calls with one only has code made for that, and waits for no other.
+        Each of `makes` gives the function with sizes that follow from lengths of these names: the first counts whose code is right
+        for all. `program` gives what runs that code for the lengths of a key, None where it is not for these. Lengths of 0 and 1, of
         which other things are true than of more, are numbers in the code, which is for the others. None where that is not for this
         device, where all lengths are so few, or where no code is right for all: `refused` says why.
         """
@@ -208,7 +210,7 @@ class Specialised(Generic[V]):
         pattern = _without(key, at)
         keys = self.keys()
         others = first or any(_without(k, at) == pattern for k in keys if len(k) == len(key))
-        if self.refused or not at or not others or len(self._for_any) >= self.most:
+        if pattern in self._refused or not at or not others or len(self._for_any) >= self.most:
             return None
         from ..compiler import compile_open
 
@@ -222,6 +224,7 @@ class Specialised(Generic[V]):
                 why = f"{type(error).__name__}: {error}"
         else:
             self.refused = why
+            self._refused.add(pattern)
             remark(TOPIC, f"a program for each length: {why}", user_location())
             return None
         # Where it is not for these lengths it may be for the next.

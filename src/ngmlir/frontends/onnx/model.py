@@ -21,7 +21,7 @@ from ...runtime.threads import checked_threads
 from ...runtime.timing import Profile
 from ...support.diagnostics import UserError
 from ...support.length_text import identifier
-from ...support.lengths import NeedsLength, is_open
+from ...support.lengths import LEAST, NeedsLength, is_open
 from ...support.rows import Length
 from ...transformers.fitted import Fitted, fitted
 from ...transformers.kept import KeptPrograms
@@ -307,8 +307,9 @@ class CompiledModel:
                     at[begins[number] + 1 + d] = identifier(size or f"input{number}_{d}")
 
         def beyond(key: Key) -> bool:
-            """Whether nobody knows if the code is right for these lengths."""
-            return any(name in self._seen and key[i] not in self._seen[name] for i, name in at.items())
+            """Whether nobody knows if the code is right for these lengths; 0 and 1 are in none."""
+            known = {i: self._seen[name] for i, name in at.items() if name in self._seen}
+            return any(key[i] >= LEAST and key[i] not in each for i, each in known.items())
 
         if beyond(key):
             return None
