@@ -7,7 +7,7 @@ What a model holds (`contents`) is looked at only where it has to be: of what wa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import blake2b
 from itertools import accumulate
 from types import BuiltinFunctionType
@@ -34,7 +34,7 @@ from .places import at_the_users_line
 from .ports import Array, Given, given_of, leaves_of
 
 if TYPE_CHECKING:
-    from ...runtime.cpu import CpuExecutable
+    from ...runtime.cpu import Code, CpuExecutable
     from ...runtime.rows import CpuRows, GpuRows
     from ...support.mapping import Mapping as MappedFile
     from ...transformers.report import Report
@@ -344,10 +344,13 @@ class CompiledModel:
                 made.append(found)
             return made[0].module(opened(lengths))
 
+        files = cache(self._files_of)  # the same for all lengths
+
         def program(key: Key, executable: CpuExecutable) -> _Made | None:
             if beyond(key):
                 return None
-            return _Made(told[0], executable.bind({}, tuple), self._quickly(told[0], executable))
+            quick = self._quick_of(told[0], executable.bind({}, unready), files(executable.program.code))
+            return _Made(told[0], executable, quick)
 
         makes = [from_samples] if self.model.contents.tells_lengths else [directly, from_samples]
         return self._programs.for_lengths(key, at, makes, program)
@@ -392,8 +395,11 @@ class CompiledModel:
         return run, self._quick_of(program, bind("main", {}, (), unready), self.model.files.mapped)
 
     def _quickly(self, program: Program, made: CpuExecutable) -> Quick | None:
-        files = self.model.files.lying(made.program.code.constants_in_memory.values())
-        return self._quick_of(program, made.bind({}, unready), files)
+        return self._quick_of(program, made.bind({}, unready), self._files_of(made.program.code))
+
+    def _files_of(self, code: Code) -> tuple[tuple[MappedFile, int], ...]:
+        """The files that constants of a program lie in."""
+        return self.model.files.lying(code.constants_in_memory.values())
 
     def _quick_of(
         self, program: Program, run: Callable[..., Sequence[Any]], files: tuple[tuple[MappedFile, int], ...]
