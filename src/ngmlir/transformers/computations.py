@@ -200,7 +200,7 @@ class DeviceComputation:
     def _choose(self, given: Mapping[int, int]) -> Program:
         """The program for these lengths. One that is there does not wait while others are made."""
         if self._seen == Changes.serial:
-            found = self.programs.find(self.lengths.key(given))
+            found = self.programs.ready(self.lengths.key(given))
             if found is not None and found.executor is not None:
                 self._program = found
                 return found

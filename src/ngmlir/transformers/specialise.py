@@ -116,10 +116,13 @@ class Specialised(Generic[V]):
         with self.lock, listening(self.profile), using_threads(self.threads):
             yield
 
+    def ready(self, key: Key) -> V | None:
+        """What `find` or another has given for a key before; None where there is nothing such, or no longer."""
+        return self._exact.find(key)
+
     def find(self, key: Key) -> V | None:
         """The program for a key; None where there is none yet, nor code that is right for it."""
-        found = self._exact.find(key)
-        if found is not None:
+        if (found := self.ready(key)) is not None:
             return found
         for each in self._open:
             if each.serves(key):
