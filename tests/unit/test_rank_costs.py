@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it costs that ranks talk: predictions beside estimates by hand, and the choice of a placement."""
+"""What it costs that ranks communicate: predictions beside estimates by hand, and the choice of a placement."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_allreduce_by_hand() -> None:
         ring = 2 * (ranks - 1) * ALPHA + 2 * (ranks - 1) / ranks * WEIGHTS / BETA
         doubling = ceil(log2(ranks)) * (ALPHA + WEIGHTS / BETA)
         assert cost.seconds == pytest.approx(min(ring, doubling))
-        (talk,) = cost.talks["rank", 0]
-        assert (talk.operator, talk.bytes, talk.ranks) == ("all_reduce", WEIGHTS, ranks)
+        (transfer,) = cost.transfers["rank", 0]
+        assert (transfer.operator, transfer.bytes, transfer.ranks) == ("all_reduce", WEIGHTS, ranks)
         # With a slow link it is the bytes that count.
         slow = fluid.DataParallel(*trained(), "allreduce", ranks).cost(64, 0, 1e6)
         assert slow.sent["rank", ranks - 1] == pytest.approx(2 * (ranks - 1) / ranks * WEIGHTS)
@@ -81,7 +81,10 @@ def test_reduce_scatter_by_hand() -> None:
     # The weights of 128 elements have one block, which the first rank has: the others send it theirs all the same.
     each = [2 * (3 * ALPHA + 3 / 4 * bytes / BETA) for bytes in (4 * 128, 4 * 4096, 4 * 1024)]
     assert cost.seconds == pytest.approx(sum(each))
-    assert [talk.operator for talk in cost.talks["rank", 2]] == ["reduce_scatter", "all_gather"] * 3
+    assert [transfer.operator for transfer in cost.transfers["rank", 2]] == [
+        "reduce_scatter",
+        "all_gather",
+    ] * 3
 
 
 def test_parameter_servers_by_hand() -> None:
@@ -99,11 +102,11 @@ def test_columns_then_rows_by_hand() -> None:
     # The sums of what the second layer gives, and of the gradient of what the first one takes.
     forward, backward = (ALPHA + 64 * width * 4 / BETA for width in (4, 16))
     assert cost.seconds == pytest.approx(forward + backward)
-    assert [talk.bytes for talk in cost.talks["rank", 1]] == [64 * 4 * 4, 64 * 16 * 4]
+    assert [transfer.bytes for transfer in cost.transfers["rank", 1]] == [64 * 4 * 4, 64 * 16 * 4]
     # Two groups: half of the rows each, and a sum of gradients over groups, of the rank's halves.
     both = fluid.TensorParallel(*trained(True), 2, 2).cost(64, ALPHA, BETA)
     halves = 4 * (8 * 16 + 16 * 128 + 128 * 4)
-    assert [talk.bytes for talk in both.talks["rank", 3]] == [32 * 4 * 4, 32 * 16 * 4, halves]
+    assert [transfer.bytes for transfer in both.transfers["rank", 3]] == [32 * 4 * 4, 32 * 16 * 4, halves]
 
 
 def test_a_pipeline_by_hand() -> None:
@@ -181,7 +184,7 @@ def test_bytes_are_those_that_the_ranks_hand_over() -> None:
     whole.start()
     whole.run({"x": np.zeros((64, 8), np.float32), "y": np.zeros((64, 4), np.float32)})
     carried = [
-        sum(np.asarray(whole.scopes[0].tensor(name)).nbytes for name in talk.names)
-        for talk in whole.cost(64).talks["rank", 0]
+        sum(np.asarray(whole.scopes[0].tensor(name)).nbytes for name in transfer.names)
+        for transfer in whole.cost(64).transfers["rank", 0]
     ]
-    assert carried == [talk.bytes for talk in whole.cost(64).talks["rank", 0]]
+    assert carried == [transfer.bytes for transfer in whole.cost(64).transfers["rank", 0]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of ranks that have parts of parameters: the same steps as one rank's, and where the ranks talk."""
+"""Programs of ranks that have parts of parameters: the same steps as one rank's, and where the ranks communicate."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it costs that ranks talk: bytes and seconds of each operator between ranks, by the latency and the bandwidth of a link.
+"""What it costs that ranks communicate: bytes and seconds of each operator between ranks, by the latency and the bandwidth of a link.
 
 A message of n bytes takes `latency + n / bandwidth`. Of p ranks an `all_reduce` sends 2 (p - 1) / p of its bytes from each rank in 2 (p - 1)
 messages one behind the other (a ring), or all of them in ceil(log2 p) messages (recursive doubling): the faster one is counted. A
@@ -46,7 +46,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Talk:
+class Transfer:
     """What an operator between ranks costs a rank: how many take part, bytes of its variables, bytes and messages that the rank sends,
     and seconds."""
 
@@ -89,7 +89,7 @@ def bytes_of(program: Program, name: str, batch: int) -> int:
     return prod(batch if n == DYNAMIC else n for n in type.shape) * item_bytes(type.element)
 
 
-def talk_of(operator: Operator, program: Program, link: Link, batch: int) -> Talk:
+def transfer_of(operator: Operator, program: Program, link: Link, batch: int) -> Transfer:
     """What an operator between ranks costs the rank whose program it is of."""
     # What all have: of an all_gather its result, of others what they take.
     names = operator.outputs["Out"] if operator.type in ("all_gather", "recv") else operator.inputs["X"]
@@ -107,31 +107,31 @@ def talk_of(operator: Operator, program: Program, link: Link, batch: int) -> Tal
             messages, sent, seconds = len(names), count, link.seconds(len(names), count)
         case _:
             messages, sent, seconds = 0, 0.0, link.seconds(len(names), count)
-    return Talk(operator.type, tuple(names), ranks, count, sent, messages, seconds, operator.location)
+    return Transfer(operator.type, tuple(names), ranks, count, sent, messages, seconds, operator.location)
 
 
-def talks(program: Program, link: Link, batch: int) -> list[Talk]:
+def transfers(program: Program, link: Link, batch: int) -> list[Transfer]:
     """What the operators between ranks of one rank's program cost, in order."""
-    return [talk_of(o, program, link, batch) for o in program.top.operators if o.type in COLLECTIVES]
+    return [transfer_of(o, program, link, batch) for o in program.top.operators if o.type in COLLECTIVES]
 
 
 @dataclass(frozen=True)
 class Cost:
     """What a step of several ranks costs: of each rank and server what its operators cost, and the seconds until all are done."""
 
-    talks: Mapping[Who, Sequence[Talk]]
+    transfers: Mapping[Who, Sequence[Transfer]]
     seconds: float
 
     @property
     def sent(self) -> Mapping[Who, float]:
         """Bytes that each rank and server sends."""
-        return {who: sum(talk.sent for talk in each) for who, each in self.talks.items()}
+        return {who: sum(transfer.sent for transfer in each) for who, each in self.transfers.items()}
 
     def __str__(self) -> str:
         lines: list[str] = []
-        for (kind, number), each in self.talks.items():
+        for (kind, number), each in self.transfers.items():
             lines.append(f"{kind} {number}: {sum(t.sent for t in each):.0f} bytes sent")
-            lines += [f"  {talk}" for talk in each]
+            lines += [f"  {transfer}" for transfer in each]
         return "\n".join([*lines, f"a step: {self.seconds:.3g} s"])
 
 
@@ -139,21 +139,25 @@ def cost_of(programs: Mapping[Who, Program], link: Link, batch: int) -> Cost:
     """What a step costs: programs go on as far as they need not wait for others. `batch` is the number of rows of what each is fed."""
     if batch < 1:
         raise UserError(f"a batch has at least one row, not {batch}")
-    found = {who: talks(program, link, batch) for who, program in programs.items()}
+    found = {who: transfers(program, link, batch) for who, program in programs.items()}
     return Cost(found, max(_Clock(programs, found, link, batch).run().values(), default=0.0))
 
 
 class _Clock:
-    """When each program is done, where only talking takes time: each goes on as far as it need not wait for another."""
+    """When each program is done, where only transfers take time: each goes on as far as it need not wait for another."""
 
     def __init__(
-        self, programs: Mapping[Who, Program], talks: Mapping[Who, Sequence[Talk]], link: Link, batch: int
+        self,
+        programs: Mapping[Who, Program],
+        transfers: Mapping[Who, Sequence[Transfer]],
+        link: Link,
+        batch: int,
     ):
         self.programs, self.link, self.batch = programs, link, batch
         self.waiting = {
-            who: [*zip((o for o in program.top.operators if o.type in COLLECTIVES), talks[who], strict=True)][
-                ::-1
-            ]
+            who: [
+                *zip((o for o in program.top.operators if o.type in COLLECTIVES), transfers[who], strict=True)
+            ][::-1]
             for who, program in programs.items()
         }
         self.clock = dict.fromkeys(programs, 0.0)
@@ -177,7 +181,7 @@ class _Clock:
     def _go_on(self, who: Who) -> bool:
         if not self.waiting[who]:
             return False
-        operator, talk = self.waiting[who][-1]
+        operator, transfer = self.waiting[who][-1]
         together = [who]
         if operator.type == "send":
             for name in operator.inputs["X"]:
@@ -205,7 +209,7 @@ class _Clock:
                 self.waiting[each] and self.waiting[each][-1][0].type == operator.type for each in together
             ):
                 return False
-            end = max(self.clock[each] for each in together) + talk.seconds
+            end = max(self.clock[each] for each in together) + transfer.seconds
             self.clock.update(dict.fromkeys(together, end))
         for each in together:
             self.waiting[each].pop()

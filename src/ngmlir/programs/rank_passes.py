@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The passes that make the programs of ranks, and that tell what it costs that these talk, by name."""
+"""The passes that make the programs of ranks, and that tell what it costs that these communicate, by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..rewrite.pipeline import Pass, name_of
 from ..rewrite.remarks import remark
 from ..support.diagnostics import UserError
 from ..support.target import Target
-from .costs import Link, talks
+from .costs import Link, transfers
 from .distribute import Distribution
 from .pipeline_parallel import PipelineParallel
 from .tensor_parallel import TensorParallel
@@ -148,7 +148,7 @@ def _checked(rank: int, count: int) -> int:
 def program_cost(
     module: Module, target: Target, *, latency: float = 5e-6, bandwidth: float = 25e9, batch: int = 1
 ) -> Module:
-    """Tells by remarks what it costs the program of a rank that it talks to others, where a message of n bytes takes latency +
+    """Tells by remarks what it costs the program of a rank that it communicates with others, where a message of n bytes takes latency +
     n / bandwidth seconds, and lengths that are not known are `batch`; changes nothing.
 
     `ngopt -p program-distribute,program-cost --remark=program-cost program.ngir`. It tells bytes, messages and seconds of each operator between ranks, and of all.
@@ -169,9 +169,9 @@ def program_cost(
           program.op all_reduce {X = [@y]} -> {Out = [@y]} with {ranks = 2 : i32}
         }
     """
-    found = talks(program_of(module), Link(latency, bandwidth), batch)
-    for talk in found:
-        remark("program-cost", str(talk), talk.location)
+    found = transfers(program_of(module), Link(latency, bandwidth), batch)
+    for transfer in found:
+        remark("program-cost", str(transfer), transfer.location)
     sent, seconds = (sum(each) for each in ((t.sent for t in found), (t.seconds for t in found)))
     remark("program-cost", f"all: a rank sends {sent:.0f} bytes, {seconds:.3g} s", module.location)
     return module

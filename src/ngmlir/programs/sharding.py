@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where each rank has a part of some parameters: which part of every variable it has, and where ranks have to talk.
+"""Where each rank has a part of some parameters: which part of every variable it has, and where ranks have to communicate.
 
 Parameters say along which dimension they are divided (`sharded` of what is said of a parameter; tables that are `is_distributed`
 are by rows). In the order of the operators, each takes what its inputs are, and says what its outputs are: whole, divided along a

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank, or a server: its program in pieces between the operators that talk to others, and its scope."""
+"""A rank, or a server: its program in pieces between the operators that communicate with others, and its scope."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def place_of(piece: Piece) -> tuple[slice, ...]:
 
 
 def _runs(program: ProgramView, fetches: Sequence[str]) -> list[_Run]:
-    """The operators between those that talk to others, as programs of their own."""
+    """The operators between those that communicate with others, as programs of their own."""
     operators, visible = program.top.operators, program.top.visible
     groups: list[tuple[list[Operator], Operator | None]] = [([], None)]
     for operator in operators:
@@ -151,7 +151,7 @@ def _check_handed_on(program: ProgramView, name: str) -> None:
     if holds in ("tensor", "selected_rows"):
         return
     writer = next(o for o in program.top.operators if name in o.writes)
-    message = f"'{name}' is no tensor but a {holds.replace('_', ' ')}, and ranks talk between where it is written and read"
+    message = f"'{name}' is no tensor but a {holds.replace('_', ' ')}, and ranks communicate between where it is written and read"
     raise Limit(Diagnostic(message, writer.location, hint="divide no parameter of the operators between"))
 
 

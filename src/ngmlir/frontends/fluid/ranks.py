@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of several ranks, which run in one process. Nothing talks over a network: operators between ranks are carried out here."""
+"""Programs of several ranks, which run in one process. Nothing goes over a network: operators between ranks are carried out here."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ class Ranks:
         return rank
 
     def cost(self, batch: int, latency: float = 5e-6, bandwidth: float = 25e9) -> Cost:
-        """What it costs that ranks talk in a step with `batch` rows, where a message of n bytes takes `latency` + n / `bandwidth` seconds:
-        `seconds`, bytes that each sends (`sent`), and what each operator costs (`talks`). Printed, it is a table."""
+        """What it costs that ranks communicate in a step with `batch` rows, where a message of n bytes takes `latency` + n / `bandwidth` seconds:
+        `seconds`, bytes that each sends (`sent`), and what each operator costs (`transfers`). Printed, it is a table."""
         programs = {("rank", i): p.view for i, p in enumerate(self.ranks)}
         programs |= {("server", i): p.view for i, p in enumerate(self.servers)}
         return cost_of(programs, Link(latency, bandwidth), -(-batch // self._parts))
@@ -159,7 +159,7 @@ class Ranks:
 def cheapest(
     placements: Mapping[str, Ranks], batch: int, latency: float = 5e-6, bandwidth: float = 25e9
 ) -> str:
-    """The name of the placement whose ranks talk for the shortest time in a step with a batch of so many rows (`Ranks.cost`); of equal
+    """The name of the placement whose ranks communicate for the shortest time in a step with a batch of so many rows (`Ranks.cost`); of equal
     ones the first."""
     if not placements:
         raise UserError("there is no placement to choose from")
