@@ -255,3 +255,26 @@ def test_images_of_any_size_are_resized_by_one_program(
         (wanted,) = onnx.reference.ReferenceEvaluator(model).run(None, {"x": x})
         np.testing.assert_allclose(run(x)[0], wanted, rtol=1e-4, atol=1e-5)
     assert len(compiled) == 1, "the first size has one of its own"
+
+
+def test_networks_that_halve_images_are_one_program_for_even_ones(compiled: list[Any]) -> None:
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["half"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Resize", ["half", "", "scales"], ["whole"], mode="linear"),
+        helper.make_node("Concat", ["x", "whole"], ["y"], axis=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", F, ["B", 3, "H", "W"])],
+        [helper.make_tensor_value_info("y", F, None)],
+        [numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)])
+    run, reference = ng.compile(load(model)), ng.compile(load(model), target="numpy")
+    for shape in ((2, 3, 8, 12), (3, 3, 14, 10), (2, 3, 20, 36), (5, 3, 64, 22), (2, 3, 34, 6)):
+        x = np.random.default_rng(shape[2]).normal(size=shape).astype(np.float32)
+        np.testing.assert_allclose(run(x)[0], reference(x)[0], rtol=1e-5, atol=1e-6)
+    assert len(compiled) == 1, "the first size has one of its own"
+    with pytest.raises(ng.UserError, match=r"Concat"):
+        run(np.zeros((2, 3, 9, 12), np.float32))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
+from math import gcd
 from typing import Any, TypeVar
 
 import numpy as np
@@ -38,58 +39,66 @@ _FAR = (4093, 1021, 509, 251, 127)
 def fitted(
     read: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int]
 ) -> tuple[Fitted, dict[str, range]]:
-    """What a reader makes for any lengths of these names, and from which to which that was seen.
+    """What a reader makes for any lengths of these names, and the ranges for which that was seen.
 
     A reader may decide by a length, as `max(n, 6)` does, or refuse few: then no one expression holds both for the least and for the
-    greatest lengths that it reads, and greater ones are tried as the least. Beyond these nobody knows. NeedsLength as for `Fitted`, and
-    what the reader raises.
+    greatest lengths that it reads, and greater ones are tried as the least. It may take multiples alone, as networks do that halve
+    images: then lengths with the powers of two that divide these are tried. Of all others nobody knows. NeedsLength as for `Fitted`,
+    and what the reader raises.
     """
-    found = _first_fit(read, lengths)
-    for name in lengths:
-        least = min(sample[name] for sample in found.lengths)
-        sample = {**found.lengths[0], name: LEAST}
-        if least > LEAST + 1:  # by itself it may be less
+    whole, halved = (
+        dict.fromkeys(lengths, 1),
+        {name: gcd(int(length), 64) for name, length in lengths.items()},
+    )
+    tried = [(least, steps) for steps in (whole, *([halved] if halved != whole else [])) for least in _NEAR]
+    for least, steps in tried[:-1]:
+        with suppress(NeedsLength, UserError, Limit):
+            return _fit(read, least, steps)
+    return _fit(read, *tried[-1])
+
+
+def _fit(
+    read: Callable[[Mapping[str, int]], Module], least: int, steps: Mapping[str, int]
+) -> tuple[Fitted, dict[str, range]]:
+    """The same for samples with these least lengths, all times `steps`."""
+    base, *others = samples = _samples(steps, least)
+    first, modules = read(base), list[Module]()
+    for sample in reversed(others):  # the least lengths tell soonest that there is no fit
+        modules.insert(0, read(sample))
+        if len(modules[0].ops[0].block.ops) != len(first.ops[0].block.ops):
+            raise NeedsLength("how many ops there are")
+    modules.insert(0, first)
+    for name, step in steps.items():
+        _add_greatest(read, name, step, modules, samples)
+    found = Fitted(modules, samples)
+    for name, step in steps.items():
+        if min(sample[name] for sample in samples) > (LEAST + 1) * step:  # by itself it may be less
+            sample = {**base, name: LEAST * step}
             with suppress(NeedsLength, UserError, Limit):
                 found = Fitted([*found.modules, read(sample)], [*found.lengths, sample])
-    seen = {name: sorted(sample[name] for sample in found.lengths) for name in lengths}
-    return found, {name: range(each[0], each[-1] + 1) for name, each in seen.items()}
-
-
-def _first_fit(read: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int]) -> Fitted:
-    """What fits the samples with the least lengths that can be."""
-    *lower, last = _NEAR
-    for least in lower:
-        with suppress(NeedsLength, UserError, Limit):
-            return _fit(read, lengths, least)
-    return _fit(read, lengths, last)
-
-
-def _fit(read: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int], least: int) -> Fitted:
-    samples = _samples(lengths, least)
-    modules = [read(sample) for sample in samples]
-    for name in lengths:
-        _add_greatest(read, name, modules, samples)
-    return Fitted(modules, samples)
+    seen = {name: sorted(sample[name] for sample in found.lengths) for name in steps}
+    return found, {name: range(each[0], each[-1] + 1, steps[name]) for name, each in seen.items()}
 
 
 def _add_greatest(
     read: Callable[[Mapping[str, int]], Module],
     name: str,
+    step: int,
     modules: list[Module],
     samples: list[dict[str, int]],
 ) -> None:
-    """Adds what a reader makes for the greatest of some lengths that it can do."""
+    """Adds what a reader makes for the greatest of some lengths, times a step, that it can do."""
     for far in _FAR:
-        sample = {**samples[0], name: far}
+        sample = {**samples[0], name: far * step}
         with suppress(UserError, Limit):
             modules.append(read(sample))
             samples.append(sample)
             return
 
 
-def _samples(lengths: Mapping[str, int], least: int) -> list[dict[str, int]]:
-    """Lengths for which programs are made, enough to tell how numbers follow from them: no two alike, and the least."""
-    names = [*lengths]
+def _samples(steps: Mapping[str, int], least: int) -> list[dict[str, int]]:
+    """Lengths for which programs are made, enough to tell how numbers follow from them: no two alike, and the least; all times `steps`."""
+    names = [*steps]
     base = {name: _SAMPLES[i % len(_SAMPLES)] + 60 * (i // len(_SAMPLES)) for i, name in enumerate(names)}
     made = [base]
     for i, name in enumerate(names):
@@ -97,7 +106,7 @@ def _samples(lengths: Mapping[str, int], least: int) -> list[dict[str, int]]:
     made.append({name: value + 5 + 3 * i for i, (name, value) in enumerate(base.items())})
     made.append({name: least + i % 2 for i, name in enumerate(names)})
     made.append({name: least + 3 - i % 2 for i, name in enumerate(names)})
-    return made
+    return [{name: length * steps[name] for name, length in sample.items()} for sample in made]
 
 
 class Fitted:
@@ -122,6 +131,8 @@ class Fitted:
         """What a number of each of the programs is."""
         if values not in self.known:
             found = self._sum(values) or self._quotient(values) or self._product(values, 3)
+            if found is None and (times := gcd(*values)) > 1:
+                found = self.expression(tuple([value // times for value in values])) * number(times)
             if found is None:
                 raise NeedsLength(f"what {', '.join(map(str, values))} are")
             self.known[values] = found
@@ -166,7 +177,9 @@ class Fitted:
                 for times in {rise * by // run, -(-rise * by // run)} - {0}:
                     least = max(v * by - times * n for v, n in zip(values, lengths, strict=True))
                     most = min((v + 1) * by - times * n for v, n in zip(values, lengths, strict=True))
-                    for more in range(least, most):
+                    # Of multiples of a step, what is added counts by what it has in common with that.
+                    step = gcd(times * gcd(*lengths), by)
+                    for more in range(-(-least // step) * step, most, step):
                         found = (number(times) * length + number(more)) // number(by)
                         if self._holds(found, values):
                             made.add(found)

@@ -430,8 +430,9 @@ class _Made(NamedTuple):
 
 
 def _both(one: range, other: range) -> range:
-    """What two ranges have in common."""
-    return range(max(one.start, other.start), min(one.stop, other.stop))
+    """What two ranges of multiples of their steps, which are powers of two, have in common."""
+    step, start = max(one.step, other.step), max(one.start, other.start)
+    return range(-(-start // step) * step, min(one.stop, other.stop), step)
 
 
 def _empty(value: Array | list[Array]) -> Array | list[Array]:
