@@ -157,7 +157,7 @@ class ImplicitKernel(PanelKernel):
             if is_same(run[1].most, prod(sizes)):
                 self.every(sizes, place)
             elif is_open(sizes[-1:]):
-                self.rounds(sizes, run, width, tile)
+                self.iterations(sizes, run, width, tile)
             else:
                 b.loop(
                     0, run[1].end, piece, (), lambda j, _: place(apart(b, b.add(run[0], j), sizes), j) or ()
@@ -166,15 +166,15 @@ class ImplicitKernel(PanelKernel):
 
         b.loop(0, lines[1].end, 1, (), line)
 
-    def rounds(
+    def iterations(
         self,
         sizes: Sequence[int],
         run: tuple[Value, Extent],
         width: int,
         tile: Callable[[Sequence[Span], Value], None],
     ) -> None:
-        """A part of a run whose innermost loop has a length that only calls know: of each round of that loop what is in the part, in
-        tiles of at most `width`. The last one may go on in what the next round writes again, or what nobody reads."""
+        """A part of a run whose innermost loop has a length that only calls know: for each iteration of the loops around it what is in
+        the part, in tiles of at most `width`. The last tile may reach into what the next iteration writes again, or what nobody reads."""
         b, length = self.b, self.b.index(sizes[-1])
         first, end = run[0], self.b.add(run[0], run[1].end)
         step = min(width, max(width // REGISTERS, power_of_two(usual(sizes[-1]))))
