@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..ir.types import TensorType
@@ -29,7 +29,20 @@ def declare_like(
 def insert_for(
     operator: Operator, at: int, type: str, source: str, target: str, given: Mapping[str, Any]
 ) -> None:
-    """Inserts an operator from X to Out that belongs to another: it has the role and the line of that."""
+    """Inserts an operator from X to Out that belongs to another."""
+    insert_like(operator, operator.block, at, type, {"X": [source]}, {"Out": [target]}, given)
+
+
+def insert_like(
+    operator: Operator,
+    block: BlockView,
+    at: int,
+    type: str,
+    inputs: Mapping[str, Sequence[str]],
+    outputs: Mapping[str, Sequence[str]],
+    given: Mapping[str, Any],
+) -> None:
+    """Inserts an operator into a block that has the line of another one, and the role, where `given` says no other."""
     role = operator.attribute("op_role")
-    attributes = completed(REGISTRY.get(type).entry, {**given, **({} if role is None else {"op_role": role})})
-    operator.block.insert(at, type, {"X": [source]}, {"Out": [target]}, attributes, operator.location)
+    attributes = completed(REGISTRY.get(type).entry, {**({} if role is None else {"op_role": role}), **given})
+    block.insert(at, type, inputs, outputs, attributes, operator.location)

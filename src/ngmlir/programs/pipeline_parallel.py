@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..ir.attributes import DictAttr
 from ..support.diagnostics import Diagnostic, Limit, UserError
-from .attributes import OpRole, completed
-from .catalogue import REGISTRY
+from .attributes import OpRole
 from .descriptions import BlockView, Operator, Program
 from .distribute import Distribution, Part
+from .inserting import insert_like
 from .names import EMPTY, GRADIENT
 from .sharding import sharded_along
 from .stages import ALL, Placed, Stages, readers, refuse_repeating
@@ -185,9 +184,8 @@ class _Writer:
         outputs: Mapping[str, Sequence[str]],
         fields: Mapping[str, Any],
     ) -> None:
-        role = like.attribute("op_role") or 0
-        given: DictAttr = completed(REGISTRY.get(type).entry, {**fields, "op_role": role})
-        self.top.insert(len(self.top.operators), type, inputs, outputs, given, like.location)
+        given = {"op_role": like.attribute("op_role") or 0, **fields}
+        insert_like(like, self.top, len(self.top.operators), type, inputs, outputs, given)
 
 
 def _drop_unused(program: Program) -> None:

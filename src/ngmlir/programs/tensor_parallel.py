@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..ir.attributes import DictAttr
 from ..support.diagnostics import UserError
-from .attributes import completed
-from .catalogue import REGISTRY
 from .descriptions import BlockView, Operator, Program
 from .distribute import Distribution, Part, Piece
+from .inserting import declare_like, insert_like
 from .sharding import Sharding, Step
 from .splits import Held, Split, State
 from .tables import local_rows
@@ -107,12 +105,9 @@ class _Writer:
         """Declares a variable in another form; None where it is there already."""
         if (name, state) in self._made:
             return None
-        source, made, number = self.top.visible(name), f"{name}.{word}", 0
-        while self.top.find(made) is not None:
-            number += 1
-            made = f"{name}.{word}{number}"
-        type = state.local(source.type, self.rank) if isinstance(state, Split) else source.type
-        self.top.declare(made, type, ragged=source.ragged, location=source.location)
+        type = self.top.visible(name).type
+        type = state.local(type, self.rank) if isinstance(state, Split) else type
+        made = declare_like(self.top, name, type, f"{name}.{word}", "")
         self._made[name, state] = made
         return made
 
@@ -124,8 +119,4 @@ class _Writer:
         outputs: Mapping[str, Sequence[str]],
         fields: Mapping[str, Any],
     ) -> None:
-        role = before.attribute("op_role")
-        given: DictAttr = completed(
-            REGISTRY.get(type).entry, {**fields, **({} if role is None else {"op_role": role})}
-        )
-        self.top.insert(before.index, type, inputs, outputs, given, before.location)
+        insert_like(before, self.top, before.index, type, inputs, outputs, fields)
