@@ -20,7 +20,7 @@ def unlike_sizes(lengths: Mapping[str, int]) -> dict[str, int]:
     two that divides the length, since halves of it may be asked for."""
     found: dict[str, int] = {}
     for name, length in lengths.items():
-        found[name] = _near(max(17, length), _twos(length), found.values())
+        found[name] = _near(max(17, length), power_of_two_in(length), found.values())
     return found
 
 
@@ -32,14 +32,14 @@ def other_lengths(lengths: Mapping[str, int], guards: Sequence[Guard]) -> dict[s
         found: dict[str, int] = {}
         for (name, length), factor in zip(lengths.items(), factors, strict=True):
             taken = {*found.values(), *lengths.values()}
-            found[name] = _near(max(LEAST, int(length * factor)), _twos(length), taken)
+            found[name] = _near(max(LEAST, int(length * factor)), power_of_two_in(length), taken)
         broken = [guard for guard in guards if not guard.holds(found)]
         if not broken:
             return found
     raise NeedsLength(f"whether {broken[0]}")
 
 
-def _twos(length: int) -> int:
+def power_of_two_in(length: int) -> int:
     """The power of two that divides a length, up to the strides of networks that halve images again and again."""
     return gcd(length, 64)
 

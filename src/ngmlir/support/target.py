@@ -119,8 +119,9 @@ class Target:
         return tuple([atom for atom in machines().dots if atom.features <= self.enabled])
 
     def dot(self, words: str) -> DotAtom | None:
-        """The dot instruction for words that hold such elements."""
-        return next((atom for atom in self.dots if atom.words == words), None)
+        """The dot instruction for words that hold such elements, or these on the other sides: `i8_ui8` for `ui8_i8`."""
+        turned = "_".join(reversed(words.split("_")))
+        return next((atom for each in (words, turned) for atom in self.dots if atom.words == each), None)
 
     @property
     def shares_tiles(self) -> bool:

@@ -26,6 +26,7 @@ from ..support.diagnostics import Limit, UserError
 from ..support.expressions import LEAST, Expression, NeedsLength, number
 from ..support.length_text import parse
 from ..support.lengths import Length, expression_of
+from ..support.samples import power_of_two_in
 
 T = TypeVar("T")
 #: What divides lengths in a program, at most: steps of windows and the like.
@@ -46,10 +47,8 @@ def fitted(
     images: then lengths with the powers of two that divide these are tried. Of all others nobody knows. NeedsLength as for `Fitted`,
     and what the reader raises.
     """
-    whole, halved = (
-        dict.fromkeys(lengths, 1),
-        {name: gcd(int(length), 64) for name, length in lengths.items()},
-    )
+    whole = dict.fromkeys(lengths, 1)
+    halved = {name: power_of_two_in(int(length)) for name, length in lengths.items()}
     tried = [(least, steps) for steps in (whole, *([halved] if halved != whole else [])) for least in _NEAR]
     for least, steps in tried[:-1]:
         with suppress(NeedsLength, UserError, Limit):

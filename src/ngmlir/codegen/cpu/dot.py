@@ -16,7 +16,7 @@ from ...llvm.types import Value, constant
 from ...ops import tile
 from . import formats
 from .emitter import Deferred, Emitter, Tile
-from .rules import dot_atom, multiply_words
+from .rules import multiply_words
 from .tiles import Chunk, splat_lane
 
 
@@ -34,7 +34,7 @@ def dot(e: Emitter, op: tile.DotOp) -> None:
             return multiply_words(e.b, e.target, op.words, x, y, total)
         return _multiply_add(e, wide, x, y, total)
 
-    atom = dot_atom(e.target, op.words) if op.words else None
+    atom = e.target.dot(op.words) if op.words else None
     room, before = atom.room if atom else 0, sums
     for k in range(depth):
         if room and k % room == 0:

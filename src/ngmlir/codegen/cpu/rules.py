@@ -9,7 +9,7 @@ from ...ir.types import IntegerType, Type
 from ...llvm import types as llvm
 from ...llvm.instructions import Instructions
 from ...llvm.types import Value, bits_of, constant, element_of, lanes_of, with_element
-from ...support.machines import WORD_BITS, DotAtom
+from ...support.machines import WORD_BITS
 from ...support.target import Target
 from .. import elementwise
 from .formats import Machine
@@ -55,15 +55,10 @@ def whole(b: Instructions, x: Value) -> Value:
     return b.select(b.fcmp("ord", x, x), b.fptosi(x, to), constant(to, 0))
 
 
-def dot_atom(target: Target, words: str) -> DotAtom | None:
-    """The dot instruction for words of such elements on either side."""
-    return target.dot(words) or target.dot("_".join(reversed(words.split("_"))))
-
-
 def multiply_words(b: Instructions, target: Target, words: str, x: Value, y: Value, total: Value) -> Value:
     """The sum and the products of the neighbours in each i32 of `x` and `y`, whose elements `words` names. Where the
     instruction has `room`, both halves of each i32 of the sums are sums."""
-    atom = dot_atom(target, words)
+    atom = target.dot(words)
     if atom is not None and atom.words != words:
         x, y = y, x
     if atom is None:

@@ -371,7 +371,7 @@ def registers_of(product: Product, target: Target, rows: int, vectors: int) -> i
 
 def _adds(product: Product, target: Target) -> bool:
     """Whether one instruction multiplies and adds."""
-    atom = target.dot(product.words) or target.dot("_".join(reversed(product.words.split("_"))))
+    atom = target.dot(product.words)
     return atom.adds if atom else isinstance(product.accumulator, FloatType) and target.can("fma")
 
 

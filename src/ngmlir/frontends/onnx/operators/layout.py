@@ -131,9 +131,8 @@ def slice_(
     ):
         axis = x.axis(axis)
         if step < 0:
-            low = max(
-                low, -x.shape[axis]
-            )  # unlike Python, which begins before the first element and takes none
+            # Unlike Python, which begins before the first element and takes none.
+            low = max(low, -x.shape[axis])
         low, high, step = slice_indices(slice(low, high, step), x.shape[axis])
         x = x.part(axis, low, high, step) if len(range(low, high, step)) else x.part(axis, 0, 0)
     return x

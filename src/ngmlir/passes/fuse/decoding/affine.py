@@ -122,7 +122,7 @@ def affine(chain: Chain) -> Affine | None:
 def words_of(bits: int, target: Target) -> str | None:
     """What a dot instruction of a target takes digits and codes of so many bits for; None where there is none."""
     there = ["ui8", "ui4"] if bits == CODE_BITS else ["ui8"]
-    return next((f"i8_{codes}" for codes in there if target.dot(f"{codes}_i8")), None)
+    return next((words for codes in there if target.dot(words := f"i8_{codes}")), None)
 
 
 def _integer(parameter: Parameter) -> int | None:

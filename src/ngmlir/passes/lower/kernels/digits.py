@@ -53,7 +53,7 @@ class DigitsKernel:
         words_there = words_of(found.bits, target)
         assert words_there is not None
         self.words = words_there
-        atom = target.dot("_".join(reversed(self.words.split("_"))))
+        atom = target.dot(self.words)
         #: Words of the depth that one dot instruction after the other multiplies before sums are 32 bits wide.
         self.together = max(1, atom.room if atom else 1)
 

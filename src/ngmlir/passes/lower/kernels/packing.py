@@ -20,7 +20,7 @@ from ....support.lengths import is_multiple, is_open
 from ....support.machines import WORD_BITS
 from ....support.target import Target
 from ...analysis.implicit import Implicit
-from ...analysis.product import Product, part_of
+from ...analysis.product import Product, part_of, word_bits
 from ...analysis.sides import Side
 from .frame import Span, exact_tiles, last_apart
 from .reading import Matrix
@@ -119,7 +119,7 @@ class Packing:
     @property
     def bits(self) -> int:
         """Of a neighbour in a word."""
-        return int(self.words.lstrip("uibf"))
+        return word_bits(self.words)
 
 
 def right_side(product: Product, width: int, target: Target) -> Packing:
