@@ -81,6 +81,9 @@ class Emitter(Verbs):
     def arange(self, count: int, element: Type = i64) -> Tensor:
         if not self.several:
             return self.known(np.arange(count).astype(dtype_of(element)))
+        return self.counted(count, element)
+
+    def counted(self, count: int, element: Type) -> Tensor:
         return Tensor(self.builder.iota(type=_tensor([count], element), dimension=0), self)
 
     def length(self, length: int, element: Type = i64) -> Tensor:

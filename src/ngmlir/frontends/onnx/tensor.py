@@ -67,6 +67,10 @@ class Verbs(ng.NgVerbs["Tensor"]):
         """0, 1, 2 ..."""
 
     @abstractmethod
+    def counted(self, count: int, element: Type) -> Tensor:
+        """The same, of which nothing is computed while the model is read: masks of such numbers are computed where they are used."""
+
+    @abstractmethod
     def length(self, length: int, element: Type = i64) -> Tensor:
         """A length as a number of the program."""
 

@@ -2,6 +2,7 @@
 """The operators of ONNX, by family: each a function from a node and its inputs to what `ng` computes them with."""
 
 from . import (
+    attention,
     casting,
     classical,
     control,
@@ -30,6 +31,7 @@ from . import (
 )
 
 __all__ = [
+    "attention",
     "casting",
     "classical",
     "control",

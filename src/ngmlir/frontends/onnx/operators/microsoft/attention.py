@@ -6,7 +6,6 @@ Shapes: B sequences, N heads, S queries, T keys (those before and those of this 
 
 from __future__ import annotations
 
-from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,8 @@ from .....support.diagnostics import UserError
 from ...nodes import Node
 from ...schemas import contributed
 from ...tensor import Tensor
-from ..products import dot, multiplied
+from ..attention import causal_mask, heads_of, joined_heads, scores_of, weighted_values
+from ..products import multiplied
 from ..quantization import centred
 
 #: The score of a key that is masked. It is finite: a query whose keys are all masked gets their mean, not NaN.
@@ -24,33 +24,6 @@ _LEAST = float(np.finfo(np.float32).min)
 #: Attributes that these operators share.
 _SCALED: dict[str, Any] = {"mask_filter_value": -10000.0, "num_heads": int, "scale": float | None}
 _SHARED: dict[str, Any] = {"past_present_share_buffer": 0}
-
-
-def heads_of(x: Tensor, count: int) -> Tensor:
-    """[B, S, N * H] as [B, N, S, H]."""
-    if count < 1 or x.shape[-1] % count:
-        raise UserError(f"{x.shape[-1]} elements in {count} heads")
-    return x.reshape([*x.shape[:2], count, x.shape[2] // count]).transpose([0, 2, 1, 3])
-
-
-def joined_heads(x: Tensor) -> Tensor:
-    """[B, N, S, H] as [B, S, N * H]."""
-    b, count, length, size = x.shape
-    return x.transpose([0, 2, 1, 3]).reshape([b, length, count * size])
-
-
-def scores_of(n: Node, q: Tensor, k: Tensor) -> Tensor:
-    """Scaled scores [B, N, S, T] of queries and keys."""
-    if q.shape[-1] != k.shape[-1]:
-        raise UserError(f"queries of {q.shape[-1]} elements and keys of {k.shape[-1]}")
-    scale = n.number("scale") or 1 / sqrt(q.shape[-1])
-    return dot(q.computed(), k.computed(), [3], [3], [0, 1], [0, 1]) * scale
-
-
-def weighted_values(n: Node, scores: Tensor, v: Tensor) -> Tensor:
-    """The values weighted by the softmax of the scores."""
-    weights = n.verbs.softmax(scores, axes=[3])
-    return dot(weights, v.computed(), [3], [2], [0, 1], [0, 1]).cast(v.element)
 
 
 def mask_bias(n: Node, mask: Tensor, batch: int, length: int, total: int) -> Tensor:
@@ -74,11 +47,6 @@ def mask_bias(n: Node, mask: Tensor, batch: int, length: int, total: int) -> Ten
     return seen.where(n.verbs.numbers(0, f32), n.number("mask_filter_value", _LEAST))
 
 
-def causal_mask(n: Node, length: int, total: int, past: int) -> Tensor:
-    """[S, T]: true where a key is not later than a query; the first query has the position `past`."""
-    return n.verbs.known(np.arange(total)[None, :] <= np.arange(length)[:, None] + past)
-
-
 def attended(
     n: Node,
     q: Tensor,
@@ -97,8 +65,9 @@ def attended(
     if bias is not None:
         scores = scores + bias.computed()
     if past is not None:
-        scores = causal_mask(n, length, total, past).where(scores, _LEAST)
-    return joined_heads(weighted_values(n, scores, v)), scores
+        scores = causal_mask(n, length, total, n.verbs.length(past)).where(scores, _LEAST)
+    made = weighted_values(n.verbs.softmax(scores, axes=[3]), v)
+    return joined_heads(made).cast(v.element), scores
 
 
 # ---- one projection for queries, keys and values

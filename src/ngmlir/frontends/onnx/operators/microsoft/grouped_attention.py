@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from math import sqrt
-
 import numpy as np
 
 from .....ir.types import i64
@@ -12,8 +10,7 @@ from .....support.diagnostics import UserError
 from ...nodes import Node
 from ...schemas import contributed
 from ...tensor import Tensor
-from ..products import dot
-from .attention import heads_of, joined_heads
+from ..attention import capped, heads_of, joined_heads, scores_of, weighted_values
 from .normalization import rms_normalized
 from .rotary import rotated
 
@@ -85,7 +82,7 @@ def group_query_attention(
         q, k = (rotated(x, turns, cos_cache, sin_cache, n.flag("rotary_interleaved")) for x in (q, k))
     whole = max(total, past_key.shape[2] if past_key is not None else 0)
     k, v = (_cached(n, old, x, starts, whole, first) for old, x in ((past_key, k), (past_value, v)))
-    seen = _seen(n, places, ends, min(total, whole))
+    seen = _seen(n, starts, length, ends, min(total, whole))
     made, shown = _attended(n, q, k.part(2, 0, total), v.part(2, 0, total), seen, attention_bias, head_sink)
     return [joined_heads(made).cast(query.element), k, v, shown.cast(query.element)]
 
@@ -120,14 +117,14 @@ def _cached(n: Node, old: Tensor | None, new: Tensor, starts: Tensor, whole: int
     return n.verbs.where(inside, spread, old)
 
 
-def _seen(n: Node, places: Tensor, ends: Tensor, total: int) -> Tensor:
-    """The mask [B, 1, S, T] of the keys that queries at positions `places` [B, S] attend to."""
-    batch, length = places.shape
-    line = n.verbs.arange(total).reshape([1, 1, total])
-    at = places.with_axes([2])
+def _seen(n: Node, starts: Tensor, length: int, ends: Tensor, total: int) -> Tensor:
+    """The mask [B, 1, S, T] of the keys that queries attend to, the first of them at positions `starts` [B]."""
+    batch = starts.size
+    line = n.verbs.counted(total, i64).reshape([1, 1, total])
     if not n.flag("causal"):
         seen = line < ends.reshape([batch, 1, 1])
         return seen.broadcast([batch, length, total]).with_axes([1])
+    at = starts.reshape([batch, 1, 1]) + n.verbs.counted(length, i64).with_axes([1])
     seen, window = line <= at, n.integer("local_window_size")
     if window > 0:
         seen = seen & (line > at - window)
@@ -138,25 +135,15 @@ def _attended(
     n: Node, q: Tensor, k: Tensor, v: Tensor, seen: Tensor, bias: Tensor | None, sink: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """The output [B, N, S, H], and the scores or weights that `qk_output` selects."""
-    batch, count, length, size = q.shape
-    shared, total = k.shape[1], k.shape[2]
-    group, softcap = count // shared, n.number("softcap")
-    grouped = q.computed().reshape([batch, shared, group * length, size])
-    scores = dot(grouped, k.computed(), [3], [3], [0, 1], [0, 1]) * (n.number("scale") or 1 / sqrt(size))
-    scores = scores.reshape([batch, count, length, total])
-    if softcap > 0:
-        scores = n.verbs.tanh(scores / softcap) * softcap
+    total = k.shape[2]
+    scores = capped(n, scores_of(n, q, k))
     if bias is not None:
         scores = scores + bias.computed().part(3, 0, total)
     scores = seen.where(scores, -np.inf)
     shown = scores
     if sink is not None or n.integer("smooth_softmax") > 0:
-        one = (
-            n.verbs.numbers(0, scores.element) if sink is None else sink.computed().reshape([1, count, 1, 1])
-        )
-        scores = n.verbs.joined([scores, one.broadcast([batch, count, length, 1])], 3)
+        zero = n.verbs.numbers(0, scores.element)
+        one = zero if sink is None else sink.computed().reshape([1, sink.size, 1, 1])
+        scores = n.verbs.joined([scores, one.broadcast([*scores.shape[:3], 1])], 3)
     weights = n.verbs.softmax(scores, axes=[3]).part(3, 0, total)
-    made = dot(
-        weights.reshape([batch, shared, group * length, total]), v.computed(), [3], [2], [0, 1], [0, 1]
-    )
-    return made.reshape([batch, count, length, v.shape[3]]), shown if n.integer("qk_output") == 1 else weights
+    return weighted_values(weights, v), shown if n.integer("qk_output") == 1 else weights
