@@ -63,6 +63,12 @@ def test_crf_against_all_paths(lengths: list[int], target: str) -> None:
     assert right.tolist() == (path.array == label).astype(int).tolist()
 
 
+@pytest.mark.parametrize("target", ["numpy", "cpu"])
+def test_crf_of_many_sequences(target: str) -> None:
+    """They are packed: several groups, some without rows."""
+    test_crf_against_all_paths(np.random.default_rng(6).integers(0, 5, 40).tolist(), target)
+
+
 def test_the_smaller_of_equal_labels() -> None:
     inputs = {"Emission": Rows(np.zeros((3, 2)), [[3]]), "Transition": np.zeros((4, 2))}
     assert Applied("crf_decoding", inputs).results("cpu")["ViterbiPath"].array.ravel().tolist() == [0, 0, 0]

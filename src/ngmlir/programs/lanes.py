@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 from .. import numpy as np
 from ..op_graph.building import BUILDING
@@ -97,9 +98,15 @@ def packed(offsets: Tensor, number: Callable[[Tensor], int]) -> Packing:
     return Packing(np.add(np.multiply(lane, groups), in_group), start, lanes, steps)
 
 
+#: What a step makes: the new states, and what is kept of it.
+Stepped: TypeAlias = tuple[Sequence[Tensor], Sequence[Tensor]]
+#: Given the states and the rows of a step, and whether a sequence begins there.
+Step: TypeAlias = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor], Stepped]
+
+
 @dataclass
 class Lanes:
-    """The steps of sequences in lanes; with `reverse` each sequence begins at its end."""
+    """The steps of sequences in lanes; with `reverse` from the last one to the first, so that each sequence begins at its end."""
 
     offsets: Tensor
     context: Context
@@ -118,64 +125,60 @@ class Lanes:
             return lane_of_each(offsets, context.longest(offsets))
         return context.shared(("lanes", offsets), lambda: packed(offsets, context.size))
 
-    def places(self, rows: int) -> Tensor:
-        """How many steps each of so many rows is behind the first one of its sequence."""
-        place = segments.places(self.offsets, rows)
-        if not self.reverse:
-            return place
-        lengths = segments.spread(segments.lengths(self.offsets), self.offsets, rows)
-        return np.subtract(np.subtract(lengths, np.int32(1)), place)
-
     def cells(self, rows: int) -> Tensor:
         """The step and lane of each row, as a number."""
         start, lane = (
             segments.spread(x, self.offsets, rows) for x in (self.packing.start, self.packing.lane)
         )
-        step = np.add(start, self.places(rows))
+        step = np.add(start, segments.places(self.offsets, rows))
         return np.add(np.multiply(step, self.packing.lanes), lane)
 
-    def held(self, rows: int) -> Tensor:
-        """The row at each step and lane: a first one of a sequence where there is none."""
-        packing = self.packing
+    def held(self, cells: Tensor) -> Tensor:
+        """The row at each step and lane: one with which a sequence begins where there is none."""
+        packing, rows = self.packing, segments.length_of(cells)
         none = np.full([packing.steps * packing.lanes], rows - 1 if self.reverse else 0, np.int32)
-        numbers = np.arange(rows, dtype=np.int32)
-        held = VERBS.scatter(none, self.cells(rows), numbers, axis=0, combine="set")
+        held = VERBS.scatter(none, cells, np.arange(rows, dtype=np.int32), axis=0, combine="set")
         return np.reshape(held, (packing.steps, packing.lanes))
 
+    def begins(self, rows: int) -> Tensor:
+        """Whether a sequence begins with a row."""
+        if not self.reverse:
+            return np.equal(segments.places(self.offsets, rows), 0)
+        last = segments.spread(segments.ends(self.offsets), self.offsets, rows)
+        return np.equal(np.add(np.arange(rows, dtype=np.int32), np.int32(1)), last)
+
     def run(
-        self,
-        states: Sequence[tuple[Tensor | None, int]],
-        given: Tensor,
-        step: Callable[[Sequence[Tensor], Tensor], Sequence[Tensor]],
+        self, states: Sequence[tuple[Tensor | None, int]], given: Sequence[Tensor], step: Step
     ) -> list[Tensor]:
-        """What `step` makes of the states and a row of `given`, the states after it, for each row. A state begins as the row that its
-        sequence has there, or as zeros of a width."""
-        rows = segments.length_of(given)
-        held = self.held(rows)
-        begins = np.equal(segments.take(self.places(rows), held), 0)
+        """What is kept of each step, as rows again; `given` are rows. A state begins as the row that its sequence has there, or as
+        zeros of a width."""
+        rows = segments.length_of(given[0])
+        cells = self.cells(rows)
+        held = self.held(cells)
         owner = segments.take(segments.owners(self.offsets, rows), held)
         first = [None if x is None else segments.take(x, owner) for x, _ in states]
-        zeros = [np.zeros([self.packing.lanes, width], given.dtype) for _, width in states]
+        zeros = [np.zeros([self.packing.lanes, width], given[0].dtype) for _, width in states]
+        kept: list[Tensor] = []
 
         def body(*values: Tensor) -> list[Tensor]:
-            before, (is_first, x, *others) = values[: len(states)], values[len(states) :]
-            left = iter(others)
+            before, is_first, others = values[: len(states)], values[len(states)], values[len(states) + 1 :]
+            left = iter(others[len(given) :])
             now = [
                 where_rows(is_first, zero if each is None else next(left), value)
                 for value, each, zero in zip(before, first, zeros, strict=True)
             ]
-            made = step(now, x)
-            return [*made, *made]
+            made, kept[:] = step(now, others[: len(given)], is_first)
+            return [*made, *kept]
 
-        slices = [begins, segments.take(given, held), *[x for x in first if x is not None]]
+        slices = [segments.take(self.begins(rows), held), *[segments.take(x, held) for x in given]]
+        slices += [x for x in first if x is not None]
         parameters = [(z.axes, z.element) for z in zeros]
         parameters += [(Positions.of(s.type.shape[1:]), s.element) for s in slices]
         region = build_region(parameters, body)
         types = [(z.axes, z.element) for z in zeros]
-        types += [(Positions.of([self.packing.steps, *z.type.shape]), z.element) for z in zeros]
-        fields = {"carried": len(states), "reverse": False}
+        types += [(Positions.of([self.packing.steps, *x.type.shape]), x.element) for x in kept]
+        fields = {"carried": len(states), "reverse": self.reverse}
         loop = ControlOp(ng.ScanOp, [*zeros, *slices], [region], types, fields)
-        cells = self.cells(rows)
         return [
             segments.take(np.reshape(x, (x.type.shape[0] * x.type.shape[1], *x.type.shape[2:])), cells)
             for x in loop.results[len(states) :]

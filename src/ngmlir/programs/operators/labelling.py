@@ -14,6 +14,8 @@ from ...op_graph.verbs import VERBS
 from ...support.diagnostics import UserError
 from .. import segments
 from ..definition import Context
+from ..lanes import Lanes, Stepped
+from ..masks import beside, where_rows
 from ..over_time import OverTime
 from ..registry import operator
 
@@ -53,26 +55,22 @@ def linear_chain_crf(
     begin, end, between = _fields(emission, transition, "linear_chain_crf")
     context.give_levels("LogLikelihood", ())
     context.give_levels("TransitionExps", ())
-    rows, count = segments.length_of(emission), segments.sequences(offsets)
+    (rows, labels), count = emission.type.shape, segments.sequences(offsets)
     exps = np.exp(np.subtract(emission, np.max(emission, axis=1, keepdims=True))), np.exp(transition)
     if not rows:
         return np.zeros_like(emission), *exps, np.zeros([count, 1], emission.dtype)
-    time = OverTime(offsets, context)
 
-    def step(
-        before: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor
-    ) -> tuple[list[Tensor], list[Tensor]]:
+    def step(before: Sequence[Tensor], fed: Sequence[Tensor], is_first: Tensor) -> Stepped:
         (sums,), (x,) = before, fed
         later = log_sum(np.add(np.expand_dims(sums, 2), between), 1)
-        made = np.add(np.where(np.equal(at, 0), begin, later), x)
-        return [made], [made]
+        made = [np.add(np.where(beside(is_first, later), begin, later), x)]
+        return made, made
 
-    start = np.zeros([count, emission.type.shape[1]], emission.dtype)
-    (sums,), (all_sums,) = time.run([start], [time.rows(emission)], step)
-    whole = log_sum(np.add(sums, end), 1)
+    (sums,) = Lanes(offsets, context).run([(None, labels)], [emission], step)
+    whole = log_sum(np.add(segments.combined(sums, offsets, "last"), end), 1)
     score = _score(emission, offsets, numbers(label), begin, end, between)
-    loss = np.where(np.greater(time.lengths, 0), np.subtract(whole, score), 0)
-    flat = stop_gradient(time.flat(all_sums, rows))
+    loss = np.where(np.greater(segments.lengths(offsets), 0), np.subtract(whole, score), 0)
+    flat = stop_gradient(sums)
     alpha = np.exp(np.subtract(flat, np.expand_dims(log_sum(flat, 1), 1)))
     return alpha, *exps, np.reshape(loss, (count, 1))
 
@@ -99,36 +97,29 @@ def _score(
 def crf_decoding(emission: Tensor, transition: Tensor, label: Tensor | None, *, context: Context) -> Tensor:
     offsets = segments.innermost(context, "Emission", "crf_decoding")
     begin, end, between = _fields(emission, transition, "crf_decoding")
-    rows, count = segments.length_of(emission), segments.sequences(offsets)
+    rows, labels = emission.type.shape
     if not rows:
         return np.zeros([0, 1], np.int64)
-    time = OverTime(offsets, context)
 
-    def best(
-        before: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor
-    ) -> tuple[list[Tensor], list[Tensor]]:
+    def best(before: Sequence[Tensor], fed: Sequence[Tensor], is_first: Tensor) -> Stepped:
         (sums,), (x,) = before, fed
         ways = np.add(np.expand_dims(sums, 2), between)
-        made = np.add(np.where(np.equal(at, 0), begin, np.max(ways, axis=1)), x)
-        return [made], [np.astype(np.argmax(ways, axis=1), np.int32)]
+        later = np.max(ways, axis=1)
+        made = np.add(np.where(beside(is_first, later), begin, later), x)
+        return [made], [made, np.astype(np.argmax(ways, axis=1), np.int32)]
 
-    start = np.zeros([count, emission.type.shape[1]], emission.dtype)
-    (sums,), (ways,) = time.run([start], [time.rows(emission)], best)
-    last = np.astype(np.argmax(np.add(sums, end), axis=1), np.int32)
-    # The way into each step, at the step before.
+    sums, ways = Lanes(offsets, context).run([(None, labels)], [emission], best)
+    last = np.astype(np.argmax(np.add(sums, end), axis=1, keepdims=True), np.int32)
+    # At each row the way into the next one.
     onward = np.concatenate([getitem(ways, slice(1, None)), getitem(ways, slice(0, 1))])
 
-    def back(
-        before: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        (label,), (way,) = before, fed
-        taken = np.reshape(np.take_along_axis(way, np.expand_dims(label, 1), axis=1), (count,))
-        is_last = np.equal(at, np.subtract(time.lengths, np.int32(1)))
-        made = np.where(is_last, label, taken)
-        return [made], [made]
+    def back(before: Sequence[Tensor], fed: Sequence[Tensor], is_first: Tensor) -> Stepped:
+        (after,), (last, way) = before, fed
+        made = [where_rows(is_first, last, np.take_along_axis(way, after, axis=1))]
+        return made, made
 
-    _, (labels,) = time.run([last], [onward], back, backward=True)
-    path = np.reshape(np.astype(time.flat(labels, rows), np.int64), (rows, 1))
+    (found,) = Lanes(offsets, context, reverse=True).run([(None, 1)], [last, onward], back)
+    path = np.astype(found, np.int64)
     return path if label is None else np.astype(np.equal(path, label), np.int64)
 
 
@@ -175,15 +166,14 @@ def warpctc(
     number = np.multiply(time.rows(np.arange(rows, dtype=np.int32)), classes)
     seen = np.take(flat, np.add(np.expand_dims(number, 2), shown), axis=0)
 
-    def step(held: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        (sums,), (now,) = held, fed
+    def step(sums: Tensor, now: Tensor, at: Tensor) -> Tensor:
         one, two = _moved(sums, 1), np.where(may_skip, _moved(sums, 2), _NEVER)
         later = log_sum(np.stack([sums, one, two], 0), 0)
         first = np.where(np.less(place, 2), np.zeros_like(sums), _NEVER)
-        return [np.add(np.where(np.equal(at, 0), first, later), now)], []
+        return np.add(np.where(np.equal(at, 0), first, later), now)
 
     begin = np.zeros([count, width], logits.dtype)
-    (sums,), _ = time.run([begin], [seen], step)
+    sums = time.run(begin, seen, step)
     is_end = np.logical_or(np.equal(place, last), np.equal(place, np.subtract(last, np.int32(1))))
     likelihood = log_sum(np.where(is_end, sums, _NEVER), 1)
     is_possible = np.greater(likelihood, _NEVER / 2)
@@ -238,10 +228,7 @@ def edit_distance(hyps: Tensor, refs: Tensor, *, normalized: bool, context: Cont
     place = np.arange(most + 1, dtype=np.int32)
     wanted = np.transpose(text.rows(numbers(refs))) if most else np.zeros([count, 0], np.int32)
 
-    def step(
-        before: Sequence[Tensor], fed: Sequence[Tensor], at: Tensor
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        (far,), (x,) = before, fed
+    def step(far: Tensor, x: Tensor, at: Tensor) -> Tensor:
         differs = np.astype(np.not_equal(np.expand_dims(x, 1), wanted), np.int32)
         replaced = np.add(getitem(far, (slice(None), slice(0, -1))), differs)
         deleted = np.add(far, np.int32(1))
@@ -249,11 +236,11 @@ def edit_distance(hyps: Tensor, refs: Tensor, *, normalized: bool, context: Cont
         way = np.concatenate([getitem(deleted, (slice(None), slice(0, 1))), way], 1)
         # From any place before, by as many insertions as there are places between.
         level = VERBS.cumulative_min(np.subtract(way, place), axis=1)
-        return [np.add(level, place)], []
+        return np.add(level, place)
 
     far = np.add(np.zeros([count, most + 1], np.int32), place)
     if segments.length_of(hyps):
-        (far,), _ = time.run([far], [time.rows(numbers(hyps))], step)
+        far = time.run(far, time.rows(numbers(hyps)), step)
     found = np.take_along_axis(far, np.expand_dims(text.lengths, 1), axis=1)
     distance = np.astype(found, np.float32)
     if normalized:

@@ -11,7 +11,7 @@ from ...op_graph.tensor import Tensor
 from ...support.diagnostics import UserError
 from .. import segments
 from ..definition import Context
-from ..lanes import Lanes
+from ..lanes import Lanes, Stepped
 from ..registry import operator
 from .activations import relu
 from .cells import columns
@@ -102,11 +102,13 @@ def lstm(
         empty = np.zeros([0, width], input.dtype)
         return empty, empty, None, None
 
-    def step(before: Sequence[Tensor], x: Tensor) -> Sequence[Tensor]:
-        hidden, cell = before
-        return _lstm_step(np.add(x, np.matmul(hidden, weight)), cell, peepholes, gate, candidate, output)
+    def step(before: Sequence[Tensor], fed: Sequence[Tensor], is_first: Tensor) -> Stepped:
+        (hidden, cell), (x,) = before, fed
+        sums = np.add(x, np.matmul(hidden, weight))
+        made = _lstm_step(sums, cell, peepholes, gate, candidate, output)
+        return made, made
 
-    hidden, cell = time.run(states, given, step)
+    hidden, cell = time.run(states, [given], step)
     return hidden, cell, None, None
 
 
@@ -139,13 +141,14 @@ def lstmp(
         none = np.zeros([0, narrow], input.dtype), np.zeros([0, width], input.dtype)
         return *none, None, None, None, None
 
-    def step(before: Sequence[Tensor], x: Tensor) -> Sequence[Tensor]:
-        handed, cell = before
+    def step(before: Sequence[Tensor], fed: Sequence[Tensor], is_first: Tensor) -> Stepped:
+        (handed, cell), (x,) = before, fed
         sums = np.add(x, np.matmul(handed, weight))
         hidden, cell = _lstm_step(sums, cell, peepholes, gate, candidate, output)
-        return project(np.matmul(hidden, projection)), cell
+        made = project(np.matmul(hidden, projection)), cell
+        return made, made
 
-    handed, cells = time.run([(first, narrow), cell], given, step)
+    handed, cells = time.run([(first, narrow), cell], [given], step)
     return handed, cells, None, None, None, None
 
 
@@ -173,12 +176,13 @@ def gru(
     if not rows:
         return None, None, None, np.zeros([0, width], input.dtype)
 
-    def step(before: Sequence[Tensor], x: Tensor) -> Sequence[Tensor]:
-        (hidden,) = before
+    def step(before: Sequence[Tensor], fed: Sequence[Tensor], is_first: Tensor) -> Stepped:
+        (hidden,), (x,) = before, fed
         (x_u, x_r, x_m), (h_u, h_r) = columns(x, 3), columns(np.matmul(hidden, both), 2)
         u, r = gate(np.add(x_u, h_u)), gate(np.add(x_r, h_r))
         m = candidate(np.add(x_m, np.matmul(np.multiply(r, hidden), last)))
-        return [np.add(np.multiply(np.subtract(1, u), hidden), np.multiply(u, m))]
+        made = [np.add(np.multiply(np.subtract(1, u), hidden), np.multiply(u, m))]
+        return made, made
 
-    (hidden,) = time.run([begin], given, step)
+    (hidden,) = time.run([begin], [given], step)
     return None, None, None, hidden
