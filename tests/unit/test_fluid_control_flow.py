@@ -157,6 +157,19 @@ def test_a_loop_over_arrays_and_its_gradient(place: Any) -> None:
         np.testing.assert_allclose(slope, np.full(4, 0.25))
 
 
+def test_elements_that_nothing_reads_have_no_gradient(place: Any) -> None:
+    """One is replaced before it is read, one is read twice, one never."""
+    x = data("x", [2], "float64")
+    places = [layers.fill_constant([1], "int64", k) for k in range(3)]
+    array = layers.create_array("float64")
+    for scale, at in ((3.0, 0), (5.0, 1), (7.0, 2)):
+        layers.array_write(layers.scale(x, scale), places[at], array=array)
+    layers.array_write(layers.square(x), places[1], array=array)
+    first, second, again = (layers.array_read(array, places[at]) for at in (0, 1, 1))
+    loss = layers.reduce_sum(first * second * again)
+    check(loss, [x], {"x": np.array([0.3, -1.2])}, place)
+
+
 @pytest.mark.parametrize("count", [0, 1, 5])
 def test_a_loop_whose_trip_count_is_fed(count: int, place: Any) -> None:
     x, n = data("x", [3], "float64"), layers.data("n", [1], dtype="int64", append_batch_size=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .. import numpy as np
 from ..op_graph.tensor import Tensor
 from ..support.diagnostics import Limit, UserError
 from .arrays import Array, StackedArray, TensorArray, summed
@@ -61,7 +62,13 @@ def read_from_array(lowering: Lowering, operator: Operator) -> None:
         hint = "layers.lod_reset(x, y) gives the first element offsets"
         raise Limit(message, operator.location, hint=hint)
     index, (name,) = _index(lowering, operator), operator.outputs["Out"]
-    lowering.write(operator, name, array.read(index), array.levels_at(index))
+    source, is_gradient, _ = name.partition(GRADIENT)
+    of = lowering.values.get(source)
+    if is_gradient and isinstance(of, Tensor) and isinstance(array, TensorArray) and array.has_none_at(index):
+        # Nothing read that element, or another one took its place.
+        lowering.write(operator, name, np.zeros_like(of))
+    else:
+        lowering.write(operator, name, array.read(index), array.levels_at(index))
 
 
 def clear_in_array(lowering: Lowering, operator: Operator) -> None:

@@ -40,11 +40,16 @@ class TensorArray:
         left = iter(parts)
         return TensorArray(tuple([None if e is None else next(left) for e in self.elements]), self.levels)
 
+    def has_none_at(self, index: Tensor) -> bool:
+        """Whether no element was written at a position."""
+        at = known_integer(index)
+        return at is not None and (not 0 <= at < len(self.elements) or self.elements[at] is None)
+
     def read(self, index: Tensor) -> Tensor:
         at = known_integer(index)
         if at is None:
             return self.stacked(len(self.elements)).read(index)
-        if not 0 <= at < len(self.elements) or self.elements[at] is None:
+        if self.has_none_at(index):
             raise UserError(
                 f"position {at} of the array is read, and it has {counted(len(self.elements), 'element')}",
                 hint="an operator before this one has to write that position",
