@@ -14,6 +14,7 @@ import ngmlir as ng
 import ngmlir.frontends.fluid as fluid
 from ngmlir import numpy as ops
 from ngmlir.frontends.fluid import layers
+from ngmlir.op_graph.packed_lanes import rows_of_lanes
 from ngmlir.programs.lanes import packed
 from ngmlir.programs.lower import Lowered, lower
 from ngmlir.transformers import compiled_programs
@@ -48,14 +49,36 @@ def test_each_row_has_a_place_of_its_own(lengths: list[int]) -> None:
     assert steps * lanes <= max(lengths) * max(2, len(lengths) + 32)
 
 
+@pytest.mark.parametrize(
+    "lengths", [[], [0], [0, 0], [5], *BATCHES], ids=lambda each: f"{len(each)} of {sum(each)}"
+)
+def test_each_place_has_a_row_of_its_own_or_none(lengths: list[int]) -> None:
+    """As graphs are fed: the rows of a sequence lie behind each other in one lane."""
+    offsets = np.cumsum([0, *lengths]).astype(np.int32)
+    lanes = rows_of_lanes(offsets)
+    number = sum(lengths)
+    assert lanes.dtype == np.int32
+    assert sorted(lanes[lanes < number].tolist()) == list(range(number))
+    assert (lanes[lanes >= number] == number).all()
+    longest = max(lengths, default=0)
+    assert longest <= lanes.shape[0] <= 2 * longest
+    assert lanes.size <= longest * max(2, len(lengths))
+    for begin, length in zip(offsets.tolist(), lengths, strict=False):
+        if length:
+            step, lane = (int(each[0]) for each in np.nonzero(lanes == begin))
+            assert lanes[step : step + length, lane].tolist() == list(range(begin, begin + length))
+
+
 def test_equal_lengths_have_a_lane_each() -> None:
     assert packing([9] * 8)[2:] == (8, 9)
+    assert rows_of_lanes(np.arange(0, 73, 9, np.int32)).shape == (9, 8)
 
 
 def test_few_cells_hold_no_row() -> None:
     lengths = np.random.default_rng(1).integers(1, 65, 200).tolist()
     *_, lanes, steps = packing(lengths)
     assert lanes * steps < 1.1 * sum(lengths)
+    assert rows_of_lanes(np.cumsum([0, *lengths]).astype(np.int32)).size < 1.1 * sum(lengths)
 
 
 @pytest.mark.parametrize("target", ["numpy", "cpu"])

@@ -14,6 +14,7 @@ from .axes import Axes, AxesLike, Axis, DerivedAxis, make_axes
 from .axis import check_axis
 from .errors import IncompatibleAxesError, UserError, fail
 from .fed_checks import OffsetsCheck
+from .packed_lanes import rows_of_lanes
 from .state import AssignableTensorOp, Role, make_storage
 from .stating import stating
 from .tensor import Tensor
@@ -39,22 +40,44 @@ class OffsetsAxis(DerivedAxis):
         return self.segments, length - 1
 
 
+class LanesAxis(Axis):
+    """The axis of lanes, which stands for that of the sequences in a loop."""
+
+    __slots__ = ("outer",)
+
+    def __init__(self, name: str, outer: Axis):
+        super().__init__(None, name)
+        self.outer = outer
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether its rows are those of samples."""
+        return self.outer.is_batch
+
+
 class RaggedAxis(Axis):
     """An axis with a run of positions for each position of `outer`, as long as its own: its rows lie one after the other, and
     `offsets` (i32) says where each run begins. Its name is that of `outer`, `$` and its own. What is fed says the offsets.
 
-    Loops along it go over `steps`: 0, 1, 2 ..., as many as the longest run has positions."""
+    Loops along it go over `steps`: 0, 1, 2 ..., as many as the longest run has positions; or, where rows are all that they read, over
+    `lanes` (i32), in which several runs lie one after the other: the row at each step and lane, behind the last one where there is none."""
 
-    __slots__ = ("offsets", "outer", "steps")
+    __slots__ = ("lanes", "offsets", "outer", "steps")
 
     def __init__(self, outer: Axis, name: str, docstring: str | None = None):
         super().__init__(None, f"{outer.name}${name}", docstring)
         self.outer = outer
-        axes = Axes((OffsetsAxis(f"{self.name}_offsets", outer),))
-        self.offsets = AssignableTensorOp(axes, i32, Role.PLACEHOLDER)
-        self.offsets.automatic_name = f"{self.name}_offsets"
-        self.steps = AssignableTensorOp(Axes((Axis(None, f"{self.name}_steps"),)), i32, Role.PLACEHOLDER)
-        self.steps.automatic_name = f"{self.name}_steps"
+        self.offsets = self._fed("offsets", OffsetsAxis(f"{self.name}_offsets", outer))
+        self.steps = self._fed("steps", Axis(None, f"{self.name}_steps"))
+        self.lanes = self._fed(
+            "lanes", Axis(None, f"{self.name}_lane_steps"), LanesAxis(f"{self.name}_lanes", outer)
+        )
+
+    def _fed(self, name: str, *axes: Axis) -> AssignableTensorOp:
+        """What is fed of the offsets."""
+        made = AssignableTensorOp(Axes(axes), i32, Role.PLACEHOLDER)
+        made.automatic_name = f"{self.name}_{name}"
+        return made
 
     @property
     def is_batch(self) -> bool:
@@ -131,12 +154,12 @@ def with_offsets(
     pack: Callable[[Sequence[Any]], Any],
     used: Container[Axis],
 ) -> tuple[list[Tensor], list[Any], Callable[[Sequence[Any]], Any]]:
-    """The inputs and results of a computation, and what makes its answer: with the offsets of ragged inputs, and the steps whose axes
-    are among the `used` ones, fed behind them, and the offsets of ragged results given behind these, so that the answer has lists of
+    """The inputs and results of a computation, and what makes its answer: with the offsets of ragged inputs, and the steps and lanes whose
+    axes are among the `used` ones, fed behind them, and the offsets of ragged results given behind these, so that the answer has lists of
     sequences."""
     levels = levels_of(axis for op in inputs for axis in op.axes)
     fed: list[Tensor] = [level.offsets for level in levels]
-    fed += [level.steps for level in levels if level.steps.axes[0] in used]
+    fed += [each for level in levels for each in (level.steps, level.lanes) if each.axes[0] in used]
     ragged = [ragged_among(op.axes) if isinstance(op, Tensor) else None for op in returns]
     given = levels_of(axis for axis in ragged if axis is not None)
     count, places = len(returns), {id(level): i for i, level in enumerate(given)}
@@ -170,6 +193,7 @@ class Feeding:
         self._levels = levels_of(axis for op in self._given for axis in op.axes)
         made = [(level.offsets, level, _itself) for level in self._levels]
         made += [(level.steps, level, _steps) for level in self._levels]
+        made += [(level.lanes, level, rows_of_lanes) for level in self._levels]
         behind = parameters[taken:]
         known = [each for each in made if each[0] in behind]
         #: For each parameter behind those that are given: of which level it is, and what it is of the offsets.

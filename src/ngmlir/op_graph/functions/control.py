@@ -9,7 +9,7 @@ from typing import Any, cast
 from ...ir.types import i1
 from ...ops import ng
 from ...support.spelling import counted
-from ..axes import Axis
+from ..axes import Axes, Axis
 from ..bodies import Body, States, entered
 from ..building import BUILDING
 from ..calls import takes
@@ -19,12 +19,12 @@ from ..ragged import RaggedAxis
 from ..regions import ControlOp, GraphRegion, build_region
 from ..state import doall
 from ..tensor import Tensor
-from ..values import as_op
+from ..values import as_op, constant
 from ..verbs import cast as cast_elements
 from .coerce import broadcast
 from .composed import where
 from .shape import axes_with_order
-from .steps import by_rows, by_steps, running
+from .steps import InLanes, by_rows, by_steps, running
 
 #: What a body gives: a value, or several.
 Outputs = Tensor | float | tuple[Any, ...] | list[Any]
@@ -212,6 +212,37 @@ def _scan_of_sequences(
     last, outputs = _scan(step, tuple(start), (*given, running(along)), steps, reverse, along)
     rows = [by_rows(_for_each(each, along), along) for each in _tuple(outputs)]
     return _packed(last, initial), _packed(rows, outputs)
+
+
+def scan_in_lanes(
+    body: Callable[..., Any],
+    initial: Sequence[Tensor | None],
+    sequence: Tensor,
+    along: RaggedAxis,
+    reverse: bool,
+    state: Axes,
+) -> tuple[Tensor, ...]:
+    """What `body(states, row)` makes of the states, for each row: the states after it, the ragged axis first. Several sequences lie in one
+    lane, so it must compute each row apart. States have the axes `state`, with the lanes for the sequences; they begin as 0, or as
+    what a sequence has in `initial`."""
+    lanes = InLanes(along)
+    zero = broadcast(constant(0, dtype=sequence.element), state)
+    given = [None if each is None else lanes.of_sequences(each) for each in initial]
+
+    def step(carried: tuple[Tensor, ...], fed: tuple[Tensor, ...]) -> Any:
+        row, begins, *others = fed
+        left = iter(others)
+        before = [
+            where(begins, zero if each is None else next(left), s)
+            for each, s in zip(given, carried, strict=True)
+        ]
+        made = body(tuple([axes_with_order(s, state) for s in before]), row)
+        return made, made
+
+    fed = [lanes.of(sequence), lanes.begins(reverse), *[each for each in given if each is not None]]
+    steps = along.lanes.axes[0]
+    _, outputs = _scan(step, (zero,) * len(initial), tuple(fed), steps, reverse, along)
+    return tuple([lanes.rows(each) for each in outputs])
 
 
 def _for_each(stacked: Tensor, along: RaggedAxis) -> Tensor:

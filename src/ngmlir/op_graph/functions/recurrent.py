@@ -10,7 +10,8 @@ weights, so that each is one product for all of them. The names of axes say what
 - bias: hidden axes.
 
 The axis that is recurred over may be ragged: then each sequence is a run of its own, states have the axis of the sequences (`N` of
-`N$T`) in its place, and after the last step of an empty sequence they are those before the first.
+`N$T`) in its place, and after the last step of an empty sequence they are those before the first. Sequences are packed into lanes, so that
+activations must compute each row by itself.
 
 Where there are gates, w_input, w_recurrent and the biases have one axis more, as long as there are gates.
 """
@@ -25,13 +26,15 @@ from ..axis import RECURRENT
 from ..errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from ..ragged import RaggedAxis, outer_of
 from ..tensor import Tensor
-from ..values import as_op
+from ..values import as_op, constant
 from .cells import GRU_GATES, LSTM_GATES, Activation, Sums, gru_step, lstm_step
 from .coerce import broadcast, check_lengths, operand, result_element
-from .control import scan
-from .elementwise import add, tanh
+from .composed import where
+from .control import scan, scan_in_lanes
+from .elementwise import add, equal, tanh
 from .linear import dot
 from .network import sigmoid
+from .segments import segment_first, segment_last, segment_lengths
 from .shape import axes_with_order, cast_role, concat_along_axis, slice_along_axis
 
 
@@ -179,6 +182,10 @@ def bidirectional(
     return concat_along_axis(pair, hidden[0])
 
 
+#: The states after a step, of those before it and of its row.
+Step = Callable[[tuple[Tensor, ...], Tensor], tuple[Tensor, ...]]
+
+
 class _Cell:
     """What all recurrent layers share: which axis is what, the product before the loop, and the loop."""
 
@@ -210,12 +217,17 @@ class _Cell:
         places = [a for a in x.axes if a == self.features[0] or a not in self.features]
         self.sequence = Axes(h for a in places for h in (self.hidden if a in self.features else (a,)))
         # As products leave it, so that no step turns it round.
-        self.state = Axes((*self._in_a_step(x.axes - self.features), *self.hidden))
+        self.begin = Axes((*self._in_a_step(x.axes - self.features), *self.hidden))
+        rows = self.begin
+        if self.ragged is not None:
+            lanes = self.ragged.lanes.axes[1]
+            rows = Axes(lanes if a == self.ragged.outer else a for a in rows)
+        self.state = rows
         self.before = self._before()
         bias, *self.later = [None if b is None else self._fitting(b, self.made, "the bias") for b in biases]
         fed = dot(x, w_input, dtype=self.element)
         self.fed = fed if bias is None else add(fed, bias, self.element)
-        self.initial = tuple(self._initial(s) for s in states)
+        self.initial = tuple(None if s is None else self._initial(s) for s in states)
 
     # ---- which axis is what
 
@@ -253,10 +265,7 @@ class _Cell:
         return before
 
     def _initial(self, state: Any) -> Tensor:
-        return broadcast(
-            self._fitting(0 if state is None else state, self.state, "the state before the first step"),
-            self.state,
-        )
+        return broadcast(self._fitting(state, self.begin, "the state before the first step"), self.begin)
 
     def _fitting(self, given: Any, axes: Axes, what: str) -> Tensor:
         made = operand(given, self.element)
@@ -289,21 +298,41 @@ class _Cell:
 
     def run(
         self,
-        step: Callable[[tuple[Tensor, ...], Tensor], tuple[Tensor, ...]],
+        step: Step,
         backward: bool,
         return_sequence: bool,
         return_state: bool,
     ) -> Any:
-        def body(state: tuple[Tensor, ...], fed: Tensor) -> tuple[tuple[Tensor, ...], Any]:
-            state = step(state, fed)
-            return state, (state[0] if return_sequence else ())
-
-        last, outputs = scan(body, self.initial, self.fed, self.along, reverse=backward)
+        last, outputs = self._sequences(step, backward) if self.ragged else self._steps(step, backward)
         ended = [axes_with_order(state, self._in_a_step(self.sequence)) for state in last]
         result = axes_with_order(outputs, self.sequence) if return_sequence else ended[0]
         if not return_state:
             return result
         return result, (tuple(ended) if len(ended) > 1 else ended[0])
+
+    def _steps(self, step: Step, backward: bool) -> tuple[Sequence[Tensor], Tensor]:
+        """The last states, and the first one after each step."""
+
+        def body(state: tuple[Tensor, ...], fed: Tensor) -> tuple[tuple[Tensor, ...], Any]:
+            state = step(state, fed)
+            return state, state[0]
+
+        zero = broadcast(constant(0, dtype=self.element), self.state)
+        initial = tuple([zero if state is None else state for state in self.initial])
+        return scan(body, initial, self.fed, self.along, reverse=backward)
+
+    def _sequences(self, step: Step, backward: bool) -> tuple[Sequence[Tensor], Tensor]:
+        """The same of the sequences of a ragged axis; after the last step of an empty one, the states are those before the first."""
+        along = self.ragged
+        assert along is not None
+        made = scan_in_lanes(step, self.initial, self.fed, along, backward, self.state)
+        last = [(segment_first if backward else segment_last)(each, axis=along) for each in made]
+        is_empty = equal(segment_lengths(along.offsets, along.outer), 0)
+        last = [
+            each if initial is None else where(is_empty, initial, each)
+            for each, initial in zip(last, self.initial, strict=True)
+        ]
+        return last, made[0]
 
 
 def _along(x: Tensor, axis: Axis | str) -> Axis:

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sequences packed into lanes, one after the other, so that a loop over steps goes over few places that hold no row. `programs.lanes` has
+the same as ops, for offsets that a program computes."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+#: How many steps are tried, in quarters of the longest sequence.
+_QUARTERS = (4, 5, 6, 8)
+#: A step takes as long as so many rows, whatever its own are.
+_ROWS_OF_A_STEP = 4
+
+
+def rows_of_lanes(offsets: Array) -> Array:
+    """i32: the row at each step and lane, the number of all rows where there is none.
+
+    The steps are at least those of the longest sequence, and at most twice as many: those of the least work.
+    """
+    lengths: list[int] = np.diff(offsets).tolist()
+    longest = max(lengths, default=0)
+    tried = sorted({-(-longest * quarters // 4) for quarters in _QUARTERS})
+    packed = [(steps, *_packed(lengths, steps)) for steps in tried]
+    steps, count, cells = min(packed, key=lambda each: each[0] * (each[1] + _ROWS_OF_A_STEP))
+    made = np.full([steps * count], offsets[-1], np.int32)
+    for begin, length, (lane, first) in zip(offsets.tolist(), lengths, cells, strict=False):
+        at = first * count + lane
+        made[at : at + length * count : count] = np.arange(begin, begin + length)
+    return made.reshape(steps, count)
+
+
+def _packed(lengths: list[int], steps: int) -> tuple[int, list[tuple[int, int]]]:
+    """How many lanes of so many steps there are, and the lane and the first step of each sequence: the longest first, each in the lane
+    that it fills best."""
+    left: list[tuple[int, int]] = []
+    cells = [(0, 0)] * len(lengths)
+    count = 0
+    for number in sorted(range(len(lengths)), key=lambda at: -lengths[at]):
+        length = lengths[number]
+        if not length:
+            break
+        at = bisect_left(left, (length, 0))
+        if at < len(left):
+            room, lane = left.pop(at)
+        else:
+            room, lane, count = steps, count, count + 1
+        cells[number] = lane, steps - room
+        insort(left, (room - length, lane))
+    return max(count, 2), cells
