@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import pytest
 from test_dot_atoms import machine
@@ -13,7 +15,8 @@ from ngmlir.frontends.decoders.formats import FORMATS
 from ngmlir.frontends.decoders.weights import Weight
 from ngmlir.ir.attributes import UnitAttr, numeric_literal
 from ngmlir.ir.core import Block, Module, Value, module
-from ngmlir.ir.types import TensorType, element_type, f32, i8, i32
+from ngmlir.ir.literals import item_bytes
+from ngmlir.ir.types import TensorType, element_type, f32, i8, i32, shape_of
 from ngmlir.ops import func
 from ngmlir.ops.builder import Builder, function
 from ngmlir.ops.interpreter import run
@@ -168,24 +171,43 @@ def test_a_tied_table_is_in_memory_once() -> None:
         assert text.count("axes [3, 4]") == 1  # words are made once
 
 
-@pytest.mark.parametrize("name", [name for name, form in FORMATS.items() if form.decode])
-def test_all_formats_of_gguf(name: str) -> None:
-    form, draw = FORMATS[name], np.random.default_rng(0)
-    data = draw.integers(0, 256, (70 * 512 // form.elements, form.bytes), dtype=np.uint8)
+def of_format(name: str, rows: int, draw: np.random.Generator) -> tuple[Module, int]:
+    """The product of three rows of 512 and random blocks of a format; the bytes of these."""
+    form = FORMATS[name]
+    data = draw.integers(0, 256, (rows * 512 // form.elements, form.bytes), dtype=np.uint8)
     for at in form.scales:
         scales = draw.uniform(0.001, 0.004, len(data)).astype(np.float16)
         data[:, at : at + 2] = scales.view(np.uint8).reshape(-1, 2)
     block = Block([TensorType((3, 512), f32)])
     b = Builder(block)
-    weight = Weight(name, (70, 512), form, data.reshape(-1).data).value(b)
+    weight = Weight(name, (rows, 512), form, data.reshape(-1).data).value(b)
     b.end(func.ReturnOp, b.dot(block.args[0], weight, lhs_contract=[1], rhs_contract=[1]))
-    made = allowed(module([function("main", block)]))
+    return allowed(module([function("main", block)])), data.size
+
+
+@pytest.mark.parametrize("name", [name for name, form in FORMATS.items() if form.decode])
+def test_all_formats_of_gguf(name: str) -> None:
+    draw = np.random.default_rng(0)
+    made, _ = of_format(name, 70, draw)
     x = draw.standard_normal((3, 512)).astype(np.float32)
     for target in map(machine, MACHINES):
         if name not in ("Q4_0", "Q4_1", "Q4_K") and target.dot("ui8_i8") is None:
             continue
         (got,), (want,) = computed(made, target, x), run(made, x)
         np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6 * np.abs(want).max())
+
+
+@pytest.mark.parametrize(
+    ("name", "times"), [("Q4_0", 1.0), ("Q4_1", 1.0), ("Q8_0", 1.0), ("Q4_K", 1.03), ("Q6_K", 1.3)]
+)
+def test_memory_is_that_of_the_file(name: str, times: float) -> None:
+    """Scales stay f16, and scales of scales bytes. Codes of 6 bits take 8."""
+    made, there = of_format(name, 256, np.random.default_rng(0))
+    made = lower(made, machine("cascadelake"), "canonical,narrow-weights")
+    (fusion,) = [op for op in made.walk() if op.name == "ng.fusion"]
+    held = [v.type for v in fusion.operands if len(shape_of(v.type)) == 3]
+    taken = sum(prod(shape_of(type)) * item_bytes(element_type(type)) for type in held)
+    assert there <= taken <= times * there
 
 
 def test_schedules_that_are_stated() -> None:

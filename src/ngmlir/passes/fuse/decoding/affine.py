@@ -24,7 +24,7 @@ from ....ir.types import (
 )
 from ....ops.builder import Builder
 from ....support.target import Target
-from .chains import Chain, Number, Parameter, Step, peeled
+from .chains import Chain, Number, Parameter, Step, computed, held_of
 from .fusions import CODE, CODE_BITS
 
 #: Neighbours in a word of digits or codes.
@@ -67,20 +67,15 @@ class Affine:
         """Whether there is an offset."""
         return any(step.op.name != "ng.multiply" for step in self.steps)
 
-    def wide(self, values: Mapping[Parameter, Value]) -> Mapping[Parameter, Value]:
-        """The same of parameters that are cast before they are used."""
-        used = [p for step in self.steps for p in step.others if p is not None and not isinstance(p, Number)]
-        return {p: values[peeled(p)[0]] for p in used}
-
     def coefficients(
         self, values: Mapping[Parameter, Value], b: Builder, type: Type
     ) -> tuple[Value | None, Value | None]:
-        """Factor and offset, of a type; None where they are 1 and 0."""
+        """Factor and offset, of a type, from what is held of parameters; None where they are 1 and 0."""
         factor: Value | None = None
         offset: Value | None = None
         for step in self.steps:
             (parameter,) = (p for p in step.others if p is not None)
-            number = values[parameter] if parameter in values else parameter.at(b, shape_of(type))
+            number = computed(parameter, values, b, shape_of(type))
             number = number if element_type(number.type) is f32 else b.cast(number, type=type)
             if step.op.name == "ng.multiply":
                 factor, offset = (None if v is None else b.multiply(v, number) for v in (factor, offset))
@@ -153,34 +148,27 @@ def in_panels(weight: Affine, lanes: int, b: Builder) -> Panels:
     chain = weight.chain
     rows, depth = chain.shape
     width = lanes * _side_by_side(-(-rows // lanes))
-    words = -(-depth // weight.block) * weight.block // weight.unit
+    panels, words = -(-rows // width), -(-depth // weight.block) * weight.block // weight.unit
     codes = chain.placed(b)
     if element_type(codes.type) is i8:
         codes = b.bitcast(codes, type=with_element(codes.type, ui8))
     codes = b.cast(codes, type=with_element(codes.type, i32))
     if weight.flipped:
         codes = b.bitwise_xor(codes, b.number(weight.flipped, codes.type))
-    codes = padded(codes, -(-rows // width) * width, words * weight.unit, b)
+    codes = padded(codes, panels * width, words * weight.unit, b)
     # Neighbours of a word are in its bytes; of 4 bits, those of the next word in the upper halves.
-    apart = TensorType((shape_of(codes.type)[0] // width, width, words, 8 // weight.bits, GROUP), i32)
+    apart = TensorType((panels, width, words, 8 // weight.bits, GROUP), i32)
     codes = b.sum(b.shift_left(b.reshape(codes, type=apart), _places(apart, b)), axes=[3, 4])
     found: dict[Parameter, Value] = {}
-    size = (rows, -(-depth // chain.block)) if chain.block else (rows,)
-    for step in weight.steps:
-        for parameter in step.others:
-            if parameter is None or isinstance(parameter, Number):
-                continue
-            inner, _ = peeled(parameter)
-            value = inner.at(b, size, chain.block)
-            value = (
-                value
-                if chain.block
-                else b.reshape(value, type=TensorType((rows, 1), element_type(value.type)))
-            )
-            value = padded(value, -(-rows // width) * width, shape_of(value.type)[1], b)
-            shape = (shape_of(value.type)[0] // width, width, shape_of(value.type)[1])
-            value = b.reshape(value, type=TensorType(shape, element_type(value.type)))
-            found[inner] = b.transpose(value, permutation=[0, 2, 1])
+    for parameter in held_of(weight.steps):
+        # With blocks of its own, if they end where those of all parameters do.
+        own = parameter.block if depth % max(1, parameter.block) == 0 else chain.block
+        count = -(-depth // own) if own else 1
+        value = parameter.at(b, (rows, count) if own else (rows,), own)
+        element = element_type(value.type)
+        value = padded(b.reshape(value, type=TensorType((rows, count), element)), panels * width, count, b)
+        value = b.reshape(value, type=TensorType((panels, width, count), element))
+        found[parameter] = b.transpose(value, permutation=[0, 2, 1])
     return Panels(weight, width, b.transpose(codes, permutation=[0, 2, 1]), found)
 
 
@@ -210,7 +198,7 @@ def rows_of_panels(weight: Panels, indices: Value, b: Builder) -> Value:
     codes = unpacked(taken(weight.codes), own, count, b)
     blocks = weight.blocks
     values = {p: spread(taken(v), count, blocks, b) for p, v in weight.parameters.items()}
-    factor, offset = own.coefficients(own.wide(values), b, TensorType((count, blocks), f32))
+    factor, offset = own.coefficients(values, b, TensorType((count, blocks), f32))
     whole = TensorType((count, blocks, own.block), f32)
     made = b.reshape(b.cast(codes, type=with_element(codes.type, f32)), type=whole)
     if own.zero:

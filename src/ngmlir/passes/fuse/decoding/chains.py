@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import gcd
+from math import gcd, prod
 
 from ....ir.core import Op, Value
 from ....ir.elements import ElementsAttr
@@ -30,6 +30,9 @@ class Number:
     def leaves(self) -> Iterator[Leaf]:
         return iter(())
 
+    def held(self) -> Sequence[Kept]:
+        return ()
+
     def at(self, b: Builder, size: tuple[int, ...], block: int = 0) -> Value:
         literal = self.op.attributes["value"]
         assert isinstance(literal, ElementsAttr)
@@ -46,6 +49,13 @@ class Leaf:
 
     def leaves(self) -> Iterator[Leaf]:
         yield self
+
+    def held(self) -> Sequence[Kept]:
+        return (self,)
+
+    @property
+    def bytes(self) -> int:
+        return item_bytes(element_type(self.value.type)) * prod([d.size for d in self.digits])
 
     @property
     def block(self) -> int:
@@ -108,6 +118,23 @@ class Computed:
         for each in self.inputs:
             yield from each.leaves()
 
+    def held(self) -> Sequence[Kept]:
+        """What is kept in memory of it: itself, or what it is computed of where that takes fewer bytes."""
+        parts = _held(self.inputs)
+        return parts if sum(p.bytes for p in parts) < self.bytes else (self,)
+
+    @property
+    def bytes(self) -> int:
+        sizes = [
+            max([1, *(d.size for leaf in self.leaves() for d in leaf.digits if d.dimension == n)])
+            for n in (0, 1)
+        ]
+        return item_bytes(element_type(self.op.result.type)) * prod(sizes)
+
+    @property
+    def block(self) -> int:
+        return gcd(*[leaf.block for leaf in self.leaves()])
+
     def at(self, b: Builder, size: tuple[int, ...], block: int = 0) -> Value:
         type = TensorType(size, element_type(self.op.result.type))
         return b.add_op(
@@ -115,7 +142,26 @@ class Computed:
         ).result
 
 
-Parameter = Number | Leaf | Computed
+#: What may be in memory of a parameter.
+Kept = Leaf | Computed
+Parameter = Number | Kept
+
+
+def _held(parameters: Iterable[Parameter]) -> Sequence[Kept]:
+    return tuple(dict.fromkeys(part for each in parameters for part in each.held()))
+
+
+def computed(
+    parameter: Parameter, held: Mapping[Parameter, Value], b: Builder, shape: tuple[int, ...]
+) -> Value:
+    """A parameter, from what is held of it; each in the same shape."""
+    if parameter in held:
+        return held[parameter]
+    if not isinstance(parameter, Computed):
+        return parameter.at(b, shape)
+    type = TensorType(shape, element_type(parameter.op.result.type))
+    operands = [computed(each, held, b, shape) for each in parameter.inputs]
+    return b.add_op(parameter.op.rebuilt(operands, types=[type])).result
 
 
 @dataclass(frozen=True)
@@ -166,6 +212,11 @@ class Chain:
         return b.transpose(value, permutation=[1, 0]) if self.turned else value
 
 
+def held_of(steps: Sequence[Step]) -> Sequence[Kept]:
+    """What is kept in memory of the parameters of some steps."""
+    return _held(p for step in steps for p in step.others if p is not None)
+
+
 def chain_of(weight: Value, depth: int, constant: Callable[[Value], bool]) -> Chain | None:
     """How a matrix whose dimension `depth` is contracted is decoded from narrow codes; None where it is not."""
     sizes = shape_of(weight.type)
@@ -205,7 +256,7 @@ def chain_of(weight: Value, depth: int, constant: Callable[[Value], bool]) -> Ch
     return best if all(leaf.fits(*shape) and constant(leaf.value) for leaf in leaves) else None
 
 
-def parameter_of(value: Value, places: Places, matrix: Sequence[int], deep: int = 16) -> Parameter | None:
+def parameter_of(value: Value, places: Places, matrix: tuple[int, int], deep: int = 16) -> Parameter | None:
     """What several codes share; None where each has a number of its own."""
     op, shape = value.owner, shape_of(value.type)
     if isinstance(op, Op) and op.name == "ng.constant":
@@ -213,10 +264,17 @@ def parameter_of(value: Value, places: Places, matrix: Sequence[int], deep: int 
         if isinstance(literal, ElementsAttr) and literal.splat and literal.type.size:
             return Number(op)
     digits = flat(places, shape)
-    if not any(d.dimension == 1 and d.divisor == 1 for d in digits):
-        return Leaf(value, tuple(digits))
-    if deep == 0 or not isinstance(op, Op):
-        return None
+    made = _made_of(op, places, matrix, deep) if deep and isinstance(op, Op) else None
+    if any(d.dimension == 1 and d.divisor == 1 for d in digits):
+        return made
+    leaf = Leaf(value, tuple(digits))
+    # What it is computed of, if that is less: widened numbers, scales of scales.
+    less = made is not None and sum(p.bytes for p in made.held()) < leaf.bytes
+    return made if less and made is not None and all(each.fits(*matrix) for each in made.leaves()) else leaf
+
+
+def _made_of(op: Op, places: Places, matrix: tuple[int, int], deep: int) -> Parameter | None:
+    """The same of what an op reads."""
     if op.name in PLACING:
         inner = before(op, places, matrix)
         return None if inner is None else parameter_of(op.operands[0], inner, matrix, deep - 1)
@@ -225,18 +283,6 @@ def parameter_of(value: Value, places: Places, matrix: Sequence[int], deep: int 
     inputs = [parameter_of(v, places, matrix, deep - 1) for v in op.operands]
     known = [each for each in inputs if each is not None]
     return Computed(op, tuple(known)) if len(known) == len(inputs) else None
-
-
-def peeled(parameter: Parameter) -> tuple[Parameter, Sequence[Op]]:
-    """A parameter before it is cast to elements that take more bytes, and these casts."""
-    casts: list[Op] = []
-    while isinstance(parameter, Computed) and parameter.op.name == "ng.cast":
-        wide, narrow = (element_type(v.type) for v in (parameter.op.result, *parameter.op.operands))
-        if item_bytes(narrow) >= item_bytes(wide):
-            break
-        casts.insert(0, parameter.op)
-        (parameter,) = parameter.inputs
-    return parameter, casts
 
 
 def _bits(value: Value) -> int:

@@ -184,7 +184,7 @@ class _Body:
         values = {
             p: spread(self.inside[v], self.columns, self.blocks, b) for p, v in self.panels.parameters.items()
         }
-        factor, offset = own.coefficients(own.wide(values), b, TensorType((self.columns, self.blocks), f32))
+        factor, offset = own.coefficients(values, b, TensorType((self.columns, self.blocks), f32))
         if factor is not None:
             scale = b.multiply(scale, self.over(factor, 1))
         made = b.multiply(_joined(sums, b), scale)

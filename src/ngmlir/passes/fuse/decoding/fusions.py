@@ -18,7 +18,7 @@ from ....ir.types import TensorType, Type, element_type, f32, i32, shape_of, ui8
 from ....ops import ng
 from ....ops.builder import Builder
 from ...analysis.product import Product
-from .chains import Chain, Number, Parameter, peeled
+from .chains import Chain, Number, Parameter, computed, held_of
 
 #: The kind of such fusions.
 DECODED = "decoded"
@@ -37,8 +37,7 @@ class Held:
     def unscaled(self) -> tuple[Held, Parameter | None]:
         """The weight before each row is multiplied by one factor, and that; None where none is the last that is done."""
         chain, factor = self.chain.unscaled()
-        used = {peeled(p)[0] for step in chain.steps for p in step.others if p is not None}
-        return Held(chain, self.codes, {p: v for p, v in self.parameters.items() if p in used}), factor
+        return Held(chain, self.codes, {p: self.parameters[p] for p in held_of(chain.steps)}), factor
 
 
 def held(chain: Chain, lanes: int, b: Builder) -> Held:
@@ -46,13 +45,7 @@ def held(chain: Chain, lanes: int, b: Builder) -> Held:
     rows, depth = chain.shape
     blocks = (-(-depth // chain.block),) if chain.block else ()
     codes = _packed(chain, lanes, b) if chain.bits == CODE_BITS else _narrow(chain, b)
-    found: dict[Parameter, Value] = {}
-    for step in chain.steps:
-        for parameter in step.others:
-            if parameter is not None and not isinstance(parameter, Number):
-                inner, _ = peeled(parameter)
-                if inner not in found:
-                    found[inner] = inner.at(b, (rows, *blocks), chain.block)
+    found: dict[Parameter, Value] = {p: p.at(b, (rows, *blocks), chain.block) for p in held_of(chain.steps)}
     return Held(chain, codes, found)
 
 
@@ -115,12 +108,8 @@ def _weight(chain: Chain, codes: Value, arguments: Mapping[Parameter, Value], b:
     def spread(parameter: Parameter) -> Value:
         if isinstance(parameter, Number):
             return parameter.at(b, chain.shape)
-        parameter, casts = peeled(parameter)
-        here = arguments[parameter]
-        for cast in casts:
-            type = with_element(here.type, element_type(cast.result.type))
-            here = b.add_op(cast.rebuilt([here], types=[type])).result
-        return _spread(here, chain, b)
+        blocks = (-(-chain.shape[1] // chain.block),) if chain.block else ()
+        return _spread(computed(parameter, arguments, b, (chain.shape[0], *blocks)), chain, b)
 
     for step in steps:
         operands = [value if p is None else spread(p) for p in step.others]

@@ -168,7 +168,7 @@ class _Weight:
                 continue
             if op.name == "ng.constant":
                 literal = op.attributes["value"]
-                if whole and isinstance(literal, ElementsAttr):
+                if isinstance(literal, ElementsAttr) and len(shape_of(value.type)) <= 2:
                     known[value] = b.constant(type=type, value=literal.of_type(type))
             elif any(v not in known for v in op.operands):
                 continue  # of what unpacks codes

@@ -8,7 +8,8 @@ integer sums of a block, the body of the fusion says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import gcd
 
 from ....ir.core import Op, Value
 from ....ir.elements import ElementsAttr
@@ -71,18 +72,27 @@ class DigitsKernel:
 
     def columns(self, column: Value, columns: int) -> None:
         """Some columns of all rows. What a panel has beyond the last column is multiplied too, and not stored."""
+        b = self.b
+        self.panel = b.floor_divide(column, b.index(self.width))
+        self.beside = b.subtract(column, b.multiply(self.panel, b.index(self.width)))
 
         def some(rows: Span, _: object) -> tuple[()]:
             type = VectorType((rows.size, self.tile_columns), f32)
             step = self.found.block
-            (total,) = exact_tiles(
-                self.b,
-                self.found.shape[1],
-                step,
-                [self.b.number(0, type)],
-                lambda k, sums: [self.added(sums[0], rows, column, k.start)],
-                "k",
-            )
+
+            def blocks(some: Span, sums: Sequence[Value]) -> Sequence[Value]:
+                shared = self.shared(some.start)
+                return exact_tiles(
+                    b,
+                    some.size,
+                    step,
+                    sums,
+                    lambda k, sums: [self.added(sums[0], rows, b.add(some.start, k.start), shared)],
+                    "k",
+                )
+
+            start = [b.number(0, type)]
+            (total,) = exact_tiles(b, self.found.shape[1], self.sharing * step, start, blocks, "s")
             if columns < self.tile_columns:
                 total = self.b.slice(total, starts=[0, 0], limits=[rows.size, columns], steps=[1, 1])
             store_epilogue(
@@ -92,14 +102,31 @@ class DigitsKernel:
 
         exact_tiles(self.b, self.product.rows, self.tile_rows, (), some, "m")
 
-    def added(self, total: Value, rows: Span, column: Value, first: Value) -> Value:
+    def times(self, parameter: Value) -> int:
+        """Blocks that share a parameter."""
+        return -(-self.found.shape[1] // self.found.block // shape_of(parameter.type)[1])
+
+    @property
+    def sharing(self) -> int:
+        """Blocks whose parameters, but for those that each has of its own, are read once."""
+        return gcd(*[times for v in self.found.parameters if (times := self.times(v)) > 1]) or 1
+
+    def shared(self, first: Value) -> dict[Value, Value]:
+        """The parameters that blocks from `first` on share."""
+        return {v: self.parameter(v, first) for v in self.found.parameters if self.times(v) > 1}
+
+    def parameter(self, value: Value, first: Value) -> Value:
+        """A parameter of the columns, in the block from `first` on."""
+        block = self.b.floor_divide(first, self.b.index(self.found.block * self.times(value)))
+        type = VectorType((1, self.tile_columns), element_type(value.type))
+        return self.b.load(self.buffers[value], [self.panel, block, self.beside], type=type)
+
+    def added(self, total: Value, rows: Span, first: Value, shared: Mapping[Value, Value]) -> Value:
         """The sums and what the block of the depth from `first` on adds."""
         b, found = self.b, self.found
-        self.panel = b.floor_divide(column, b.index(self.width))
-        self.beside = b.subtract(column, b.multiply(self.panel, b.index(self.width)))
         block = b.floor_divide(first, b.index(found.block))
         size = (rows.size, self.tile_columns)
-        known: dict[Value, Value] = {}
+        known = dict(shared)
         starts = {start: dot for dot, start in found.starts.items()}
         sums = {dot: b.number(0, VectorType(size, i32)) for dot in found.dots}
         for value in found.left[len(found.dots) :]:
@@ -110,11 +137,7 @@ class DigitsKernel:
             if value in starts:
                 line = b.reshape(known[value], type=VectorType((rows.size,), i32))
                 sums[starts[value]] = b.broadcast(line, type=VectorType(size, i32), dimensions=[0])
-        for value in found.parameters:
-            count, element = shape_of(value.type)[1], element_type(value.type)
-            times = -(-found.shape[1] // found.block // count)
-            place = [self.panel, b.floor_divide(block, b.index(times)), self.beside]
-            known[value] = b.load(self.buffers[value], place, type=VectorType((1, size[1]), element))
+        known |= {v: self.parameter(v, first) for v in found.parameters if v not in shared}
         made = self.multiplied([sums[dot] for dot in found.dots], rows, first)
         known |= zip([found.started(dot) for dot in found.dots], made, strict=True)
         return self.computed(known, size, total)
