@@ -65,9 +65,7 @@ def pipeline_for(target: Target, *, checked: bool = False) -> Pipeline:
 
 
 def _steps_for(target: Target, checked: bool) -> str:
-    return named_pipelines().expanded("gpu" if target.is_gpu else "cpu") + (
-        ", check-bounds" if checked else ""
-    )
+    return named_pipelines().expanded(target.kind) + (", check-bounds" if checked else "")
 
 
 def _parsed(steps: str, file: str) -> Pipeline:

@@ -15,7 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Literal, TypeVar, get_args
+
+from ..ir.core import Module
+from ..support.target import Kind, Target
 
 Stage = Literal["program", "named", "plain", "fused", "kernels", "planned"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -27,27 +31,43 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Contract:
-    """`needs`: the stages that the pass takes; `gives`: the one that it leads to, or None where it stays in that."""
+    """`needs`: the stages that the pass takes; `gives`: the one that it leads to, or None where it stays in that; `only`:
+    the kind of target that it is for, or None where it is for all."""
 
     needs: tuple[Stage, ...] = STAGES
     gives: Stage | None = None
     anchor: Anchor = "module"
+    only: Kind | None = None
 
     @property
     def stages(self) -> str:
-        """`plain -> fused`, for lists."""
+        """`plain -> fused`, for lists; for a pass of one kind of target `plain -> the same, cpu only`."""
         needs = "any" if self.needs == STAGES else " | ".join(self.needs)
-        return f"{needs} -> {self.gives or 'the same'}"
+        only = f", {self.only} only" if self.only else ""
+        return f"{needs} -> {self.gives or 'the same'}{only}"
 
 
 def contract(
-    *, needs: tuple[Stage, ...] = STAGES, gives: Stage | None = None, anchor: Anchor = "module"
+    *,
+    needs: tuple[Stage, ...] = STAGES,
+    gives: Stage | None = None,
+    anchor: Anchor = "module",
+    only: Kind | None = None,
 ) -> Callable[[F], F]:
-    """Declares the contract of a pass; without one it takes any stage and stays in it."""
+    """Declares the contract of a pass; without one it takes any stage and stays in it. For targets of another kind than
+    `only` a pass changes nothing."""
 
     def declare(function: F) -> F:
-        setattr(function, _KEY, Contract(needs, gives, anchor))
-        return function
+        made: Any = function
+        if only is not None:
+
+            @wraps(function)
+            def selected(module: Module, target: Target, **options: Any) -> Module:
+                return function(module, target, **options) if target.kind == only else module
+
+            made = selected
+        setattr(made, _KEY, Contract(needs, gives, anchor, only))
+        return made
 
     return declare
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from .diagnostics import UserError
 from .machines import Architecture, Code, DotAtom, Gpu, MatrixAtom, machines
+
+#: Kinds of targets: each has a pipeline of that name in `lowering/pipelines`.
+Kind = Literal["cpu", "gpu"]
 
 #: Bytes of parameters of a launch on a GPU, of those of a call on a CPU, and of a pointer among them.
 PARAMETER_BYTES = 4096
@@ -97,6 +101,11 @@ class Target:
         """Which code is made for it: "cpu", where one thread with vector registers runs a program of a kernel's grid, or
         "nvptx", where a block of `threads` threads does, in warps of 32 with shared memory."""
         return self.architecture.code
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of machine, after which its pipeline is named."""
+        return "gpu" if self.is_gpu else "cpu"
 
     @property
     def is_gpu(self) -> bool:

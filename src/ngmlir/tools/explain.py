@@ -62,6 +62,7 @@ def help_pass(name: str, passes: Passes, pipelines: Pipelines, width: int | None
     rows = [
         ("stages", contract.stages),
         ("runs on", "the whole module" if contract.anchor == "module" else "each function separately"),
+        ("targets", f"{contract.only} only" if contract.only else "all"),
         ("pipelines", ", ".join(inside) or "none"),
     ]
     options = [(option.assignment, option.help) for option in declared_options(function).values()]

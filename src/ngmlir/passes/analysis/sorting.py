@@ -9,6 +9,9 @@ from ...ir.core import Op, Value
 from ...ir.types import shape_of
 from ...ops.builder import Builder
 from ...ops.fields import find_i64, get_i64
+from ...ops.sorting import is_plain_order
+from ...rewrite.advice import pass_for
+from ...support.diagnostics import Limit
 
 #: The longest row that one block of threads sorts.
 LONGEST = 4096
@@ -21,6 +24,12 @@ def comes_before(b: Builder, others: Sequence[Value], records: Sequence[Value]) 
         return first
     (key, place), (mine, here) = others, records
     return b.bitwise_or(first, b.bitwise_and(b.equal(key, mine), b.less(place, here)))
+
+
+def check_plain_order(op: Op) -> None:
+    """Limit where an `ng.argsort` asks for another order than kernels sort by."""
+    if not is_plain_order(op):
+        raise Limit("kernels sort signed integers in ascending order", op.location, hint=pass_for(op))
 
 
 def has_two_runs(op: Op) -> bool:

@@ -20,7 +20,7 @@ from .scores import attention_of
 from .writer import FusionWriter
 
 
-@contract(needs=("plain", "fused"), gives="fused", anchor="function")
+@contract(needs=("plain", "fused"), gives="fused", anchor="function", only="cpu")
 def attention(module: Module, target: Target) -> Module:
     """Makes one fusion of kind `attention` of a product (the scores of queries and keys), a softmax of its rows, and the product of
     that with values: on CPUs, where scores are f32 or f64. Whatever is computed of a score alone may stand between, such as a scale, a
@@ -60,8 +60,6 @@ def attention(module: Module, target: Target) -> Module:
           func.return %0 : tensor<2x16x4xf32>
         }
     """
-    if target.shares_tiles:
-        return module
     made = in_functions(module, lambda block: _Writer(block, target).written())
     # What masks were computed with, and is part of kernels now.
     changed = zip(made.ops, module.ops, strict=True)

@@ -25,7 +25,7 @@ from .decoding.digits import Digits, digits_product, in_digits, of_bytes
 from .decoding.fusions import Held, decoded_product, decoded_rows, held
 
 
-@contract(needs=("plain",), anchor="function")
+@contract(needs=("plain",), anchor="function", only="cpu")
 def narrow_weights(
     module: Module, target: Target, *, assume: frozenset[Literal["reassoc"]] = frozenset()
 ) -> Module:
@@ -69,7 +69,7 @@ def narrow_weights(
     """
 
     def rewritten(function: Op) -> Op:
-        if not function.regions or not function.regions[0].blocks or target.shares_tiles:
+        if not function.regions or not function.regions[0].blocks:
             return function
         ops = function.block.ops
         invariants = Invariants(ops, function.block.args)

@@ -24,7 +24,7 @@ _KINDS = frozenset({"map", "rows", "columns"})
 _LANES, _SHARE = 128, 0.5
 
 
-@contract(needs=("plain", "fused"), gives="fused", anchor="function")
+@contract(needs=("plain", "fused"), gives="fused", anchor="function", only="gpu")
 def recompute(module: Module, target: Target) -> Module:
     """Repeats elementwise ops in the fusions that use their results, instead of storing these, if that saves a GPU
     more memory traffic than it costs arithmetic: a cast to a wider type, the centred values of a variance.
@@ -64,8 +64,6 @@ def recompute(module: Module, target: Target) -> Module:
           func.return %0, %1 : tensor<8xf32>, tensor<4096x8xf32>
         }
     """
-    if not target.shares_tiles:
-        return module  # the caches of a CPU keep what is read soon
     return in_functions(module, lambda block: _Writer(block, target).written())
 
 

@@ -19,7 +19,7 @@ from ..analysis.indices import position
 FEW = 128
 
 
-@contract(needs=("named", "plain"), anchor="function")
+@contract(needs=("named", "plain"), anchor="function", only="gpu")
 def order_updates(module: Module, target: Target) -> Module:
     """Sorts the indices of scatters on GPUs, stably, and permutes the updates accordingly. Indices that change
     nothing come last.
@@ -41,8 +41,6 @@ def order_updates(module: Module, target: Target) -> Module:
           func.return %16 : tensor<9x3xf32>
         }
     """
-    if not target.shares_tiles:
-        return module
 
     def ordered(op: Op, b: Builder) -> Sequence[Value] | None:
         assert isinstance(op, ScatterOp)

@@ -25,7 +25,7 @@ _LEAST, _ROWS = 1 << 12, 8
 _ODD = frozenset({"ng.negative", "ng.absolute", "ng.square", "ng.sqrt", "ng.sign", "ng.cast", "ng.cast_axes"})
 
 
-@contract(needs=("named", "plain"), anchor="function")
+@contract(needs=("named", "plain"), anchor="function", only="cpu")
 def update_rows(module: Module, target: Target) -> Module:
     """Computes new values of tables for those rows alone that a gradient has, on CPUs: what is computed element by element from a
     table and from scatters that add to zeros, and is the table itself where these are 0.
@@ -56,8 +56,6 @@ def update_rows(module: Module, target: Target) -> Module:
           func.return %20 : tensor<1000x8xf32>
         }
     """
-    if target.shares_tiles:
-        return module
     return module.with_ops([_function(op) if op.name == "func.func" else op for op in module.ops])
 
 

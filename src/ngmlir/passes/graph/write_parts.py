@@ -22,7 +22,7 @@ from .dead_code import without_dead
 _SHOWING = frozenset({"ng.reshape", "ng.cast_axes"})
 
 
-@contract(needs=("named", "plain"), anchor="function")
+@contract(needs=("named", "plain"), anchor="function", only="cpu")
 def write_parts(module: Module, target: Target) -> Module:
     """Makes scatters of concatenations that leave a function or the round of a loop, and of which at least half is a value
     that stays where it was: on a CPU a scatter writes in place, where nobody reads the old value any more.
@@ -41,8 +41,6 @@ def write_parts(module: Module, target: Target) -> Module:
           func.return %1 : tensor<8x3xf32>
         }
     """
-    if target.shares_tiles:
-        return module
     return module.with_ops([_function(op) if op.name == "func.func" else op for op in module.ops])
 
 

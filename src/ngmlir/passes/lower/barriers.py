@@ -15,7 +15,7 @@ from ...rewrite.contracts import contract
 from ...support.target import Target
 
 
-@contract(needs=("planned",))
+@contract(needs=("planned",), only="gpu")
 def barriers(module: Module, target: Target) -> Module:
     """Writes `tile.barrier` where one thread may touch in a buffer what another one has written, or is yet to read.
 
@@ -44,8 +44,6 @@ def barriers(module: Module, target: Target) -> Module:
           tile.return
         }
     """
-    if not target.shares_tiles:
-        return module
     launches: dict[str, list[Sequence[Value]]] = {}
     for op in module.ops:
         for each in op.walk():

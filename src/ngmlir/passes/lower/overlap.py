@@ -24,7 +24,7 @@ from .barriers import accesses
 _STAGES = "stages"
 
 
-@contract(needs=("kernels",))
+@contract(needs=("kernels",), only="gpu")
 def overlap(module: Module, target: Target) -> Module:
     """Pipelines loops with `stages = n`: tiles are loaded n - 1 iterations before they are used.
 
@@ -72,8 +72,6 @@ def overlap(module: Module, target: Target) -> Module:
           tile.return
         }
     """
-    if not target.shares_tiles:
-        return module
     return module.with_ops([_overlapped(op) if isinstance(op, tile.KernelOp) else op for op in module.ops])
 
 

@@ -128,7 +128,7 @@ class _Writer:
                 results = new.results
             elif op.name == "ng.concatenate":
                 results = [self.concatenate(op, operands, b)]
-            elif op.name == "ng.fusion" or op.name in SINGLES:
+            elif op.name == "ng.fusion" or op.name in SINGLES[self.target.kind]:
                 results = self.call(self.recipe(op), op, operands, b)
             else:
                 raise Limit(
@@ -272,7 +272,7 @@ class _Writer:
         return _Recipe(symbol, made.inputs, tuple(results))
 
     def single(self, op: Op) -> _Recipe:
-        made = SINGLES[op.name](op, self.target)
+        made = SINGLES[self.target.kind][op.name](op, self.target)
         types = [
             TensorType(s, element_type(r.type)) for s, r in zip(made.result_shapes, op.results, strict=True)
         ]

@@ -21,8 +21,9 @@ from ....support.lengths import power_of_two
 from ....support.machines import WARP
 from ....support.target import Target
 from ...analysis.reduction import merged
-from ...analysis.sorting import LONGEST, comes_before
+from ...analysis.sorting import LONGEST, check_plain_order, comes_before, has_two_runs
 from .frame import Span
+from .merging import argsort_of_runs
 from .single import Single, SingleFrame
 
 #: Elements of several short rows that one block sorts.
@@ -31,8 +32,11 @@ _SHORT_ONES = 2048
 _HELD, _MOST_THREADS = 4, 512
 
 
-def argsort_in_blocks(op: Op, target: Target) -> Single:
+def argsort_by_blocks(op: Op, target: Target) -> Single:
     """The first positions of ascending signed integers along the last dimension; of equal ones the first comes first."""
+    check_plain_order(op)
+    if has_two_runs(op):
+        return argsort_of_runs(op, target)
     axis = get_i64(op, "axis")
     rows, size, after = merged(shape_of(op.operands[0].type), axis)
     kept = shape_of(op.results[0].type)[axis]

@@ -29,16 +29,20 @@ BAND_ELEMENTS = 2048
 
 
 def arg_kernel(op: Op, target: Target) -> Single:
-    """The reduced axes stand together (the shape pass sees to it)."""
-    axes = get_i64s(op, "axes")
-    shape = merged(shape_of(op.operands[0].type), min(axes), len(axes))
-    return _Search(op, target, shape).build()
+    """A thread searches lane by lane. The reduced axes stand together (the shape pass sees to it)."""
+    return _Search(op, target).for_vectors()
+
+
+def arg_by_blocks(op: Op, target: Target) -> Single:
+    """Blocks of threads search some short rows, a long one, or neighbouring columns."""
+    return _Search(op, target).for_blocks()
 
 
 class _Search:
-    def __init__(self, op: Op, target: Target, shape: tuple[int, int, int]):
+    def __init__(self, op: Op, target: Target):
         self.op, self.target = op, target
-        self.before, self.size, self.after = shape
+        axes = get_i64s(op, "axes")
+        self.before, self.size, self.after = merged(shape_of(op.operands[0].type), min(axes), len(axes))
         self.greatest = op.name == "ng.argmax"
         self.element = element_type(op.operands[0].type)
         self.result = element_type(op.results[0].type)
@@ -48,11 +52,7 @@ class _Search:
         self.count = i32 if self.size < 1 << 31 and not wide else i64
         self.nowhere = (1 << (self.count.width - 1)) - 1
 
-    def build(self) -> Single:
-        return self.for_threads() if self.target.shares_tiles else self.for_vectors()
-
-    def for_threads(self) -> Single:
-        """Blocks of threads search some short rows, a long one, or neighbouring columns."""
+    def for_blocks(self) -> Single:
         before, size, after = self.before, self.size, self.after
         together = self.together() if after == 1 else 0
         if together:
@@ -67,7 +67,6 @@ class _Search:
         return self.frame.done()
 
     def for_vectors(self) -> Single:
-        """A thread of a CPU searches lane by lane."""
         before, size, after = self.before, self.size, self.after
         beside = 0 if after == 1 else self.beside()
         operand = (before, size * after) if beside else (before, size, after)

@@ -137,11 +137,13 @@ LOOK_BYTES = 512
 
 def scatter_kernel(op: Op, target: Target) -> Single:
     """Each program has some rows of the result for itself: it copies them from the operand, then goes through all
-    indices in order and makes those updates that are its own. So repeated indices need no agreement. Where the indices ascend,
-    blocks of threads of a GPU look for theirs."""
-    if target.shares_tiles and find_unit(op, "ascending"):
-        return scatter_in_order(op, target)
+    indices in order and makes those updates that are its own. So repeated indices need no agreement."""
     return _Scatter(op, target).build()
+
+
+def scatter_by_blocks(op: Op, target: Target) -> Single:
+    """The same; where the indices ascend, blocks of threads look for theirs."""
+    return (scatter_in_order if find_unit(op, "ascending") else scatter_kernel)(op, target)
 
 
 class _Scatter:

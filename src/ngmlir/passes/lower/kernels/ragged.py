@@ -14,24 +14,23 @@ from ....support.target import Target
 from ...analysis.indices import within
 from ...analysis.reduction import Accumulation, merged
 from .frame import Span, positions, share
-from .ragged_blocks import blocks_of_cumulative, blocks_of_reduction, expanded_line
 from .running import Running
 from .single import Single, SingleFrame, vector
 
 
 def segment_reduce_kernel(op: Op, target: Target) -> Single:
     """One pass over the rows, which are joined as they come."""
-    return blocks_of_reduction(op, target) if target.shares_tiles else _Reduction(op, target).build()
+    return _Reduction(op, target).build()
 
 
 def segment_cumulative_kernel(op: Op, target: Target) -> Single:
     """From one end of a segment to the other."""
-    return blocks_of_cumulative(op, target) if target.shares_tiles else _Cumulative(op, target).build()
+    return _Cumulative(op, target).build()
 
 
 def segment_expand_kernel(op: Op, target: Target) -> Single:
     """A row is read once for each segment, and written to all of its rows."""
-    return expanded_line(op, target) if target.shares_tiles else _Expansion(op, target).build()
+    return _Expansion(op, target).build()
 
 
 #: Registers that gather a long line side by side.

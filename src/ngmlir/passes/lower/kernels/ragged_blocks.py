@@ -19,12 +19,12 @@ from .segments import RowsBetween
 from .single import Single, SingleFrame, line_frame, places_in
 
 
-def blocks_of_reduction(op: Op, target: Target) -> Single:
+def segment_reduce_by_blocks(op: Op, target: Target) -> Single:
     """A block has a tile of some segments and columns, and joins their rows side by side."""
     return RowsBetween(op, target).build()
 
 
-def expanded_line(op: Op, target: Target) -> Single:
+def segment_expand_by_blocks(op: Op, target: Target) -> Single:
     """The result is one line; each element finds the segment of its row by halving."""
     axis = get_i64(op, "axis")
     source, result = (merged(shape_of(v.type), axis) for v in (op.operands[0], op.results[0]))
@@ -54,7 +54,7 @@ def expanded_line(op: Op, target: Target) -> Single:
     return frame.done()
 
 
-def blocks_of_cumulative(op: Op, target: Target) -> Single:
+def segment_cumulative_by_blocks(op: Op, target: Target) -> Single:
     """A block has a segment and some columns, and goes along it in bands of several rows."""
     shape = before, rows, after = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
     (count,), element = shape_of(op.operands[1].type), element_type(op.results[0].type)

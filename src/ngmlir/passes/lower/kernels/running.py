@@ -19,11 +19,15 @@ from .single import Single, SingleFrame, vector
 
 
 def cumulative_kernel(op: Op, target: Target) -> Single:
-    """Lines along the innermost dimension, or side by side; on a GPU several tiles of them at once."""
+    """Lines along the innermost dimension, or side by side."""
     shape = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
-    if shape[2] == 1:
-        return (_rows_at_once if target.shares_tiles else _row_by_row)(op, target, shape)
-    return (_in_bands if target.shares_tiles else _side_by_side)(op, target, shape)
+    return (_row_by_row if shape[2] == 1 else _side_by_side)(op, target, shape)
+
+
+def cumulative_by_blocks(op: Op, target: Target) -> Single:
+    """The same, several tiles of them at once."""
+    shape = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
+    return (_rows_at_once if shape[2] == 1 else _in_bands)(op, target, shape)
 
 
 class Running(Accumulation):

@@ -13,16 +13,11 @@ from collections.abc import Callable, Sequence
 from ....ir.core import Op, Value
 from ....ir.types import IntegerType, MemRefType, VectorType, element_type, i32, i64, index, shape_of
 from ....ops.fields import get_i64
-from ....ops.sorting import is_plain_order
-from ....rewrite.advice import pass_for
-from ....support.diagnostics import Limit
 from ....support.lengths import at_least, below
 from ....support.target import Target
 from ...analysis.reduction import merged
-from ...analysis.sorting import comes_before, has_two_runs
-from .exchanges import argsort_in_blocks
+from ...analysis.sorting import check_plain_order, comes_before
 from .frame import Span
-from .merging import argsort_of_runs
 from .single import Single, SingleFrame
 
 #: Bits of a digit: its counters and the places that are written side by side are few enough for the near caches.
@@ -40,10 +35,7 @@ _STEPS = 32
 
 def argsort_kernel(op: Op, target: Target) -> Single:
     """The first positions of ascending signed integers; of equal ones the first comes first."""
-    if not is_plain_order(op):
-        raise Limit("kernels sort signed integers in ascending order", op.location, hint=pass_for(op))
-    if target.shares_tiles:
-        return (argsort_of_runs if has_two_runs(op) else argsort_in_blocks)(op, target)
+    check_plain_order(op)
     axis = get_i64(op, "axis")
     before, size, after = merged(shape_of(op.operands[0].type), axis)
     kept = shape_of(op.results[0].type)[axis]
