@@ -366,6 +366,27 @@ OPEN: dict[str, str] = {
       return %r : tensor<[N]x8x10x10xf32>
     }
     """,
+    "conv_of_open_images": """
+    func.func @main(%x: tensor<6x[N]x[M]xf32>, %w: tensor<8x54xf32>) -> tensor<8x[N]x[M]xf32> {
+      %0 = ng.pad %x low [0, 1, 1] high [0, 1, 1] : (tensor<6x[N]x[M]xf32>) -> tensor<6x[N + 2]x[M + 2]xf32>
+      %1 = ng.windows %0 axes [1, 2] steps [1, 1] dilations [1, 1] : (tensor<6x[N + 2]x[M + 2]xf32>) -> tensor<3x3x6x[N]x[M]xf32>
+      %2 = ng.reshape %1 : (tensor<3x3x6x[N]x[M]xf32>) -> tensor<54x[N*M]xf32>
+      %3 = ng.dot %w, %2 contract [1] x [0] : (tensor<8x54xf32>, tensor<54x[N*M]xf32>) -> tensor<8x[N*M]xf32>
+      %r = ng.reshape %3 : (tensor<8x[N*M]xf32>) -> tensor<8x[N]x[M]xf32>
+      return %r : tensor<8x[N]x[M]xf32>
+    }
+    """,
+    "conv_of_open_rows": """
+    func.func @main(%x: tensor<[N]x[M]x6xf32>, %w: tensor<54x8xf32>) -> tensor<[N]x[M]x8xf32> {
+      %0 = ng.pad %x low [1, 1, 0] high [1, 1, 0] : (tensor<[N]x[M]x6xf32>) -> tensor<[N + 2]x[M + 2]x6xf32>
+      %1 = ng.windows %0 axes [0, 1] steps [1, 1] dilations [1, 1] : (tensor<[N + 2]x[M + 2]x6xf32>) -> tensor<3x3x[N]x[M]x6xf32>
+      %2 = ng.transpose %1 perm [2, 3, 0, 1, 4] : (tensor<3x3x[N]x[M]x6xf32>) -> tensor<[N]x[M]x3x3x6xf32>
+      %3 = ng.reshape %2 : (tensor<[N]x[M]x3x3x6xf32>) -> tensor<[N*M]x54xf32>
+      %4 = ng.dot %3, %w contract [1] x [0] : (tensor<[N*M]x54xf32>, tensor<54x8xf32>) -> tensor<[N*M]x8xf32>
+      %r = ng.reshape %4 : (tensor<[N*M]x8xf32>) -> tensor<[N]x[M]x8xf32>
+      return %r : tensor<[N]x[M]x8xf32>
+    }
+    """,
     "scan_backwards": """
     func.func @main(%x: tensor<5x[N]xf32>) -> tensor<5x[N]xf32> {
       %r = ng.cumulative_sum %x axis 1 {reverse = true} : tensor<5x[N]xf32>

@@ -21,6 +21,7 @@ import pytest
 import test_chains
 import test_checked_programs
 import test_code_size
+import test_digit_sums
 import test_dot_kernels
 import test_kernels
 import test_memory_plan
@@ -58,6 +59,8 @@ FILES = sorted([*SOURCE.glob("passes/**/*.py"), *SOURCE.glob("rewrite/**/*.py")]
 FAR = {name: Length.named(name, 5003 + at, 5003 + at) for at, name in enumerate("NMBK")}
 #: Programs drawn; the last ones reach nearly nothing new.
 SEEDS = 24
+#: Rows of parameters of a test in a row that take nothing new, after which others would hardly.
+IDLE = 32
 
 
 def lowered(of: Module, target: Target, checked: bool = False) -> None:
@@ -107,9 +110,10 @@ def unit_tests(watch: Watch) -> None:
         test_code_size,
         test_rematerialized_programs,
         test_narrow_weights,
+        test_digit_sums,
     ):
         for function in functions_of(tests):
-            for chosen in parameters(function):
+            for chosen in telling(function, watch):
                 with watch:
                     function(**chosen)
     for tests in (
@@ -134,7 +138,7 @@ def unit_tests(watch: Watch) -> None:
                 patch.setattr(where, "compile_module", compile_module)
             patch.setattr("ngmlir.transformers.make_transformer", lambda _: LoweringTransformer(watch))
             for function in functions_of(tests):
-                for chosen in parameters(function):
+                for chosen in telling(function, watch):
                     if not missing(watch):
                         return
                     if set(signature(function).parameters) != set(chosen):
@@ -177,6 +181,17 @@ def parameters(function: Any) -> Iterator[dict[str, Any]]:
             split = [n.strip() for n in (names.split(",") if isinstance(names, str) else names)]
             chosen.update(zip(split, value if len(split) > 1 else [value], strict=True))
         yield chosen
+
+
+def telling(function: Any, watch: Watch) -> Iterator[dict[str, Any]]:
+    """The same until several in a row have taken no new arm."""
+    idle = 0
+    for chosen in parameters(function):
+        before = len(watch.taken)
+        yield chosen
+        idle = 0 if len(watch.taken) > before else idle + 1
+        if idle == IDLE:
+            return
 
 
 def lit_tests(watch: Watch) -> None:

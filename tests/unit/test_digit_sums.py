@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 import pytest
 from test_dot_atoms import machine
-from test_narrow_weights import affine, codes, known, program
+from test_narrow_weights import affine, cast, codes, known, program
 
 from ngmlir.compiler import compile_artifact, lower
 from ngmlir.frontends.decoders.formats import FORMATS
@@ -16,7 +16,7 @@ from ngmlir.frontends.decoders.weights import Weight
 from ngmlir.ir.attributes import UnitAttr, numeric_literal
 from ngmlir.ir.core import Block, Module, Value, module
 from ngmlir.ir.literals import item_bytes
-from ngmlir.ir.types import TensorType, element_type, f32, i8, i32, shape_of
+from ngmlir.ir.types import TensorType, Type, element_type, f32, i8, i32, shape_of, ui8
 from ngmlir.ops import func
 from ngmlir.ops.builder import Builder, function
 from ngmlir.ops.interpreter import run
@@ -57,6 +57,7 @@ def test_few_rows_and_odd_sizes(name: str, rows: int) -> None:
         ("halves", 67, 517, 32, np.uint8),
         ("neighbours", 17, 131, 16, None),
         ("halves", 131, 300, 128, np.float32),
+        ("i4", 37, 260, 32, None),
         ("i8", 37, 260, 32, None),
         ("ui8", 19, 517, 0, np.uint8),
     ]:
@@ -109,29 +110,53 @@ def test_sums_of_extremes_are_exact(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MACHINES)
-@pytest.mark.parametrize("block", [16, 32, 128])
+@pytest.mark.parametrize("block", [0, 16, 32, 128])
 def test_rows_of_bytes(name: str, block: int) -> None:
-    """Rows that a model rounds to bytes with a scale for each block are one digit."""
+    """Rows that a model rounds to bytes with a scale for each block, or for each row, are one digit."""
     for rows, columns, depth in [(1, 67, 256), (3, 37, 517), (9, 131, 300)]:
-        blocks = -(-depth // block)
-        argument = Block([TensorType((rows, depth), f32)], ["x"])
+        argument, own = Block([TensorType((rows, depth), f32)], ["x"]), block or depth
         b = Builder(argument)
-        x = b.pad(
-            argument.args[0], value=numeric_literal(0.0, f32), low=[0, 0], high=[0, blocks * block - depth]
-        )
-        apart = b.reshape(x, type=TensorType((rows, blocks, block), f32))
-        most = b.max(b.absolute(apart), axes=[2])
-        scale = b.multiply(most, b.number(1 / 127, most.type))
-        wide = b.broadcast(scale, type=apart.type, dimensions=[0, 1])
-        digits = b.cast(b.round(b.divide(apart, wide)), type=TensorType((rows, blocks, block), i8))
-        rounded = b.reshape(b.multiply(b.cast(digits, type=apart.type), wide), type=x.type)
-        rounded = b.slice(rounded, starts=[0, 0], limits=[rows, depth], steps=[1, 1])
+        rounded = rows_of_bytes(argument.args[0], own, i8, b)
         weight = affine("halves", columns, depth, block, point=np.uint8)(b)
         b.end(func.ReturnOp, b.dot(rounded, weight, lhs_contract=[1], rhs_contract=[1]))
         made = allowed(module([function("main", argument)]))
         assert "%digits1" not in str(lower(made, machine(name), "canonical,narrow-weights"))
         given = np.random.default_rng(rows).standard_normal((rows, depth)).astype(np.float32)
         (got,), (want,) = computed(made, machine(name), given), run(made, given)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6 * np.abs(want).max())
+
+
+def rows_of_bytes(x: Value, block: int, element: Type, b: Builder, scale: float | None = None) -> Value:
+    """Rows of f32 as bytes times a scale: of each block, or `scale` for all."""
+    rows, depth = shape_of(x.type)
+    blocks = -(-depth // block)
+    whole = b.pad(x, value=numeric_literal(0.0, f32), low=[0, 0], high=[0, blocks * block - depth])
+    apart = b.reshape(whole, type=TensorType((rows, blocks, block), f32))
+    most = b.max(b.absolute(apart), axes=[2])
+    size = b.multiply(most, b.number(1 / 127, most.type))
+    wide = b.broadcast(size, type=apart.type, dimensions=[0, 1])
+    if scale is not None:
+        wide = b.number(scale, apart.type)
+    bytes = b.cast(b.round(b.divide(apart, wide)), type=TensorType((rows, blocks, block), element))
+    wider = b.cast(bytes, type=apart.type)
+    rounded = b.reshape(wider if scale == 1 else b.multiply(wider, wide), type=whole.type)
+    return b.slice(rounded, starts=[0, 0], limits=[rows, depth], steps=[1, 1])
+
+
+@pytest.mark.parametrize(("element", "scale", "digits"), [(i8, 1 / 16, 1), (i8, 1.0, 3), (ui8, 1 / 16, 3)])
+def test_rows_of_bytes_with_one_scale(element: Type, scale: float, digits: int) -> None:
+    """Bytes without a scale and those without a sign go through f32; two products have digits of them once."""
+    argument = Block([TensorType((3, 96), f32)], ["x"])
+    b = Builder(argument)
+    rounded = rows_of_bytes(argument.args[0], 32, element, b, scale)
+    weights = [affine("halves", columns, 96, 32, point=np.uint8)(b) for columns in (37, 50)]
+    products = [b.dot(rounded, w, lhs_contract=[1], rhs_contract=[1]) for w in weights]
+    b.end(func.ReturnOp, *products)
+    made = allowed(module([function("main", argument)]))
+    text = str(lower(made, machine(""), "canonical,narrow-weights"))
+    assert f"%digits{digits - 1}" in text and f"%digits{digits}" not in text
+    x = np.abs(np.random.default_rng(0).standard_normal((3, 96))).astype(np.float32)
+    for got, want in zip(computed(made, machine(""), x), run(made, x), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6 * np.abs(want).max())
 
 
@@ -152,11 +177,15 @@ def test_rows_that_are_no_numbers(name: str) -> None:
     )
 
 
-def test_a_tied_table_is_in_memory_once() -> None:
+@pytest.mark.parametrize(("form", "scaled"), [("halves", True), ("i4", True), ("i4", False)])
+def test_a_tied_table_is_in_memory_once(form: str, scaled: bool) -> None:
     """Rows are taken from the panels that products read, also by indices that are negative or too great."""
     block = Block([TensorType((1, 96), f32), TensorType((2, 3), i32)])
     b = Builder(block)
-    weight = affine("halves", 50, 96, 32, point=np.uint8)(b)
+    if scaled:
+        weight = affine(form, 50, 96, 32, point=np.uint8 if form == "halves" else None)(b)
+    else:
+        weight = cast(b, codes(b, np.random.default_rng(0), form, (50, 96)))
     product = b.dot(block.args[0], weight, lhs_contract=[1], rhs_contract=[1])
     b.end(func.ReturnOp, product, b.gather(weight, block.args[1], axis=0))
     made = allowed(module([function("main", block)]))

@@ -57,6 +57,8 @@ def codes(b: Builder, draw: np.random.Generator, form: str, shape: tuple[int, in
     if form in ("i8", "ui8"):
         low, high = (-128, 128) if form == "i8" else (0, 256)
         return known(b, draw.integers(low, high, shape).astype(np.int8 if form == "i8" else np.uint8))
+    if form == "i4":
+        return known(b, draw.integers(-8, 8, shape).astype(ml_dtypes.int4))
     if form in ("f16", "bf16"):
         return known(
             b, draw.standard_normal(shape).astype(np.float16 if form == "f16" else ml_dtypes.bfloat16)

@@ -58,14 +58,11 @@ def contract(
     `only` a pass changes nothing."""
 
     def declare(function: F) -> F:
-        made: Any = function
-        if only is not None:
+        @wraps(function)
+        def selected(module: Module, target: Target, **options: Any) -> Module:
+            return function(module, target, **options) if target.kind == only else module
 
-            @wraps(function)
-            def selected(module: Module, target: Target, **options: Any) -> Module:
-                return function(module, target, **options) if target.kind == only else module
-
-            made = selected
+        made: Any = function if only is None else selected
         setattr(made, _KEY, Contract(needs, gives, anchor, only))
         return made
 
