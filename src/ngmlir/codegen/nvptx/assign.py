@@ -61,7 +61,7 @@ class _Class:
     members: list[Value] = field(default_factory=list[Value])
     product: Layout | None = None
     accesses: list[Access] = field(default_factory=list[Access])
-    apart: bool = False  # elements are moved one at a time: neighbours belong into one request
+    one_by_one: bool = False  # elements are moved one at a time: neighbours belong into one request
     summed: bool = False  # along the rows of a matrix: what each thread has of a row is joined for nothing
     links: list[_Link] = field(default_factory=list[_Link])
 
@@ -233,7 +233,7 @@ class _Assigner:
             classes[self._root(value)].product = layout
         for value in self.gathered:
             if value in self.parent:
-                classes[self._root(value)].apart = True
+                classes[self._root(value)].one_by_one = True
         for value in self.summed:
             if value in self.parent:
                 classes[self._root(value)].summed = True
@@ -243,7 +243,7 @@ class _Assigner:
                 found = classes[self._root(value)]
                 found.accesses.append(access)
                 if op in self.lines and self.lines[op].pays(access.layout(self.threads)):
-                    found.apart = True
+                    found.one_by_one = True
         for target, link in self.links:
             classes[self._root(target)].links.append(link)
         return classes
@@ -270,7 +270,7 @@ class _Assigner:
             if each.summed and each.accesses[0].in_line(self.threads, self.many):
                 return each.accesses[0].by_rows(self.threads)
             widest = max(each.accesses, key=lambda access: access.width)
-            return (replace(widest, width=1) if each.apart else widest).layout(self.threads)
+            return (replace(widest, width=1) if each.one_by_one else widest).layout(self.threads)
         for link, layout in known:
             if layout is not None:
                 return link.follow(layout)

@@ -161,7 +161,7 @@ class _Steps:
             self._step(op)
         return self.planned
 
-    def apart(self, block: Block) -> list[_Planned]:
+    def planned_block(self, block: Block) -> list[_Planned]:
         """What a block does, by itself."""
         around, self.planned = self.planned, []
         made = self.run(block)
@@ -198,13 +198,13 @@ class _Steps:
             case tile.LoadOp() if op.result.type is i1 and not op.operands[1:]:
                 self.places[op.result] = self.places[op.operands[0]]
             case ng.IfOp() if not op.results:
-                then, other = (self.apart(region.block) for region in op.regions)
+                then, other = (self.planned_block(region.block) for region in op.regions)
                 self.planned.append(_Choice(self.places[op.condition], then, other))
             case ng.WhileOp() if not op.operands:
                 condition, body = (region.block for region in op.regions)
-                asked = self.apart(condition)
+                asked = self.planned_block(condition)
                 flag = self.places[condition.ops[-1].operands[0]]
-                self.planned.append(_Loop(asked, flag, self.apart(body)))
+                self.planned.append(_Loop(asked, flag, self.planned_block(body)))
             case _ if (
                 op.results and all(isinstance(r.type, IndexType) for r in op.results) and "pure" in op.traits
             ):

@@ -104,7 +104,7 @@ class Lines:
         return asked >= _WORTH * (1 + more)
 
     @property
-    def apart(self) -> Access:
+    def in_shared(self) -> Access:
         """The tile in shared memory, by its place in a row."""
         access, closest = self.access, self.access.closest
         far = self.pitch if self.number > 1 else self.columns
@@ -123,13 +123,13 @@ class Lines:
 
     @property
     def filled(self) -> Access:
-        """As `apart`, for what is written there: what lies behind the ends has room too, and is not moved on. So nothing that is
+        """As `in_shared`, for what is written there: what lies behind the ends has room too, and is not moved on. So nothing that is
         computed has to wait for an answer: of what only some threads store, ptxas keeps all that it is made of until then."""
-        apart = self.apart
+        shared = self.in_shared
         needed = tuple(
-            bound for bound in apart.bounds if not bound.positive or (self.whole and bound.dimension == 0)
+            bound for bound in shared.bounds if not bound.positive or (self.whole and bound.dimension == 0)
         )
-        return replace(apart, bounds=needed)
+        return replace(shared, bounds=needed)
 
 
 def lines_of(op: Op, access: Access, facts: Facts) -> Lines | None:
@@ -235,7 +235,7 @@ class LineMemory:
                 move(not whole)
             self.block.barrier()
             waiting = self._from(kept, place.back) if place.back else kept
-            loaded = self.memory.load(lines.apart, waiting, self._inside(lines, indices), layout, pad)
+            loaded = self.memory.load(lines.in_shared, waiting, self._inside(lines, indices), layout, pad)
             self.block.scratch_done()
             return loaded
 

@@ -17,7 +17,7 @@ from ..analysis.implicit import depths, implicit_side
 from ..analysis.sides import side_of
 from ..analysis.space import Atoms, Space, relate
 from .align_sides import is_aligned
-from .refusals import ALONE, BACK, LOOPS, SIDES, TOO_MANY, WHOLE, Refusals, apart
+from .refusals import ALONE, BACK, LOOPS, SIDES, TOO_MANY, WHOLE, Refusals, own_kernel
 
 
 class Groups:
@@ -239,7 +239,7 @@ class Groups:
         group = self.new("alone")
         group.ops[op] = None
         if self.refusals.asked and "terminator" not in op.traits:
-            self.refusals.sources(op, self.sources(reads(op)), apart(op))
+            self.refusals.sources(op, self.sources(reads(op)), own_kernel(op))
         self.settle(op, group)
 
     def settle(self, op: Op, group: Group) -> None:

@@ -89,7 +89,7 @@ def link_of(fusion: Op, target: Target) -> Link | None:
     return Link(fusion, planned, max(1, product.batch), product.rows, loops[:-1], dot, product)
 
 
-def apart(first: Link, value: Value, second: Link, number: int) -> str:
+def obstacle(first: Link, value: Value, second: Link, number: int) -> str:
     """Why a result of one link cannot be handed row by row to another, as the operand of a number; "" if it can."""
     made, read = first.results[value], second.argument(number)
     if first.count != second.count or (
@@ -175,7 +175,7 @@ def faults(chain: Op, target: Target) -> list[str]:
         why
         for link in links
         for number, operand in enumerate(link.fusion.operands)
-        if (value := source(operand)) in made and (why := apart(made[value], value, link, number))
+        if (value := source(operand)) in made and (why := obstacle(made[value], value, link, number))
     ]
     products = {(link.batch, link.rows) for link in links if link.product}
     if len(products) > 1 or len({link.count for link in links}) > 1:

@@ -67,7 +67,7 @@ class Refusals:
             return
         telling, why = self.telling(group), self.why
         if why is ALONE:
-            why = apart(telling)
+            why = own_kernel(telling)
         elif why is LOOPS:
             own = shape_of((op.operands if "reduction" in op.traits else op.results)[0].type)
             domain = [self.space.sizes[a] for a in self.space.resolve(group.domain or ())]
@@ -156,7 +156,7 @@ def _is_no_kernel(op: Op) -> bool:
     return op.name in FREE or (op.name == "ng.slice" and first_of_part(op) is not None)
 
 
-def apart(op: Op) -> str:
+def own_kernel(op: Op) -> str:
     """Why nothing joins an op."""
     bodies = op.regions and op.name != "ng.fusion"
     return f"{written_name(op)} {'has kernels' if bodies else 'is a kernel'} of its own"

@@ -15,7 +15,7 @@ from ...ops.schedules import SCHEDULE
 from ...rewrite.contracts import contract
 from ...support.target import Target
 from ..analysis.group import kind
-from ..fuse.links import Link, apart, link_of, source
+from ..fuse.links import Link, link_of, obstacle, source
 from ..fuse.nest import nest
 from ..fuse.regions import in_functions, nested
 from ..graph.inline import copied
@@ -111,7 +111,7 @@ class _Writer:
             if following is None or following.fusion in self.taken:
                 return None
             numbers = [n for n, v in enumerate(following.fusion.operands) if v is value]
-            if any(apart(link, result, following, number) for number in numbers):
+            if any(obstacle(link, result, following, number) for number in numbers):
                 return None
             readers.add(following.fusion)
         size = sum(prod(shape_of(v.type)) * item_bytes(element_type(v.type)) for v in link.fusion.results)

@@ -12,7 +12,7 @@ from ....support.target import Target
 from ...analysis.plan import Plan, plan
 from ...schedule.moves import box_of, permuted, stripes
 from ...schedule.programs import grid_for
-from .frame import Span, last_apart
+from .frame import Span, peel_last
 from .fusion_kernel import Kernel, Tile
 
 
@@ -40,7 +40,7 @@ def _in_stripes(planned: Plan, target: Target, schedule: Boxes) -> Kernel:
     outputs = list(zip(planned.outputs, kernel.results, strict=True))
 
     def stripe(spans: list[Span]) -> None:
-        *others, number = kernel.apart(spans[0].start, counts)
+        *others, number = kernel.delinearize(spans[0].start, counts)
         columns = spans[1]
         start = b.multiply(number.start, b.index(height))
         # Of a size that is not known, all that the last stripe has, which may be a whole one.
@@ -67,7 +67,7 @@ def _in_stripes(planned: Plan, target: Target, schedule: Boxes) -> Kernel:
         if even:
             all_of(height)
         else:
-            last_apart(b, number.start, counts[-1], lambda: all_of(height), lambda: all_of(rest))
+            peel_last(b, number.start, counts[-1], lambda: all_of(height), lambda: all_of(rest))
 
     kernel.visit(space, width, stripe)
     return kernel
@@ -85,7 +85,7 @@ def _shared(planned: Plan, target: Target, schedule: Boxes) -> Kernel:
     # What one block leaves of a page of either side, the next ones take.
     near = [*inner[:1], len(sizes) - 1]
     loops = [*(loop for loop in range(len(sizes)) if loop not in near), *dict.fromkeys(near)]
-    numbers = kernel.apart(kernel.programs[0], [counts[loop] for loop in loops])
+    numbers = kernel.delinearize(kernel.programs[0], [counts[loop] for loop in loops])
     at = {
         loop: kernel.b.multiply(n.start, kernel.b.index(box[loop]))
         for loop, n in zip(loops, numbers, strict=True)

@@ -49,7 +49,7 @@ def _for_threads(
     beside = rows_beside(planned, outer, schedule.rows)
     groups = [-(-size // group) for size, group in zip(rows, beside, strict=True)]
     kernel = Kernel(planned, target, (prod(groups), -(-columns // width)))
-    b, places = kernel.b, kernel.apart(kernel.programs[0], groups) if groups else []
+    b, places = kernel.b, kernel.delinearize(kernel.programs[0], groups) if groups else []
     places = [
         Span(b.multiply(place.start, b.index(group)), group, size % group != 0) if group > 1 else place
         for place, group, size in zip(places, beside, rows, strict=True)
@@ -92,7 +92,7 @@ def _for_vectors(
     start, stop = share(b, place, stripe, columns)
 
     def row(number: Value) -> tuple[()]:
-        positions = dict(zip(outer, kernel.apart(number, sizes), strict=True)) if outer else {}
+        positions = dict(zip(outer, kernel.delinearize(number, sizes), strict=True)) if outer else {}
         body = _Columns(kernel, positions, reduced, found, schedule.band)
         if schedule.band:
             body.bands(lambda visit: kernel.tiles_between(start, stop, columns, width, visit), start, stripe)
@@ -165,7 +165,7 @@ class _Columns:
 
         # The taps of small windows are written out, each at a fixed place beside the others; so are those of each row of a
         # larger one, where threads do not ask how near a border is.
-        def apart(inner: int) -> bool:
+        def unrolled(inner: int) -> bool:
             near = inside or self.kernel.masks
             rest = self.reduced[inner if self.kernel.masks else 0 :]
             taps = [self.sizes[l] for l in rest]
@@ -183,7 +183,7 @@ class _Columns:
                 return self.kernel.tiles(
                     size, self.together, values, lambda rows, v: level({**inner, l: rows}, v), alike=True
                 )
-            if not apart(len(inner)):
+            if not unrolled(len(inner)):
                 for section in sections(size, cuts[l]):
 
                     def row(

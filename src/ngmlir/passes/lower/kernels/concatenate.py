@@ -116,7 +116,7 @@ def _one_after_the_other(frame: SingleFrame, before: int, widths: Sequence[int])
 
     def copy(source: Value, width: int, at: int, number: Value) -> None:
         rows, columns = _tile_of(width, frame.width)
-        row, column = frame.apart(number, (-(-before // rows), -(-width // columns)))
+        row, column = frame.delinearize(number, (-(-before // rows), -(-width // columns)))
         starts = [b.multiply(row.start, b.index(rows)), b.multiply(column.start, b.index(columns))]
         masked = width % columns != 0 or before % rows != 0
         tile = b.load(source, starts, type=VectorType((rows, columns), element), masked=masked)

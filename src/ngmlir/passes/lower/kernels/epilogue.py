@@ -36,7 +36,7 @@ def store_epilogue(
     if len(loops) > len(kept):
         # Where it is written, the batch is several loops.
         count = len(loops) - len(kept) + 1
-        placed[:1] = kernel.apart(placed[0].start, [kernel.plan.sizes[l] for l in loops[:count]])
+        placed[:1] = kernel.delinearize(placed[0].start, [kernel.plan.sizes[l] for l in loops[:count]])
     for l, span in zip(loops, placed, strict=True):
         spans[l] = span
     shape = tuple(span.size for span, _ in kept if span.size)

@@ -90,7 +90,7 @@ def fewer(
     return carried
 
 
-def apart(b: Builder, number: Value, sizes: Sequence[int]) -> list[Span]:
+def delinearize(b: Builder, number: Value, sizes: Sequence[int]) -> list[Span]:
     """The positions in several loops that one running number stands for, the last loop fastest."""
     if len(sizes) == 1:
         return [Span(number)]
@@ -107,7 +107,7 @@ def share(b: Builder, number: Value, steps: int, size: int) -> tuple[Value, Valu
     return start, b.minimum(b.add(start, b.index(steps)), b.index(size))
 
 
-def last_apart(b: Builder, number: Value, count: int, each: Branch, last: Branch) -> None:
+def peel_last(b: Builder, number: Value, count: int, each: Branch, last: Branch) -> None:
     """`each` for all numbers but the last of `count`, which is another matter: where it is the only one, all that there is."""
     if is_same(count, 1):
         last()
@@ -294,9 +294,9 @@ class Frame:
 
         level([])
 
-    def apart(self, number: Value, sizes: Sequence[int]) -> list[Span]:
+    def delinearize(self, number: Value, sizes: Sequence[int]) -> list[Span]:
         """The positions in several loops that one running number stands for, the last loop fastest."""
-        return apart(self.b, number, sizes)
+        return delinearize(self.b, number, sizes)
 
     def by_section(
         self,
@@ -352,7 +352,7 @@ class Frame:
         counts = [-(-size // step) for size, step in zip(sizes, steps, strict=True)]
         *outer, last = (
             Span(self.b.multiply(at.start, self.b.index(step)), step, size % step != 0)
-            for at, size, step in zip(self.apart(self.programs[0], counts), sizes, steps, strict=True)
+            for at, size, step in zip(self.delinearize(self.programs[0], counts), sizes, steps, strict=True)
         )
         body([*(span if span.size > 1 else Span(span.start) for span in outer), last])
 

@@ -15,7 +15,7 @@ from ....support.lengths import is_open, is_same, power_of_two, usual
 from ...analysis.implicit import Implicit
 from ...analysis.product import part_of
 from .extents import Extent
-from .frame import Span, apart, exact_tiles
+from .frame import Span, delinearize, exact_tiles
 from .packing import uncrowded
 from .panels import PanelKernel
 from .reading import Matrix, read
@@ -122,10 +122,10 @@ class ImplicitKernel(PanelKernel):
         element = product.lhs_element if side is product.lhs else product.rhs_element
         held = element_type(block.type)
         width = REGISTERS * self.kernel.target.lanes(item_bytes(element))
-        batch = apart(b, self.batch[0], side.sizes(0)) if self.batch else []
+        batch = delinearize(b, self.batch[0], side.sizes(0)) if self.batch else []
 
         def line(i: Value, _: object) -> tuple[()]:
-            across = apart(b, b.add(lines[0], i), side.sizes(other))
+            across = delinearize(b, b.add(lines[0], i), side.sizes(other))
 
             def tile(here: Sequence[Span], to: Value) -> None:
                 """A tile of the line: `here` says where it stands in the loops of the run, `to` where in the block."""
@@ -160,7 +160,11 @@ class ImplicitKernel(PanelKernel):
                 self.iterations(sizes, run, width, tile)
             else:
                 b.loop(
-                    0, run[1].end, piece, (), lambda j, _: place(apart(b, b.add(run[0], j), sizes), j) or ()
+                    0,
+                    run[1].end,
+                    piece,
+                    (),
+                    lambda j, _: place(delinearize(b, b.add(run[0], j), sizes), j) or (),
                 )
             return ()
 
@@ -182,7 +186,7 @@ class ImplicitKernel(PanelKernel):
         def one(number: Value, _: object) -> tuple[()]:
             begin = b.multiply(number, length)
             start, stop = b.maximum(first, begin), b.minimum(end, b.add(begin, length))
-            outer = apart(b, number, sizes[:-1])
+            outer = delinearize(b, number, sizes[:-1])
 
             def part(at: Value, _: object) -> tuple[()]:
                 tile([*outer, Span(b.subtract(at, begin), step, True)], b.subtract(at, first))

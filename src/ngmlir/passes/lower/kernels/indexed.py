@@ -16,7 +16,7 @@ from ...analysis.indices import clamped, position, within
 from ...analysis.reduction import merged
 from ...schedule.moves import take_turns
 from ...schedule.programs import tile_width
-from .frame import Span, last_apart, positions, share
+from .frame import Span, peel_last, positions, share
 from .segments import scatter_in_order
 from .single import Single, SingleFrame, line_frame, places_in, vector
 
@@ -196,7 +196,7 @@ class _Scatter:
         else:
 
             def program(span: Span) -> None:
-                owner, row = frame.apart(span.start, (self.owners, self.before))
+                owner, row = frame.delinearize(span.start, (self.owners, self.before))
                 self.program(owner, row, None)
 
             frame.each_row(program)
@@ -236,7 +236,7 @@ class _Scatter:
             b.copy(b.subview(self.source, at, type=whole), b.subview(self.result, at, type=whole))
 
         if span is None:
-            last_apart(
+            peel_last(
                 b,
                 b.floor_divide(first, b.index(self.rows)),
                 self.owners,

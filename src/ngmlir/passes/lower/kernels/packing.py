@@ -22,7 +22,7 @@ from ....support.target import Target
 from ...analysis.implicit import Implicit
 from ...analysis.product import Product, part_of, word_bits
 from ...analysis.sides import Side
-from .frame import Span, exact_tiles, last_apart
+from .frame import Span, exact_tiles, peel_last
 from .reading import Matrix
 
 #: Bytes that come from memory together.
@@ -185,10 +185,10 @@ def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
     if whole:
         copy(packing.width)
     elif is_open((packing.columns,)):
-        last_apart(b, panel, packing.panels, lambda: copy(packing.width), lambda: copy(packing.width, True))
+        peel_last(b, panel, packing.panels, lambda: copy(packing.width), lambda: copy(packing.width, True))
     else:
         rest = packing.columns % packing.width
-        last_apart(b, panel, packing.panels, lambda: copy(packing.width), lambda: copy(rest))
+        peel_last(b, panel, packing.panels, lambda: copy(packing.width), lambda: copy(rest))
     b.end(tile_ops.ReturnOp)
     attributes: dict[str, Attribute] = {"grid": integers(grid), "outputs": IntegerAttr(1, i64)}
     return function(name, block, attributes, kind=tile_ops.KernelOp, location=location)

@@ -15,7 +15,7 @@ from ....support.lengths import at_least, below
 from ...analysis.access import Access
 from ...analysis.implicit import Implicit
 from ...analysis.sides import Side
-from .frame import Frame, Span, apart, positions
+from .frame import Frame, Span, delinearize, positions
 
 
 def read(
@@ -135,7 +135,7 @@ class Matrix:
             self.row = side.row
             parts = list[Span]()
             for number in batch:
-                parts = apart(b, number, side.batch)
+                parts = delinearize(b, number, side.batch)
             self.before = [_index(b, place, parts) for place in side.places]
             if side.is_window:
                 self.cut(side.size)

@@ -57,7 +57,7 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[
         _Row(kernel, schedule, spans, inner).build()
 
     def numbered(number: Value, _: object = None) -> tuple[()]:
-        kernel.by_section(kernel.apart(number, outer), outer, cuts, row)
+        kernel.by_section(kernel.delinearize(number, outer), outer, cuts, row)
         return ()
 
     if not several:
@@ -86,7 +86,7 @@ def _several(
     kernel = Kernel(planned, target, (prod(far), -(-near // schedule.rows)))
     b = kernel.b
     start = b.multiply(kernel.programs[1], b.index(schedule.rows))
-    places = kernel.apart(kernel.programs[0], far) if far else []
+    places = kernel.delinearize(kernel.programs[0], far) if far else []
     size = power_of_two(width)
     spans = [*places, Span(start, schedule.rows, near % schedule.rows != 0)]
     found = reductions(planned.ops, target)
@@ -106,7 +106,7 @@ def rows_strip(kernel: Kernel, schedule: Rows, first: Value, rows: int) -> None:
 
     def row(i: Value) -> tuple[()]:
         kernel.row = i
-        _Row(kernel, schedule, kernel.apart(b.add(first, i), outer), inner).build()
+        _Row(kernel, schedule, kernel.delinearize(b.add(first, i), outer), inner).build()
         return ()
 
     b.loop(0, rows, 1, (), lambda i, _: row(i), name="row")

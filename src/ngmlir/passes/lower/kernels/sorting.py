@@ -43,7 +43,7 @@ def argsort_kernel(op: Op, target: Target) -> Single:
     frame = SingleFrame(op, target, space, [(before, size, after)], [(before, kept, after)])
 
     def row(span: Span) -> None:
-        outer, inner = frame.apart(span.start, (before, after))
+        outer, inner = frame.delinearize(span.start, (before, after))
         line = _Row(frame, outer.start, inner.start, size, kept)
         selected = max(SELECTED, SELECTED_EACH * kept) if at_least(size, kept + 1) else size
         if at_least(INSERTED, kept) and below(kept, size):

@@ -106,15 +106,15 @@ class Streaming:
         b = self.b
         return b.add(b.multiply(self.outer, b.index(self.how.query_count)), self.query(panel))
 
-    def apart(self) -> tuple[list[Span], list[Span]]:
+    def places(self) -> tuple[list[Span], list[Span]]:
         """Where this program stands in the loops of the batch, and in the outer ones of the queries."""
         how, sizes = self.how, self.how.plan.sizes
-        batch = self.frame.apart(self.batch, [sizes[l] for l in how.batch]) if how.batch else []
-        return batch, self.frame.apart(self.outer, [sizes[l] for l in how.outer]) if how.outer else []
+        batch = self.frame.delinearize(self.batch, [sizes[l] for l in how.batch]) if how.batch else []
+        return batch, self.frame.delinearize(self.outer, [sizes[l] for l in how.outer]) if how.outer else []
 
     def spans(self, panel: Value, keys: Span) -> list[Span]:
         """Where a tile of scores stands in the loops of the plan."""
-        batch, outer = self.apart()
+        batch, outer = self.places()
         return [*batch, keys, *outer, Span(self.query(panel), self.lanes, self.masked)]
 
     # -- running over queries and keys --------------------------------------------------------------------
@@ -189,7 +189,7 @@ class Streaming:
     ) -> Value:
         """Whether what a mask leaves of a block of keys counts."""
         b, how = self.b, self.how
-        batch, outer = ([span.start for span in spans] for spans in self.apart())
+        batch, outer = ([span.start for span in spans] for spans in self.places())
         ends = [
             *((at, at) for at in batch),
             (start, b.add(start, b.index(keys.most - 1))),
@@ -211,7 +211,7 @@ class Streaming:
     def read(self, mask: Mask, first: Value, count: int, start: Value, keys: Extent) -> Value:
         """Whether something of a block of keys is seen, where that is known of memory alone."""
         b = self.b
-        batch, outer = self.apart()
+        batch, outer = self.places()
         # The loops of queries come before those of keys here.
         lines = count if self.how.queries - 1 in self.straight.plan.loops[mask.value] else 1
         step = min(ROWS, lines)
