@@ -227,7 +227,7 @@ def test_all_formats_of_gguf(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "times"), [("Q4_0", 1.0), ("Q4_1", 1.0), ("Q8_0", 1.0), ("Q4_K", 1.03), ("Q6_K", 1.3)]
+    ("name", "times"), [("Q4_0", 1.0), ("Q4_1", 1.0), ("Q8_0", 1.0), ("Q4_K", 1.03), ("Q6_K", 1.31)]
 )
 def test_memory_is_that_of_the_file(name: str, times: float) -> None:
     """Scales stay f16, and scales of scales bytes. Codes of 6 bits take 8."""
