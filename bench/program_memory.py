@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory of a training step of each program of `examples/programs`: planned, counted by the system, and of a pool.
 
-    python bench/program_memory.py [--megabytes 400] [--only REGEX] [--batches 1000]
+    python bench/program_memory.py [--megabytes 400] [--only REGEX]
+    python bench/program_memory.py --share 0.6
+    python bench/program_memory.py --batches 1000
 
 The first step of each example is taken as the example runs it; its batch is repeated until the step takes so many megabytes, so that
 pages and what Python allocates meanwhile count little. `planned` is what is known before the step runs: state, what is fed,
@@ -10,8 +12,11 @@ results, constants and temporaries. `measured` is by how much the anonymous memo
 ended: of the buffers of the compiled program, by size, and of the variables of the program, by shape and type. Variables are
 those of the outermost block: what operators compute inside, and what their blocks do, is in `temporaries` alone.
 
-With `--batches` a process of each program over sequences runs so many batches of other lengths: by how much the memory grows that is planned for
-temporaries, and that of the process, behind the first ten.
+With `--share` temporaries are held to that share of their peak (`memory_limit=`): what is planned then, whether all results have the same bits, and how much
+longer the step takes.
+
+With `--batches` a process of each program over sequences runs so many batches of other lengths: how many programs are compiled for the first ten and for the others (nothing is
+kept on disk), and by how much the memory grows that is planned for temporaries, and that of the process, behind the first ten.
 """
 
 from __future__ import annotations
@@ -21,17 +26,21 @@ import ctypes
 import gc
 import json
 import math
+import os
 import re
 import subprocess
 import sys
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import ngmlir.frontends.fluid as fluid
+from ngmlir import compiler
 from ngmlir.compiler import lower as lower_module
 from ngmlir.frontends.fluid.feeding import fed, with_io
 from ngmlir.frontends.fluid.memory import MemoryUse, memory_of
@@ -61,6 +70,10 @@ MODELS: dict[str, tuple[str, str | None]] = {
     "kinds of tokens": ("label_semantic_roles", None),
     "dates in words": ("machine_translation", None),
 }
+
+
+#: Those whose batches differ in the lengths of sequences.
+OVER_SEQUENCES = ("lines, convolutions", "lines, stacked LSTMs", "kinds of tokens", "dates in words")
 
 
 class Step(NamedTuple):
@@ -241,10 +254,15 @@ def resident() -> int:
 
 def enough(step: Step, megabytes: float) -> tuple[Step, int]:
     """The step with its batch repeated until it takes so many megabytes; and how often."""
-    times, kept = 1, told(prepared(step))
-    if (growing := kept.peak - kept.state) < megabytes * MB:
-        times = math.ceil(megabytes * MB / growing)
-    return step._replace(feed={n: repeated(v, times) for n, v in step.feed.items()}), times
+    whole, times = step, 1
+    # Sequences in lanes take less for each the more there are.
+    for _ in range(3):
+        kept = told(prepared(whole))
+        if (growing := kept.peak - kept.state) >= 0.95 * megabytes * MB:
+            break
+        times = math.ceil(times * megabytes * MB / growing)
+        whole = step._replace(feed={n: repeated(v, times) for n, v in step.feed.items()})
+    return whole, times
 
 
 def warm_up() -> None:
@@ -302,24 +320,65 @@ def arenas() -> int:
     return sum(len(each.bytes) for each in gc.get_objects() if isinstance(each, Arena))
 
 
+def compilations() -> list[str]:
+    """What is compiled from now on: programs for lengths `alone`, and code for `all`."""
+    seen: list[str] = []
+
+    def counting(name: str, kind: str) -> None:
+        real = getattr(compiler, name)
+
+        def counted(*given: Any, **named: Any) -> Any:
+            seen.append(kind)
+            return real(*given, **named)
+
+        setattr(compiler, name, counted)
+
+    counting("assemble", "alone")
+    counting("compile_open", "all")
+    return seen
+
+
+def held_to(name: str, share: float, megabytes: float) -> dict[str, Any]:
+    """A step whose temporaries are held to a share of their peak, beside the step as it is."""
+    step, _ = enough(first_step(name), megabytes)
+    program, sizes, made, arrays = prepared(step)
+    limit = int(told(Ready(program, sizes, made, arrays)).planned * share)
+    held = compiled(program, "cpu", sizes, limit)
+    runs = [partial(run, each, step.scope, arrays) for each in (made, held)]
+    whole, parts = ([np.asarray(each) for each in one()] for one in runs)
+    seconds = [min(timed(one) for _ in range(3)) for one in runs]
+    same = all(np.array_equal(a, b, equal_nan=True) for a, b in zip(whole, parts, strict=True))
+    return {"limit": limit, "same": same, "longer": seconds[1] / seconds[0]}
+
+
+def timed(call: Callable[[], Any]) -> float:
+    begun = time.process_time()
+    call()
+    return time.process_time() - begun
+
+
 def grown(name: str, batches: int) -> dict[str, Any]:
-    """Planned memory and memory of the process, after ten batches and after so many others."""
+    """Planned memory and memory of the process, and what was compiled, after ten batches and after so many others."""
+    seen = compilations()
     step = first_step(name)
     executor, draw = fluid.Executor(fluid.CPUPlace()), np.random.default_rng(0)
     found: list[int] = []
+    seen.clear()
     for count in (10, batches):
         for _ in range(count):
             executor.run(
                 step.program, drawn(step.feed, draw), list(step.fetched), scope=step.scope, return_numpy=False
             )
-        found += [arenas(), resident()]
-    return dict(zip(("planned 10", "used 10", "planned", "used"), found, strict=True))
+        found += [len(seen), arenas(), resident()]
+    names = ("compiled 10", "planned 10", "used 10", "compiled", "planned", "used")
+    return dict(zip(names, found, strict=True))
 
 
 def in_a_process(name: str, *settings: str) -> dict[str, Any] | None:
     """What a process of its own prints of a model."""
     words = [sys.executable, __file__, "--model", name, *settings]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    where = {**os.environ, "NGMLIR_CACHE": "0"} if "--batches" in settings else None
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=where)
     if done.returncode:
         print(f"{name}: {done.stderr.strip().splitlines()[-1]}", flush=True)
         return None
@@ -332,29 +391,48 @@ def main() -> None:
     )
     parser.add_argument("--megabytes", type=float, default=400)
     parser.add_argument("--only", default="")
+    parser.add_argument("--share", type=float, default=0)
     parser.add_argument("--batches", type=int, default=0)
     parser.add_argument("--model", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.model:
-        of_lengths = grown(options.model, options.batches) if options.batches else None
-        print(json.dumps(of_lengths or measure(options.model, options.megabytes)))
+        if options.batches:
+            print(json.dumps(grown(options.model, options.batches)))
+        elif options.share:
+            print(json.dumps(held_to(options.model, options.share, options.megabytes)))
+        else:
+            print(json.dumps(measure(options.model, options.megabytes)))
         return
     names = [name for name in MODELS if re.search(options.only, name)]
-    print(
-        f"{'MB':22}{'batches':>8}{'planned':>10}{'measured':>10}{'':>8}"
-        f"{'temporaries':>13}{'of buffers':>12}{'of variables':>14}"
-    )
-    for name in names:
+    asked = options.share or options.batches
+    if not asked:
+        print(
+            f"{'MB':22}{'batches':>8}{'planned':>10}{'measured':>10}{'':>8}"
+            f"{'temporaries':>13}{'of buffers':>12}{'of variables':>14}"
+        )
+    for name in names if not asked else []:
         if (r := in_a_process(name, "--megabytes", str(options.megabytes))) is not None:
             print(
                 f"{name:22}{r['times']:8}{r['told'] / MB:10.1f}{r['used'] / MB:10.1f}{r['used'] / r['told'] - 1:+8.1%}"
                 f"{r['temporaries'] / MB:13.1f}{r['buffers'] / MB:12.1f}{r['variables'] / MB:14.1f}",
                 flush=True,
             )
-    for name in names if options.batches else []:
+    for name in names if options.share else []:
+        if (r := in_a_process(name, "--share", str(options.share), "--megabytes", "100")) is not None:
+            bits = "the same bits" if r["same"] else "OTHER RESULTS"
+            print(
+                f"{name:24}{r['limit'] / MB:8.1f} MB of temporaries, {bits}, {r['longer']:.2f} of the time",
+                flush=True,
+            )
+    for name in [name for name in names if name in OVER_SEQUENCES] if options.batches else []:
         if (r := in_a_process(name, "--batches", str(options.batches))) is not None:
             planned, used = ((r[what] - r[f"{what} 10"]) / MB for what in ("planned", "used"))
-            print(f"{name:24}{planned:+10.2f} MB planned, {used:+6.2f} MB of the process", flush=True)
+            later = r["compiled"] - r["compiled 10"]
+            print(
+                f"{name:24}{r['compiled 10']:4} compiled for ten batches, {later} later;"
+                f"{planned:+8.2f} MB planned, {used:+6.2f} MB of the process",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from gradient_errors import noted
 from program_texts import appended, typed
 
 from ngmlir.compiler import compile_module
@@ -164,6 +165,7 @@ def check_gradients(
     found = made.gradients(outputs, by, "numpy", order)
     for target in ("cpu", "cuda-sim"):
         for a, b in zip(found, made.gradients(outputs, by, target, order), strict=True):
+            noted(type, order, target, b, a)
             assert np.allclose(a, b, rtol=1e-9, atol=1e-11), target
 
     names = [made.outputs[s] for s in outputs]
@@ -184,5 +186,5 @@ def check_gradients(
             low = total()
             value[at] = old
             wanted[at] = (high - low) / (2 * h)
-        bound = (1e-6 if order == 1 else 1e-5) * max(1, np.abs(wanted).max(initial=0))
-        assert np.abs(gradient - wanted).max(initial=0) <= bound, (slot, gradient, wanted)
+        error = noted(type, order, "numpy", gradient, wanted)
+        assert error <= (1e-6 if order == 1 else 1e-5), (slot, gradient, wanted)

@@ -316,3 +316,28 @@ def test_layers_that_are_used_wrongly() -> None:
     with pytest.raises(UserError, match="is never updated") as caught, rnn.block():
         rnn.output(rnn.step_input(x) + rnn.memory(shape=[2], dtype="float64"))
     assert "test_fluid_dynamic_rnn.py" in str(caught.value)
+
+
+def test_sequences_that_are_gone_over_together_have_the_same_lengths(place: Any) -> None:
+    """For the first batch, and for the code that serves all lengths; what goes with sequences has a row for each."""
+    x, y, beside = data("x", 2), data("y", 2), layers.data("beside", [2], dtype="float64")
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        rnn.output(rnn.step_input(x) * rnn.step_input(y) + rnn.static_input(beside))
+    out = rnn()
+    rows, extra = drawn(5, 2), drawn(2, 2)
+    feed = {"x": ragged(rows, [1, 4]), "y": ragged(rows, [1, 4]), "beside": extra}
+    wanted = rows * rows + extra[[0, 1, 1, 1, 1]]
+    np.testing.assert_allclose(np.array(run(place, feed, out)[0]), wanted, rtol=1e-12)
+    with pytest.raises(UserError, match=r"(?s)'y' have the lengths \[2, 3\], and those of 'x' \[1, 4\]"):
+        run(place, {**feed, "y": ragged(rows, [2, 3])}, out)
+    with pytest.raises(UserError, match="2 sequences are gone over, and what goes with them is 3"):
+        run(place, {**feed, "beside": drawn(3, 2)}, out)
+
+
+def test_labels_have_the_lengths_of_what_they_are_of(place: Any) -> None:
+    emission, label = data("emission", 3), data("label", 1, dtype="int64")
+    loss = layers.linear_chain_crf(emission, label, fluid.ParamAttr(name="moves"))
+    rows, labels = drawn(4, 3).astype(np.float64), np.ones((4, 1), np.int64)
+    with pytest.raises(UserError, match="'label' have the lengths"):
+        run(place, {"emission": ragged(rows, [1, 3]), "label": ragged(labels, [2, 2])}, loss)

@@ -67,6 +67,10 @@ class Lowering(Protocol):
         """The greatest length of sequences: in the run which is compiled for, or, inside of a block, in all steps."""
         ...
 
+    def agree(self, offsets: Tensor, others: Tensor) -> None:
+        """States that two levels must be equal: where both are fed, a run with others is refused."""
+        ...
+
     def run(self, block: BlockView) -> None:
         """Builds the operators of a block."""
         ...

@@ -66,6 +66,10 @@ class Context(Protocol):
         """The greatest length of sequences in the run that is compiled for; 0 where there are none."""
         ...
 
+    def agree(self, offsets: Tensor, others: Tensor) -> None:
+        """States that two levels must be equal: where both are fed, a run with others is refused."""
+        ...
+
     def shared(self, key: object, make: Callable[[], T]) -> T:
         """What `make` gives; what it gave for an equal key before, in the same block."""
         ...

@@ -304,6 +304,9 @@ class StandIns:
     def longest(self, offsets: Tensor) -> int:
         return self.size(offsets)
 
+    def agree(self, offsets: Tensor, others: Tensor) -> None:
+        pass
+
     def shared(self, key: object, make: Callable[[], T]) -> T:
         return make()
 

@@ -36,15 +36,20 @@ class State:
 @dataclass(frozen=True)
 class Interface:
     """The arguments of a program, those that are fed first, and which results (second) are tied to arguments. The other results are
-    what is fetched."""
+    what is fetched. `agreed` names pairs of what is fed that must be equal: offsets of sequences that one operator goes over."""
 
     feeds: tuple[str, ...]
     states: tuple[State, ...]
     tied: tuple[tuple[int, int], ...]
+    agreed: tuple[tuple[str, str], ...] = ()
 
     @staticmethod
     def of(
-        module: Module, feeds: Sequence[str], states: Sequence[str], tied: Sequence[tuple[int, int]]
+        module: Module,
+        feeds: Sequence[str],
+        states: Sequence[str],
+        tied: Sequence[tuple[int, int]],
+        agreed: Sequence[tuple[str, str]] = (),
     ) -> Interface:
         """That of the module's first function. `tied` holds pairs of result and argument."""
         block = module.ops[0].block
@@ -56,7 +61,7 @@ class Interface:
             State(name, shape_of(a.type), dtype_of(a.type), a in used)
             for name, a in zip(states, arguments, strict=True)
         ]
-        return Interface(tuple(feeds), tuple(held), tuple(tied))
+        return Interface(tuple(feeds), tuple(held), tuple(tied), tuple(agreed))
 
     @property
     def changed(self) -> list[str]:
@@ -67,7 +72,7 @@ class Interface:
     def facts(self) -> Any:
         """It as JSON has it; `from_facts` reads that."""
         states = [[s.name, s.shape, s.dtype.name, s.is_read] for s in self.states]
-        return {"feeds": self.feeds, "states": states, "tied": self.tied}
+        return {"feeds": self.feeds, "states": states, "tied": self.tied, "agreed": self.agreed}
 
     @staticmethod
     def from_facts(facts: Any) -> Interface:
@@ -79,4 +84,5 @@ class Interface:
                 for name, shape, dtype, is_read in facts["states"]
             ),
             tuple((result, argument) for result, argument in facts["tied"]),
+            tuple((one, other) for one, other in facts["agreed"]),
         )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of rows that are no rows of their table: looked for before a program runs, so that nothing has changed.
+"""Numbers of rows that are no rows of their table, and sequences of other lengths than those beside them: looked for before a program
+runs, so that nothing has changed.
 
 What is fed, also in another shape or step by step, is looked at on the host. Numbers that the program computes are computed by a program of
 its own first, unless that would change a variable; those that a sub-block computes are not looked at: what is read for them is the nearest row.
@@ -17,6 +18,7 @@ from ..ir.attributes import DictAttr, IntegerAttr
 from ..ir.types import i32
 from ..support.diagnostics import Diagnostic, Location, UserError
 from .descriptions import BlockView, Operator, Program
+from .names import LEVEL
 from .prune import pruned
 
 #: The slot of the numbers of rows.
@@ -58,6 +60,32 @@ class Lookup:
             message = f"there is no row {array[at]} in '{self.table}', which has {self.height} rows"
             hint = f"it is the number at {list(at)} of '{self.ids}'; they go from 0 to {self.height - 1}"
             raise UserError(Diagnostic(message, self.location, hint=hint))
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Two fed variables, by the names of their offsets, whose sequences one operator goes over together."""
+
+    offsets: str
+    others: str
+    location: Location
+
+    def check(self, offsets: Any, others: Any) -> None:
+        """UserError, at the line of the first variable, where the sequences have different lengths."""
+        if not np.array_equal(offsets, others):
+            own, beside = (name.partition(LEVEL)[0] for name in (self.offsets, self.others))
+            lengths, wanted = (
+                np.array2string(np.diff(each), separator=", ", threshold=10) for each in (offsets, others)
+            )
+            message = f"the sequences of '{own}' have the lengths {lengths}, and those of '{beside}' {wanted}"
+            hint = "an operator goes over both, row by row: they need the same lengths"
+            raise UserError(Diagnostic(message, self.location, hint=hint))
+
+
+def agreements(program: Program, pairs: Sequence[tuple[str, str]]) -> list[Agreement]:
+    """The pairs of offsets that must be equal, with the lines of the variables."""
+    visible = program.top.visible
+    return [Agreement(one, other, visible(one.partition(LEVEL)[0]).location) for one, other in pairs]
 
 
 def lookups(program: Program) -> tuple[list[Lookup], list[Lookup]]:

@@ -133,6 +133,8 @@ class _Lowering:
     #: Lengths by what they were asked for: a gradient asks for those of its operator again.
     known: dict[Any, int] = field(default_factory=dict[Any, int])
     asked: int = 0
+    #: Pairs of fed offsets that must be equal.
+    agreed: dict[tuple[str, str], None] = field(default_factory=dict[tuple[str, str], None])
     #: What operators share, by keys and blocks.
     made: dict[object, Any] = field(default_factory=dict[object, Any])
     #: Inside of blocks that run: their numbers of the iteration or step, the outermost first.
@@ -279,6 +281,11 @@ class _Lowering:
         assert operator is not None
         known = self.bounds.get(offsets)
         return self._asked(operator, offsets, segments.longest(offsets)) if known is None else known
+
+    def agree(self, offsets: Tensor, others: Tensor) -> None:
+        names = {fed: name for name, fed in self.feeds.items()}
+        if offsets is not others and offsets in names and others in names:
+            self.agreed.setdefault((names[offsets], names[others]))
 
     def shared(self, key: object, make: Callable[[], T]) -> T:
         place = key, BUILDING.region
@@ -430,7 +437,7 @@ class _Lowering:
         made = Computation([*returns, *group], parameters, tuple)
         made.location = self.program.location
         lifted = lift(made)
-        interface = Interface.of(lifted.module, [*self.feeds], [*self.states], lifted.tied)
+        interface = Interface.of(lifted.module, [*self.feeds], [*self.states], lifted.tied, [*self.agreed])
         written = [Written(operator, name, at) for at, (operator, name, _) in enumerate(shown, len(fetched))]
         names = tuple([name for name, _ in fetched])
         return Lowered(lifted.module, interface, names, tuple(written), lifted.trace)

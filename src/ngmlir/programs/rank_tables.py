@@ -110,6 +110,12 @@ class RankTable:
 
     def ordered(self, x: Tensor, levels: Levels, is_back: bool = False) -> tuple[Tensor, Levels]:
         """Rows, or sequences of rows, in the order of the table; or, back, in the order that they had before."""
+        given = segments.sequences(levels[0]) if levels else segments.length_of(x)
+        if given != self.count:
+            raise UserError(
+                f"{self.count} sequences are gone over, and what goes with them is {given}",
+                hint="a row, or a sequence, for each sequence",
+            )
         order = self.rank if is_back else self.order
         if not levels:
             return segments.take(x, order), ()

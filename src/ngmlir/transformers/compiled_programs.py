@@ -10,7 +10,7 @@ from ..ops.memory_limit import with_limit
 from ..programs.catalogue import REGISTRY
 from ..programs.descriptions import Program
 from ..programs.interface import Interface
-from ..programs.lookups import Lookup, lookups, program_of_ids
+from ..programs.lookups import Agreement, Lookup, agreements, lookups, program_of_ids
 from ..programs.lower import Lowered, lower
 from ..programs.select_kernels import with_kernels
 from ..programs.text import program_text
@@ -41,22 +41,31 @@ def compiled(program: Program, target: str, sizes: Sequence[int] = (), memory_li
 
 def with_checked_ids(program: Program, interface: Interface, bind: Bind, target: str) -> Bind:
     """The functions of a program, which look at the numbers of rows of tables first."""
+    agreed = agreements(program, interface.agreed)
     return looking_first(
-        lookups(program), interface, bind, lambda names: _compiled(program_of_ids(program, names), target)
+        lookups(program),
+        agreed,
+        interface,
+        bind,
+        lambda names: _compiled(program_of_ids(program, names), target),
     )
 
 
 def looking_first(
     found: tuple[Sequence[Lookup], Sequence[Lookup]],
+    agreed: Sequence[Agreement],
     interface: Interface,
     bind: Bind,
     ids: Callable[[Sequence[str]], Compiled],
 ) -> Bind:
-    """The same with what `lookups` found; `ids` gives the program that computes these variables alone."""
+    """The same with what `lookups` and `agreements` found; `ids` gives the program that computes these variables alone."""
     fed, computed = found
-    if not fed and not computed:
+    if not fed and not computed and not agreed:
         return bind
     places = [(interface.feeds.index(each.ids), each) for each in fed if each.ids in interface.feeds]
+    pairs = [
+        (interface.feeds.index(each.offsets), interface.feeds.index(each.others), each) for each in agreed
+    ]
     names = [*dict.fromkeys(each.ids for each in computed)]
     guard = ids(names) if names else None
     if guard is not None and guard.measures:
@@ -69,6 +78,8 @@ def looking_first(
         first = None if guard is None or guard.interface.tied else _bound_by_name(guard, interface, state)
 
         def call(*values: Any) -> Sequence[Any]:
+            for at, other, each in pairs:
+                each.check(values[at], values[other])
             for at, each in places:
                 each.check(values[at])
             if first is not None:

@@ -16,7 +16,7 @@ from ..ir.types import DYNAMIC
 from ..ops.memory_limit import with_limit
 from ..programs.descriptions import Program
 from ..programs.interface import Interface
-from ..programs.lookups import Lookup, lookups, program_of_ids
+from ..programs.lookups import Agreement, Lookup, agreements, lookups, program_of_ids
 from ..programs.lower import lower
 from ..programs.names import LEVEL
 from ..programs.select_kernels import with_kernels
@@ -128,7 +128,7 @@ class FedProgram(Generic[V]):
         self, programs: Specialised[V], key: Key, at: Mapping[int, str], shapes: Shapes, sizes: Sequence[int]
     ) -> V | None:
         """What runs it, from code for all lengths, which `at` gives names to; None where there is none for these."""
-        told: list[tuple[_Lookups, Interface, bool]] = []
+        told: list[tuple[_Lookups, Sequence[Agreement], Interface, bool]] = []
 
         def make(lengths: Mapping[str, int]) -> Module:
             known = [lengths[at[i]] if i in at else size for i, size in enumerate(key)]
@@ -139,15 +139,16 @@ class FedProgram(Generic[V]):
             )
             if lowered.calls_python:
                 raise NeedsLength("what Python functions compute")
-            told[:] = [(lookups(program), lowered.interface, lowered.measures)]
+            agreed = agreements(program, lowered.interface.agreed)
+            told[:] = [(lookups(program), agreed, lowered.interface, lowered.measures)]
             return with_limit(lowered.module, self._limit)
 
         def use(key: Key, executable: CpuExecutable) -> V:
-            ((found, interface, measures),) = told
+            ((found, agreed, interface, measures),) = told
             bind = in_memory(executable)
             if not measures:
                 of = self._shapes(shapes, key)
-                bind = looking_first(found, interface, bind, lambda names: self._ids(names).get(of))
+                bind = looking_first(found, agreed, interface, bind, lambda names: self._ids(names).get(of))
             return self.use(Compiled(interface, bind, measures))
 
         return programs.for_lengths(key, at, [make], use)

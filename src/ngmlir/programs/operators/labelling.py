@@ -52,6 +52,7 @@ def linear_chain_crf(
     emission: Tensor, transition: Tensor, label: Tensor, *, context: Context
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     offsets = segments.innermost(context, "Emission", "linear_chain_crf")
+    context.agree(segments.innermost(context, "Label", "linear_chain_crf"), offsets)
     begin, end, between = _fields(emission, transition, "linear_chain_crf")
     context.give_levels("LogLikelihood", ())
     context.give_levels("TransitionExps", ())
@@ -269,6 +270,7 @@ def chunk_eval(
         raise UserError(
             f"{segments.length_of(inference)} labels are compared with {segments.length_of(label)}"
         )
+    context.agree(segments.innermost(context, "Label", "chunk_eval"), offsets)
     for slot in ("Precision", "Recall", "F1-Score", "NumInferChunks", "NumLabelChunks", "NumCorrectChunks"):
         context.give_levels(slot, ())
     guessed, true = (
