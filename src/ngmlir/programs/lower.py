@@ -283,7 +283,7 @@ class _Lowering:
         return self._asked(operator, offsets, segments.longest(offsets)) if known is None else known
 
     def agree(self, offsets: Tensor, others: Tensor) -> None:
-        names = {fed: name for name, fed in self.feeds.items()}
+        names: dict[Tensor, str] = {fed: name for name, fed in self.feeds.items()}
         if offsets is not others and offsets in names and others in names:
             self.agreed.setdefault((names[offsets], names[others]))
 

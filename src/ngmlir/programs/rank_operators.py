@@ -84,7 +84,8 @@ def lod_tensor_to_array(lowering: Lowering, operator: Operator) -> None:
     levels = lowering.levels_of(operator, _input(lowering, operator, "X"))
     if len(levels) > 2:
         raise UserError(f"the steps of at most two levels are taken apart, and there are {len(levels)}")
-    lowering.agree(levels[0], table.offsets)
+    for own in levels[:1]:
+        lowering.agree(own, table.offsets)
     (name,) = operator.outputs["Out"]
     lowering.write(operator, name, table.steps(x, levels[1:], lowering.size))
 
