@@ -447,3 +447,28 @@ def test_lengths_of_upsampled_images_are_computed_in_f32() -> None:
     x = np.arange(7, dtype=np.float32).reshape(1, 1, 7)
     assert ran("Upsample", {"x": x, "Scales": scales}, opset=9).shape == (1, 1, 13)
     assert ran("Resize", {"x": x, "Roi": np.zeros(0, np.float32), "Scales": scales}).shape == (1, 1, 13)
+
+
+def test_images_of_early_models_are_resized() -> None:
+    """Scales in attributes; places between elements are rounded up where the image gets smaller."""
+    x = np.arange(1, 9, dtype=np.float32).reshape(1, 1, 2, 4)
+    made = ran("Upsample", {"x": x}, opset=1, height_scale=2.0, width_scale=1.5)
+    np.testing.assert_array_equal(made[0, 0, ::2], [[1, 1, 2, 3, 3, 4], [5, 5, 6, 7, 7, 8]])
+    np.testing.assert_array_equal(made[0, 0, 1::2], made[0, 0, ::2])
+    scales = np.array([1, 1, 0.6, 0.6], np.float32)
+    np.testing.assert_array_equal(ran("Resize", {"x": x, "Scales": scales}, opset=10), [[[[1, 3]]]])
+
+
+def test_early_models_tile_one_axis() -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    made = ran(
+        "Tile", {"x": x, "Tiles": np.array([2.0], np.float32), "Axis": np.array([1.0], np.float32)}, opset=1
+    )
+    np.testing.assert_array_equal(made, np.tile(x, (1, 2)))
+
+
+def test_places_of_scaled_images_are_computed_in_f32() -> None:
+    """11 divided by the nearest f32 to 2.2 is less than 5 in f64."""
+    x = np.arange(8, dtype=np.float32).reshape(1, 1, 8)
+    made = ran("Upsample", {"x": x, "Scales": np.array([1, 1, 2.2], np.float32)}, opset=9)
+    np.testing.assert_array_equal(made[0, 0], [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 5, 6, 6, 7])

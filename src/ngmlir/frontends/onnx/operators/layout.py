@@ -146,6 +146,9 @@ def expand(n: Node, x: Tensor, shape: Tensor) -> Tensor:
 @operator("Tile")
 def tile(n: Node, x: Tensor, repeats: Tensor, tiles: Tensor | None = None) -> Tensor:
     times = n.settled(repeats) or []
+    if n.version < 6:  # so many tiles along one axis
+        axis = x.axis((n.settled(tiles) or [0])[0])
+        times = [times[0] if d == axis else 1 for d in range(x.rank)]
     return repeated(x, times)
 
 

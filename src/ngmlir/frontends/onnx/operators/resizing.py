@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,11 +31,13 @@ def resize(n: Node, x: Tensor, *inputs: Tensor | None) -> Tensor:
         scale = scales[axis]
         if scale in (None, 1) and out == length and transform != "tf_crop_and_resize":
             continue
-        long = n.verbs.length(length, f64)
-        factor = n.verbs.length(out, f64) / long if scale is None else n.verbs.numbers(scale, f64)
-        places = _places(n, n.verbs.arange(out).cast(f64), long, n.verbs.length(out, f64), factor, roi[axis])
+        # In f32, in which scales are: 11 divided by the nearest number to 2.2 is 5, an element and no place below it.
+        kind = f32 if mode == "nearest" else f64
+        long, wide = n.verbs.length(length, kind), n.verbs.length(out, kind)
+        factor = wide / long if scale is None else n.verbs.numbers(scale, kind)
+        places = _places(n, n.verbs.arange(out).cast(kind), long, wide, factor, roi[axis])
         if mode == "nearest":
-            resized = x.take(_within(_nearest(n, places), long), axis)
+            resized = x.take(_within(_nearest(n, places, factor), long), axis)
         elif n.flag("antialias") or n.flag("exclude_outside"):
             known = out / length if scale is None else scale
             resized = _weighted(x, axis, _weights(n, n.settle(places), length, known, mode))
@@ -51,17 +53,28 @@ def resize(n: Node, x: Tensor, *inputs: Tensor | None) -> Tensor:
     return rounded(n, x, element)
 
 
+def _is_early(n: Node) -> bool:
+    """Whether a node is of the time before coordinates and roundings could be chosen."""
+    return n.op == "Upsample" or n.version < 11
+
+
+def _stated(n: Node) -> Sequence[float]:
+    """Scales that are attributes: of all axes, or, at first, of the last two."""
+    early = n.number("height_scale"), n.number("width_scale")
+    return n.floats("scales") or ([1.0, 1.0, *early] if any(early) else [])
+
+
 def _inputs(
     n: Node, x: Tensor, inputs: tuple[Tensor | None, ...]
 ) -> tuple[list[tuple[float, float]], list[float | None], list[int]]:
     """For each axis: the part that is taken, the scale (None: as lengths say), the length of the result."""
     given = list(inputs) + [None] * 3
-    if n.op == "Upsample" or n.version < 11:
+    if _is_early(n):
         roi, factors, lengths = None, given[0], None
     else:
         roi, factors, lengths = given[0], given[1], given[2]
     axes = [x.axis(a) for a in n.given("axes", range(x.rank))]
-    stated = n.floats("scales") if factors is None else [float(s) for s in n.settle(factors).reshape(-1)]
+    stated = _stated(n) if factors is None else [float(s) for s in n.settle(factors).reshape(-1)]
     wanted = n.settled(lengths)
     parts = [(0.0, 1.0)] * x.rank
     scales: list[float | None] = [1.0] * x.rank
@@ -99,10 +112,10 @@ def _inputs(
 def _places(
     n: Node, i: Tensor, length: Tensor, out: Tensor, scale: Tensor, roi: tuple[float, float]
 ) -> Tensor:
-    """Where in the operand, of so many elements, each element of the result is; all in f64."""
+    """Where in the operand, of so many elements, each element of the result is."""
     exact, zero = scale * length, i * 0
     mode = n.text("coordinate_transformation_mode", "half_pixel")
-    if n.op == "Upsample" or n.version < 11:
+    if _is_early(n):
         mode = "asymmetric"
     match mode:
         case "half_pixel":
@@ -123,8 +136,10 @@ def _places(
             raise UserError(f"there is no coordinate transformation '{mode}'")
 
 
-def _nearest(n: Node, places: Tensor) -> Tensor:
-    rule = n.text("nearest_mode", "round_prefer_floor" if n.op == "Resize" and n.version >= 11 else "floor")
+def _nearest(n: Node, places: Tensor, scale: Tensor) -> Tensor:
+    if _is_early(n):
+        return (scale < 1).where(n.verbs.ceil(places), n.verbs.floor(places))
+    rule = n.text("nearest_mode", "round_prefer_floor")
     match rule:
         case "round_prefer_floor":
             return n.verbs.ceil(places - 0.5)
