@@ -54,7 +54,7 @@ f[b0]; d[:, b0]; d[d0]; f[np.array([True, False, True])]; q[[[0, 1], [2, 3]], 1]
 f[i1]; f[:, i1]; d[i1, 0]; d[0, i1, i1]; d[i1, :, i1]; f[i1, None, 1:3]; q[:, i1, [0, 2], i1]
 m.take(f, [1, 0], axis=1); m.take(f, t[:2]); m.take(f, [[0, 11], [5, 2]]); m.take(f, [7, -9], axis=1, mode='wrap'); m.take(f, [7, -9], axis=0, mode='clip')
 m.take_along_axis(f, m.argsort(f, axis=1), axis=1); m.take_along_axis(d, m.argmax(d, axis=0, keepdims=True), 0); m.take_along_axis(f, np.array([3, 9]), None)
-m.where(b, f, i); m.where(f > 0, f, 0); m.where(b, 1, 2.5); m.where(v > 0, w, i); m.select([f > 1, f < -1], [f, i], 7); m.choose(i & 1, [f, p]); m.compress([True, False, True], f, 0)
+m.where(b, f, i); m.where(f > 0, f, 0); m.where(b, 1, 2.5); m.where(v > 0, w, i); m.select([f > 1, f < -1], [f, i], 7); m.choose(i & 1, [f, p]); m.choose(i - 2, [f, p, f + p], mode="clip"); m.choose(i - 2, [f, p, f + p], mode="wrap"); m.compress([True, False, True], f, 0)
 m.clip(f, -1, 1); m.clip(i, -1, 1); m.clip(f, None, 0.5); m.clip(f, v, None); m.clip(u, 1, 2); f.clip(0.25); m.nan_to_num(n); m.nan_to_num(n, nan=3, posinf=9)
 m.sum(f); m.sum(f, axis=0); m.sum(d, axis=(0, 2), keepdims=True); m.sum(i); m.sum(u, axis=1); m.sum(b, axis=-1); m.sum(h); m.sum(i, dtype='float32'); m.sum(f, where=b); m.sum(f, axis=0, initial=3); m.sum(e, axis=0); m.sum(s)
 m.prod(p); m.prod(i, axis=1); m.prod(u, axis=0); m.prod(p, axis=0, where=b); m.mean(f); m.mean(i, axis=0); m.mean(b); m.mean(h, axis=1); m.mean(d, axis=(1, 2), keepdims=True); m.mean(f, where=b); m.mean(i, dtype='float32')

@@ -39,7 +39,7 @@ from .arrays import (
     shape,
     weak,
 )
-from .elementwise import add, maximum, minimum, multiply, where
+from .elementwise import add, greater_equal, maximum, minimum, multiply, remainder, where
 
 #: How a write combines with what is there.
 Combine = Literal["set", "add", "max", "min"]
@@ -388,12 +388,17 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
     return take(a, np.flatnonzero(np.asarray(condition)), axis)
 
 
-def choose(a: Any, choices: Sequence[Any]) -> Tensor:
-    """Of each place, the element of the choice that `a` counts."""
+def choose(a: Any, choices: Sequence[Any], *, mode: str = "clip") -> Tensor:
+    """Of each place, the element of the choice that `a` counts. Of numbers that count none, `clip` takes the nearest one that
+    does, `wrap` the remainder by the number of choices; `raise`, which NumPy takes by default, is not there: no value
+    raises errors. UserError for another mode."""
+    if mode not in ("clip", "wrap"):
+        fail(UserError, f"mode is '{mode}'", "it is 'clip' or 'wrap'")
     at, *given = aligned(as_array(a), *(as_array(c) for c in choices))
+    at = remainder(at, len(given)) if mode == "wrap" else at
     made = given[0]
     for i, choice in enumerate(given[1:], 1):
-        made = where(VERBS.equal(at, expand(known(i, at.dtype), shape(at))), choice, made)
+        made = where(greater_equal(at, i), choice, made)
     return made
 
 
