@@ -162,6 +162,10 @@ def translation_step() -> dict[str, Step]:
     return beside(trained(feeds, build), lambda packed: torch_translation(rows, packed))
 
 
+#: The logarithm of a probability that is none.
+NEVER = -1e4
+
+
 def search(count: int, beam: int) -> dict[str, Step]:
     rows = [words for words, *_ in pairs(count)]
     startup = fluid.Program()
@@ -170,6 +174,10 @@ def search(count: int, beam: int) -> dict[str, Step]:
     program, _, found = translation.search(beam)
     exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
     exe.run(startup, scope=scope)
+    # No hypothesis ends, so that both take all steps, whatever their weights are.
+    odds = np.zeros(translation.END + 1, np.float32)
+    odds[translation.END] = NEVER
+    scope.find_var("next_bias").get_tensor().set(odds, fluid.CPUPlace())
     feeds = translation.begun(rows)
     steps: dict[str, Step] = {
         "ngmlir": lambda: exe.run(program, feeds, [*found], scope=scope, return_numpy=False)
@@ -393,6 +401,8 @@ def torch_search(rows: Sequence[Sequence[int]], beam: int) -> Step:
     import torch
 
     network = torch_network(True)
+    with torch.no_grad():
+        network.next.bias[translation.END] = NEVER
     words, lengths = (torch.from_numpy(each) for each in padded([np.array(row) for row in rows]))
     count, end = len(rows), translation.END
 

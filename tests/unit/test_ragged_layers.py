@@ -374,3 +374,15 @@ def test_axes_of_one_name_have_the_same_lengths() -> None:
 def test_the_sum_of_all_rows_alone_needs_no_lengths() -> None:
     x = ng.ragged([ng.ragged_axis(ax.N, "T")])
     assert float(ng.compile(ng.sum(x, out_axes=()), [x])([[1, 2], [], [3]])) == 6
+
+
+def test_activations_compute_each_row_by_itself() -> None:
+    """A step holds rows of several sequences at different places."""
+    x = ng.ragged([ng.ragged_axis(ng.make_axis(name="N"), "T"), F])
+    hidden, before = ng.make_axis(2, "H"), ng.make_axis(2, "before")
+    weights = ng.constant(np.ones((2, 3)), [hidden, F]), ng.constant(np.ones((2, 2)), [hidden, before])
+    mixed = [lambda h: h - ng.mean(h, out_axes=[hidden]), lambda h: h - ng.mean(h, out_axes=())]
+    for activation in mixed:
+        with pytest.raises(ng.UserError, match="of all rows of a step along the ragged axis N"):
+            ng.rnn(x, *weights, activation=activation)
+    ng.rnn(x, *weights, activation=lambda h: h / (1 + ng.max(h, hidden)))

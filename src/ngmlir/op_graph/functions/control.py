@@ -223,7 +223,7 @@ def scan_in_lanes(
     state: Axes,
 ) -> tuple[Tensor, ...]:
     """What `body(states, row)` makes of the states, for each row: the states after it, the ragged axis first. Several sequences lie in one
-    lane, so it must compute each row apart. States have the axes `state`, with the lanes for the sequences; they begin as 0, or as
+    lane, so it must compute each row by itself (UserError else). States have the axes `state`, with the lanes for the sequences; they begin as 0, or as
     what a sequence has in `initial`."""
     lanes = InLanes(along)
     zero = broadcast(constant(0, dtype=sequence.element), state)
@@ -237,12 +237,28 @@ def scan_in_lanes(
             for each, s in zip(given, carried, strict=True)
         ]
         made = body(tuple([axes_with_order(s, state) for s in before]), row)
+        _check_rows(made, along)
         return made, made
 
     fed = [lanes.of(sequence), lanes.begins(reverse), *[each for each in given if each is not None]]
     steps = along.lanes.axes[0]
     _, outputs = _scan(step, (zero,) * len(initial), tuple(fed), steps, reverse, along)
     return tuple([lanes.rows(each) for each in outputs])
+
+
+def _check_rows(made: Sequence[Tensor], along: RaggedAxis) -> None:
+    """UserError where something of a step is computed of the rows of several lanes."""
+    region, lanes = BUILDING.region, along.lanes.axes[1]
+    assert isinstance(region, GraphRegion)
+    for op in region.inside(made):
+        if lanes in as_op(op).axes or not any(lanes in as_op(each).axes for each in op.args):
+            continue
+        fail(
+            UserError,
+            f"{op.called} is computed of all rows of a step along the ragged axis {along.name}, which are rows of several sequences at different places",
+            "a recurrent layer computes each row by itself; the body of ng.scan may do more",
+            op.location,
+        )
 
 
 def _for_each(stacked: Tensor, along: RaggedAxis) -> Tensor:

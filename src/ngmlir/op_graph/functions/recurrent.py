@@ -11,7 +11,7 @@ weights, so that each is one product for all of them. The names of axes say what
 
 The axis that is recurred over may be ragged: then each sequence is a run of its own, states have the axis of the sequences (`N` of
 `N$T`) in its place, and after the last step of an empty sequence they are those before the first. Sequences are packed into lanes, so that
-activations must compute each row by itself.
+activations must compute each row by itself: UserError else.
 
 Where there are gates, w_input, w_recurrent and the biases have one axis more, as long as there are gates.
 """
