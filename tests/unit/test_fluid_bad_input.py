@@ -203,6 +203,17 @@ def test_a_length_that_is_not_known_has_a_number_in_messages() -> None:
     )
 
 
+def test_a_length_that_is_not_known_may_be_one_that_is() -> None:
+    x, total = layers.data("x", [3]), layers.fill_constant([4, 3], "float32", 1)
+    summed = total + x
+    assert summed.shape == (4, 3)
+    exe = fluid.Executor()
+    (found,) = exe.run(feed={"x": np.ones((4, 3), np.float32)}, fetch_list=[summed])
+    assert found.tolist() == [[2, 2, 2]] * 4
+    with pytest.raises(UserError, match=r"(?s)\[5, 3\].*\[4, 3\]"):
+        exe.run(feed={"x": np.ones((5, 3), np.float32)}, fetch_list=[summed])
+
+
 # ---- files
 
 

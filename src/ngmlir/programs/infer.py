@@ -8,6 +8,7 @@ input is tried with sequences of one row, so that there are as many of these. Wh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -166,6 +167,12 @@ def outputs(type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness =
     try:
         found = _applied(type, inputs, attributes, ragged, _LENGTHS[0])
     except UserError as error:
+        # A length that is not known may be one that is.
+        for length in sorted(
+            {n for _, types in inputs for t in types if t is not None for n in _shape(t) if n > 1}
+        ):
+            with suppress(UserError):
+                return _applied(type, inputs, attributes, ragged, length)
         first, *rest = error.diagnostics
         said = f"lengths that are not known are {_LENGTHS[0]} here"
         hint = f"{first.hint}; {said}" if first.hint else said
@@ -196,6 +203,10 @@ def read_inputs(
             if v is not None and any(part in seen for part in (*_parts(v), *context.levels(slot, i)))
         }
     )
+
+
+def _shape(type: TensorType | RowsType) -> tuple[int, ...]:
+    return (type.whole if isinstance(type, RowsType) else type).shape
 
 
 def _parts(value: Tensor | SparseRows) -> tuple[Tensor, ...]:
