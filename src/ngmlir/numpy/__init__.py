@@ -181,6 +181,23 @@ from .finding import argwhere, flatnonzero, nonzero, unique
 from .indexing import choose, compress, flip, piecewise, put_along_axis, select, take, take_along_axis
 from .indexing import getitem as getitem
 from .indexing import set_item as set_item
+from .joining import (
+    append,
+    array_split,
+    column_stack,
+    concat,
+    concatenate,
+    dsplit,
+    dstack,
+    hsplit,
+    hstack,
+    row_stack,
+    split,
+    stack,
+    unstack,
+    vsplit,
+    vstack,
+)
 from .methods import METHODS as METHODS
 from .methods import iterate as iterate
 from .network import dropout, erf, expit, log_softmax, logsumexp, relu, sigmoid, softmax
@@ -232,8 +249,6 @@ from .segments import (
     segment_sum,
 )
 from .shaping import (
-    append,
-    array_split,
     astype,
     atleast_1d,
     atleast_2d,
@@ -241,19 +256,12 @@ from .shaping import (
     broadcast_arrays,
     broadcast_shapes,
     broadcast_to,
-    column_stack,
-    concat,
-    concatenate,
     diag,
     diagflat,
     diagonal,
-    dsplit,
-    dstack,
     expand_dims,
     fliplr,
     flipud,
-    hsplit,
-    hstack,
     matrix_transpose,
     moveaxis,
     ndim,
@@ -265,19 +273,13 @@ from .shaping import (
     roll,
     rollaxis,
     rot90,
-    row_stack,
     shape,
     size,
-    split,
     squeeze,
-    stack,
     swapaxes,
     tile,
     trace,
     transpose,
-    unstack,
-    vsplit,
-    vstack,
 )
 from .sorting import (
     argpartition,

@@ -29,8 +29,8 @@ from .elementwise import (
     where,
 )
 from .indexing import getitem
+from .joining import stack
 from .reductions import cumsum
-from .shaping import stack
 from .sorting import argsort, searchsorted
 
 

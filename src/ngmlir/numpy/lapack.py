@@ -22,9 +22,10 @@ from .arrays import known, shape
 from .creation import tril
 from .elementwise import divide, equal, logical_and, multiply, negative, reciprocal, subtract, where
 from .indexing import getitem
+from .joining import concatenate
 from .products import matmul
 from .reductions import sum
-from .shaping import concatenate, matrix_transpose
+from .shaping import matrix_transpose
 
 Array = np.ndarray[Any, Any]
 

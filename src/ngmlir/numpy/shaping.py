@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that move, join, repeat and surround elements."""
+"""Functions that move, repeat and surround elements."""
 
 from __future__ import annotations
 
@@ -26,10 +26,8 @@ from .arrays import (
     element,
     expand,
     join,
-    joined,
     known,
     lengths,
-    of_type,
     permute,
     place,
     places,
@@ -194,132 +192,6 @@ def atleast_2d(*arys: Any) -> Any:
 def atleast_3d(*arys: Any) -> Any:
     """Each with three axes or more."""
     return _at_least(3, *arys)
-
-
-# ---- joining and parting
-
-
-def _alike(given: Any, what: str) -> list[Tensor]:
-    if isinstance(given, Tensor):
-        given = [getitem(given, i) for i in range(_shape(as_array(given))[0])]
-    xs = list(cast("Iterable[Any]", given))
-    if not xs:
-        fail(UserError, f"need at least one array to {what}")
-    kind = joined(*[as_array(x) for x in xs])
-    return [of_type(x, kind) for x in xs]
-
-
-def concatenate(arrays: Iterable[Any], axis: int | None = 0, *, dtype: Any = None) -> Tensor:
-    """One after the other along an axis; without one, all row by row."""
-    xs = _alike(arrays, "concatenate")
-    if axis is None:
-        xs, axis = [ravel(x) for x in xs], 0
-    first = _shape(xs[0])
-    if not first:
-        fail(
-            UserError,
-            "zero-dimensional arrays cannot be concatenated",
-            "ng.numpy.stack joins along a new axis",
-        )
-    axis = place(axis, len(first))
-    for x in xs:
-        if len(_shape(x)) != len(first) or builtins.any(
-            a != b for d, (a, b) in enumerate(zip(first, _shape(x), strict=True)) if d != axis
-        ):
-            fail(
-                IncompatibleAxesError,
-                f"arrays of shapes {first} and {_shape(x)} cannot be concatenated along axis {axis}",
-            )
-    made = join(xs, axis)
-    return made if dtype is None else astype(made, dtype)
-
-
-concat = concatenate
-
-
-def stack(arrays: Iterable[Any], axis: int = 0, *, dtype: Any = None) -> Tensor:
-    """Joined along a new axis."""
-    xs = _alike(arrays, "stack")
-    if len({_shape(x) for x in xs}) != 1:
-        fail(IncompatibleAxesError, f"all arrays must have the same shape, not {[_shape(x) for x in xs]}")
-    return concatenate([expand_dims(x, axis) for x in xs], axis, dtype=dtype)
-
-
-def vstack(tup: Iterable[Any]) -> Tensor:
-    """Joined as rows."""
-    return concatenate([atleast_2d(x) for x in _alike(tup, "stack")], 0)
-
-
-row_stack = vstack
-
-
-def hstack(tup: Iterable[Any]) -> Tensor:
-    """Joined along the second axis, or the only one."""
-    xs = [atleast_1d(x) for x in _alike(tup, "stack")]
-    return concatenate(xs, 0 if len(_shape(xs[0])) == 1 else 1)
-
-
-def dstack(tup: Iterable[Any]) -> Tensor:
-    """Joined along the third axis."""
-    return concatenate([atleast_3d(x) for x in _alike(tup, "stack")], 2)
-
-
-def column_stack(tup: Iterable[Any]) -> Tensor:
-    """Joined as columns."""
-    xs = _alike(tup, "stack")
-    return concatenate([expand_dims(x, 1) if len(_shape(x)) == 1 else x for x in xs], 1)
-
-
-def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
-    """With values at the end."""
-    return concatenate([arr, values], axis)
-
-
-def array_split(ary: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
-    """In parts along an axis, of almost equal lengths or at places."""
-    x = as_array(ary)
-    axis = place(axis, len(_shape(x)))
-    if isinstance(indices_or_sections, Tensor):
-        fail(UserError, f"the number of sections must be constant, not {indices_or_sections.called}")
-    bounds = np.array_split(np.arange(_shape(x)[axis]), indices_or_sections)
-    parts: list[Tensor] = []
-    end = 0
-    for part in bounds:
-        start = int(part[0]) if len(part) else end
-        end = start + len(part)
-        parts.append(cut(x, axis, start, end))
-    return parts
-
-
-def split(ary: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
-    """In parts along an axis, of equal lengths or at places."""
-    sections = indices_or_sections
-    if isinstance(sections, int):
-        n = size(ary, axis)
-        if sections <= 0 or n % sections:
-            fail(UserError, "array split does not result in an equal division", "use array_split")
-    return array_split(ary, sections, axis)
-
-
-def vsplit(ary: Any, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
-    """In parts along the first axis."""
-    return split(ary, indices_or_sections, 0)
-
-
-def hsplit(ary: Any, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
-    """In parts along the second axis, or the only one."""
-    return split(ary, indices_or_sections, 1 if ndim(ary) > 1 else 0)
-
-
-def dsplit(ary: Any, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
-    """In parts along the third axis."""
-    return split(ary, indices_or_sections, 2)
-
-
-def unstack(x: Any, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """The slices along an axis."""
-    x = moveaxis(x, axis, 0)
-    return tuple(getitem(x, i) for i in range(_shape(x)[0]))
 
 
 # ---- repeating and turning

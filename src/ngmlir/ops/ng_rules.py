@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
 from math import prod
 
 from ..ir.attributes import FloatAttr, IntegerAttr
@@ -30,32 +28,67 @@ from ..ir.types import (
 from ..support.diagnostics import UserError
 from .fields import get_enum, get_i64, get_i64s
 from .nests import inside, nest_complaints
-from .rules import Types, fits, names_of, require, reshaped, same_kind, same_shape, same_size
+from .ng_shape_rules import (
+    broadcast as broadcast,
+)
+from .ng_shape_rules import (
+    cast_axes as cast_axes,
+)
+from .ng_shape_rules import (
+    concatenate as concatenate,
+)
+from .ng_shape_rules import (
+    gather as gather,
+)
+from .ng_shape_rules import (
+    gather_elements as gather_elements,
+)
+from .ng_shape_rules import (
+    one_hot as one_hot,
+)
+from .ng_shape_rules import (
+    overlap_add as overlap_add,
+)
+from .ng_shape_rules import (
+    pad as pad,
+)
+from .ng_shape_rules import (
+    reshape as reshape,
+)
+from .ng_shape_rules import (
+    scatter as scatter,
+)
+from .ng_shape_rules import (
+    slice as slice,
+)
+from .ng_shape_rules import (
+    slice_size as slice_size,
+)
+from .ng_shape_rules import (
+    stack as stack,
+)
+from .ng_shape_rules import (
+    transpose as transpose,
+)
+from .ng_shape_rules import (
+    windows as windows,
+)
+from .rules import (
+    Types,
+    axes_of,
+    axis_of,
+    fits,
+    names_of,
+    require,
+    reshaped,
+    same_shape,
+    same_size,
+    without_axes,
+)
 from .schedules import SCHEDULE, schedule_complaints
-from .sliding import count_of, described, span_of
 
 ATTRIBUTE_RULES[SCHEDULE] = schedule_complaints
 ATTRIBUTE_RULES[NEST] = nest_complaints
-
-
-def _axis(t: Typing, rank: int, name: str = "axis") -> int:
-    axis = get_i64(t, name)
-    require(0 <= axis < rank, f"axis {axis} of an operand with {rank} dimensions")
-    return axis
-
-
-def _axes(t: Typing, rank: int) -> tuple[int, ...]:
-    axes = get_i64s(t, "axes")
-    require(all(0 <= a < rank for a in axes), f"axes {list(axes)} of an operand with {rank} dimensions")
-    require(len(set(axes)) == len(axes), f"axes {list(axes)} name a dimension twice")
-    return axes
-
-
-def _dropped(type: Type, gone: Sequence[int]) -> tuple[list[int], list[str] | None]:
-    """Shape and names without some dimensions."""
-    kept = [i for i in range(len(shape_of(type))) if i not in gone]
-    names = names_of(type)
-    return [shape_of(type)[i] for i in kept], [names[i] for i in kept] if names is not None else None
 
 
 # ---- constants and elementwise -----------------------------------------------------------------------------
@@ -107,207 +140,18 @@ def bitcast(t: Typing) -> Types:
     return t.results
 
 
-# ---- shape -------------------------------------------------------------------------------------------------
-
-
-def broadcast(t: Typing) -> Types:
-    (source,), (target,), dims = t.operands, t.results, get_i64s(t, "dimensions")
-    shape, names = shape_of(source), names_of(source)
-    require(
-        same_kind(source, target) and element_type(source) is element_type(target),
-        f"cannot broadcast {source} to {target}",
-    )
-    require(len(dims) == len(shape), f"{len(shape)} dimensions, but {len(dims)} places for them")
-    require(all(0 <= d < len(shape_of(target)) for d in dims), f"dimensions {list(dims)} of {target}")
-    require(all(a < b for a, b in pairwise(dims)), f"dimensions {list(dims)} must ascend; transpose first")
-    for i, d in enumerate(dims):
-        require(
-            same_size(shape[i], shape_of(target)[d]),
-            f"dimension {i} of {source} is not dimension {d} of {target}",
-        )
-        outer = names_of(target)
-        if names is not None and outer is not None:
-            require(names[i] == outer[d], f"axis {names[i]} of {source} is not axis {outer[d]} of {target}")
-    return t.results
-
-
-def transpose(t: Typing) -> Types:
-    (source,), order = t.operands, get_i64s(t, "permutation")
-    shape, names = shape_of(source), names_of(source)
-    require(
-        sorted(order) == list(range(len(shape))),
-        f"{list(order)} is no permutation of {len(shape)} dimensions",
-    )
-    return [
-        reshaped(source, [shape[i] for i in order], [names[i] for i in order] if names is not None else None)
-    ]
-
-
-def reshape(t: Typing) -> Types:
-    (source,), (target,) = t.operands, t.results
-    require(
-        same_kind(source, target) and element_type(source) is element_type(target),
-        f"cannot reshape {source} to {target}",
-    )
-    a, b = shape_of(source), shape_of(target)
-    if DYNAMIC not in a and DYNAMIC not in b:
-        require(
-            prod(a) == prod(b), f"{prod(a)} elements cannot take the shape of {target} ({prod(b)} elements)"
-        )
-    return t.results
-
-
-def cast_axes(t: Typing) -> Types:
-    (source,), (target,) = t.operands, t.results
-    require(
-        same_shape(source, target) and element_type(source) is element_type(target),
-        f"cast_axes keeps the shape: {source} to {target}",
-    )
-    return t.results
-
-
-def slice_size(start: int, limit: int, step: int) -> int:
-    """How many elements a slice takes."""
-    return max(0, -(-(limit - start) // step))
-
-
-def slice(t: Typing) -> Types:
-    (source,) = t.operands
-    starts, limits, steps = (get_i64s(t, n) for n in ("starts", "limits", "steps"))
-    shape = shape_of(source)
-    require(
-        len(starts) == len(limits) == len(steps) == len(shape),
-        f"{len(shape)} dimensions, but {len(starts)} starts, {len(limits)} limits, {len(steps)} steps",
-    )
-    sizes: list[int] = []
-    for d, (size, start, limit, step) in enumerate(zip(shape, starts, limits, steps, strict=True)):
-        require(step != 0, f"step 0 in dimension {d}")
-        count = slice_size(start, limit, step)
-        last = start + (count - 1) * step
-        ends = (start, last)
-        inside = count == 0 or all(0 <= end and (size == DYNAMIC or end < size) for end in ends)
-        require(inside, f"elements {start} to {last} of dimension {d}, which has {size}")
-        sizes.append(count)
-    return [reshaped(source, sizes, names_of(source))]
-
-
-def pad(t: Typing) -> Types:
-    (source,), low, high = t.operands, get_i64s(t, "low"), get_i64s(t, "high")
-    shape = shape_of(source)
-    require(
-        len(low) == len(high) == len(shape),
-        f"{len(shape)} dimensions, but {len(low)} and {len(high)} paddings",
-    )
-    require(all(p >= 0 for p in (*low, *high)), "a padding is negative", "use ng.slice to remove elements")
-    value = t.attributes.get("value")
-    if isinstance(value, (FloatAttr, IntegerAttr)):
-        require(
-            value.type is element_type(source),
-            f"the padding value is {value.type}, the tensor {element_type(source)}",
-        )
-    sizes = [DYNAMIC if s == DYNAMIC else lo + s + hi for s, lo, hi in zip(shape, low, high, strict=True)]
-    return [reshaped(source, sizes, names_of(source))]
-
-
-def concatenate(t: Typing) -> Types:
-    require(bool(t.operands), "nothing to concatenate")
-    first = t.operands[0]
-    axis = _axis(t, len(shape_of(first)))
-    total = 0
-    for other in t.operands:
-        a, b = list(shape_of(first)), list(shape_of(other))
-        require(
-            len(a) == len(b) and element_type(first) is element_type(other),
-            f"cannot concatenate {first} and {other}",
-        )
-        require(names_of(first) == names_of(other), f"axes of {first} and {other} differ")
-        size = b[axis]
-        a[axis] = b[axis] = 0
-        require(all(map(same_size, a, b)), f"{first} and {other} differ outside axis {axis}")
-        total = DYNAMIC if DYNAMIC in (total, size) else total + size
-    shape = list(shape_of(first))
-    shape[axis] = total
-    return [reshaped(first, shape, names_of(first))]
-
-
-def stack(t: Typing) -> Types:
-    require(bool(t.operands), "nothing to stack")
-    first, (target,) = t.operands[0], t.results
-    axis = _axis(t, len(shape_of(first)) + 1)
-    require(all(o is first for o in t.operands), "stacked tensors must have one type")
-    shape = list(shape_of(first))
-    shape.insert(axis, len(t.operands))
-    names = names_of(target)
-    return [reshaped(first, shape, names)]
-
-
-def _windowed(t: Typing, whole: Type, sizes: Sequence[int]) -> list[int]:
-    """The shape of the windows of so many taps along the axes of a tensor."""
-    axes, steps, dilations = (get_i64s(t, n) for n in ("axes", "steps", "dilations"))
-    _axes(t, len(shape_of(whole)))
-    require(
-        len(axes) == len(steps) == len(dilations),
-        f"{len(axes)} axes, but {len(steps)} steps and {len(dilations)} dilations",
-    )
-    shape = list(shape_of(whole))
-    for axis, size, step, dilation in zip(axes, sizes, steps, dilations, strict=True):
-        require(step > 0 and dilation > 0, f"step {step} and dilation {dilation} along dimension {axis}")
-        require(size > 0, f"windows of {'an unknown number of' if size == DYNAMIC else size} taps")
-        span = span_of(size, dilation)
-        if shape[axis] != DYNAMIC:
-            require(
-                span <= shape[axis],
-                f"{described(size, dilation)} along dimension {axis}, which has {shape[axis]}",
-                "pad the dimension before",
-            )
-            shape[axis] = count_of(shape[axis], span, step)
-    return [*sizes, *shape]
-
-
-def _are_windows(t: Typing, windows: Type, whole: Type) -> None:
-    count = len(get_i64s(t, "axes"))
-    require(
-        count <= len(shape_of(windows)),
-        f"{count} axes need at least {count} dimensions of taps, but {windows} has {len(shape_of(windows))}",
-    )
-    expected = reshaped(whole, _windowed(t, whole, shape_of(windows)[:count]))
-    require(
-        same_shape(windows, expected) and element_type(windows) is element_type(whole),
-        f"these windows of {whole} are like {expected}, not {windows}",
-    )
-    names, inner = names_of(whole), names_of(windows)
-    require(names is None or inner is None or names == inner[count:], f"axes of {whole} and {windows} differ")
-
-
-def windows(t: Typing) -> Types:
-    (source,), (target,) = t.operands, t.results
-    _are_windows(t, target, source)
-    return t.results
-
-
-def overlap_add(t: Typing) -> Types:
-    (source,), (target,) = t.operands, t.results
-    _are_windows(t, source, target)
-    return t.results
-
-
-# ---- by index ----------------------------------------------------------------------------------------------
-
-
-def _not_of_nothing(source: Type, axis: int, indices: Type) -> None:
-    empty = shape_of(source)[axis] == 0 and 0 not in shape_of(indices)
-    require(not empty, f"axis {axis} of {source} has no elements to take")
+# ---- cumulative ----------------------------------------------------------------------------------------------
 
 
 def cumulative(t: Typing) -> Types:
     (source,) = t.operands
-    _axis(t, len(shape_of(source)))
+    axis_of(t, len(shape_of(source)))
     return [source]
 
 
 def cumulative_runs(t: Typing) -> Types:
     source, before = t.operands
-    axis, run, element = _axis(t, len(shape_of(source))), get_i64(t, "run"), element_type(source)
+    axis, run, element = axis_of(t, len(shape_of(source))), get_i64(t, "run"), element_type(source)
     require(run > 0, f"no run has {run} elements")
     runs = list(shape_of(source))
     runs[axis] = DYNAMIC if runs[axis] == DYNAMIC else -(-runs[axis] // run)
@@ -322,58 +166,13 @@ def cumulative_runs(t: Typing) -> Types:
     return [source]
 
 
-def gather(t: Typing) -> Types:
-    source, indices = t.operands
-    axis = _axis(t, len(shape_of(source)))
-    _not_of_nothing(source, axis, indices)
-    shape, inner = shape_of(source), shape_of(indices)
-    a, b = names_of(source), names_of(indices)
-    names = [*a[:axis], *b, *a[axis + 1 :]] if a is not None and b is not None else None
-    require(names is None or len(set(names)) == len(names), f"axes of {source} and {indices} collide")
-    return [reshaped(source, [*shape[:axis], *inner, *shape[axis + 1 :]], names)]
-
-
-def gather_elements(t: Typing) -> Types:
-    source, indices = t.operands
-    axis = _axis(t, len(shape_of(source)))
-    _not_of_nothing(source, axis, indices)
-    a, b = list(shape_of(source)), list(shape_of(indices))
-    require(len(a) == len(b), f"{source} and its indices {indices} differ in rank")
-    a[axis] = b[axis] = 0
-    require(all(map(same_size, a, b)), f"{source} and its indices {indices} differ outside axis {axis}")
-    return [with_element(indices, element_type(source))]
-
-
-def scatter(t: Typing) -> Types:
-    source, indices, updates = t.operands
-    axis = _axis(t, len(shape_of(source)))
-    shape, inner = shape_of(source), shape_of(indices)
-    expected = reshaped(source, [*shape[:axis], *inner, *shape[axis + 1 :]])
-    require(
-        same_shape(expected, updates) and element_type(updates) is element_type(source),
-        f"the updates must be like {expected}, not {updates}",
-    )
-    return [source]
-
-
-def one_hot(t: Typing) -> Types:
-    (indices,), (target,) = t.operands, t.results
-    axis = _axis(t, len(shape_of(indices)) + 1)
-    shape, names = _dropped(target, [axis])
-    require(len(shape_of(target)) == len(shape_of(indices)) + 1, f"one_hot of {indices} cannot be {target}")
-    require(all(map(same_size, shape, shape_of(indices))), f"one_hot of {indices} cannot be {target}")
-    known = names_of(indices)
-    require(known is None or names is None or list(known) == names, f"axes of {indices} and {target} differ")
-    return t.results
-
-
 # ---- segments ----------------------------------------------------------------------------------------------
 
 
 def _segmented(t: Typing) -> tuple[Type, int, int]:
     """The first operand, the axis, and how many segments the offsets tell of."""
     source, offsets = t.operands
-    axis = _axis(t, len(shape_of(source)))
+    axis = axis_of(t, len(shape_of(source)))
     fine = element_type(offsets) is i32 and len(shape_of(offsets)) == 1 and shape_of(offsets)[0] != 0
     require(
         fine,
@@ -421,7 +220,7 @@ def segment_expand(t: Typing) -> Types:
 
 def reduce(t: Typing) -> Types:
     (source,) = t.operands
-    shape, names = _dropped(source, _axes(t, len(shape_of(source))))
+    shape, names = without_axes(source, axes_of(t, len(shape_of(source))))
     return [reshaped(source, shape, names)]
 
 
@@ -440,18 +239,18 @@ def _countable(element: Type) -> int:
 
 def arg_reduce(t: Typing) -> Types:
     (source,), (target,) = t.operands, t.results
-    axes = _axes(t, len(shape_of(source)))
+    axes = axes_of(t, len(shape_of(source)))
     require(bool(axes), "argmax and argmin need an axis")
     sizes = [shape_of(source)[a] for a in axes]
     require(0 not in sizes, "the position of an extreme of nothing")
     count_positions(prod(s for s in sizes if s != DYNAMIC), element_type(target))
-    shape, names = _dropped(source, axes)
+    shape, names = without_axes(source, axes)
     return [reshaped(source, shape, names, element_type(target))]
 
 
 def argsort(t: Typing) -> Types:
     (source,), (target,) = t.operands, t.results
-    axis = _axis(t, len(shape_of(source)))
+    axis = axis_of(t, len(shape_of(source)))
     known, names = names_of(source), names_of(target)
     size, kept = shape_of(source)[axis], shape_of(target)[axis : axis + 1]
     like = [*shape_of(source)[:axis], *kept, *shape_of(source)[axis + 1 :]]
@@ -489,8 +288,8 @@ def dot(t: Typing) -> Types:
     used_l, used_r = ([*pairs["batch"][i], *pairs["contract"][i]] for i in (0, 1))
     require(len(set(used_l)) == len(used_l) and len(set(used_r)) == len(used_r), "a dimension is used twice")
     batch = [shape_of(lhs)[i] for i in pairs["batch"][0]]
-    left, left_names = _dropped(lhs, used_l)
-    right, right_names = _dropped(rhs, used_r)
+    left, left_names = without_axes(lhs, used_l)
+    right, right_names = without_axes(rhs, used_r)
     names = None
     own = names_of(lhs)
     if own is not None and left_names is not None and right_names is not None:
@@ -531,7 +330,7 @@ def has_all(wide: Type, narrow: Type) -> bool:
 
 
 def along(t: Typing) -> Types:
-    _axes(t, len(shape_of(t.operands[0])))
+    axes_of(t, len(shape_of(t.operands[0])))
     return t.operands
 
 
@@ -544,7 +343,7 @@ def normalize(t: Typing) -> Types:
 
 
 def cross_entropy(t: Typing) -> Types:
-    shape, names = _dropped(t.operands[0], _axes(t, len(shape_of(t.operands[0]))))
+    shape, names = without_axes(t.operands[0], axes_of(t, len(shape_of(t.operands[0]))))
     return [reshaped(t.operands[0], shape, names)]
 
 

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from ..ir.attributes import AxesAttr
+from ..ir.definition import Typing
 from ..ir.types import DYNAMIC, TensorType, Type, VectorType, element_type, shape_of
 from ..support.diagnostics import UserError
+from .fields import get_i64, get_i64s
 
 Types: TypeAlias = Sequence[Type]
 
@@ -56,3 +58,25 @@ def fits(what: str, given: Sequence[Type], wanted: Sequence[Type]) -> None:
         return f"({', '.join(map(str, types))})"
 
     require(tuple(given) == tuple(wanted), f"{what} {text(given)}, but {text(wanted)} is needed")
+
+
+def axis_of(t: Typing, rank: int, name: str = "axis") -> int:
+    """The axis that an attribute says, of an operand of a rank. UserError for one that is not there."""
+    axis = get_i64(t, name)
+    require(0 <= axis < rank, f"axis {axis} of an operand with {rank} dimensions")
+    return axis
+
+
+def axes_of(t: Typing, rank: int) -> tuple[int, ...]:
+    """The axes that the attribute `axes` says. UserError for one that is not there or named twice."""
+    axes = get_i64s(t, "axes")
+    require(all(0 <= a < rank for a in axes), f"axes {list(axes)} of an operand with {rank} dimensions")
+    require(len(set(axes)) == len(axes), f"axes {list(axes)} name a dimension twice")
+    return axes
+
+
+def without_axes(type: Type, gone: Sequence[int]) -> tuple[list[int], list[str] | None]:
+    """Shape and names without some dimensions."""
+    kept = [i for i in range(len(shape_of(type))) if i not in gone]
+    names = names_of(type)
+    return [shape_of(type)[i] for i in kept], [names[i] for i in kept] if names is not None else None

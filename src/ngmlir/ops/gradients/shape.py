@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..fields import get_i64, get_i64s
 from ..lengths import Length, Size, derived
-from ..ng_rules import slice_size
+from ..ng_shape_rules import slice_size
 from .rules import Applied, GradientVerbs, Rules, V, others
 
 SHAPE = Rules()

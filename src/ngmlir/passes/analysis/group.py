@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ...ir.attributes import StringAttr
 from ...ir.core import Op, Value
 from ...ir.elements import ElementsAttr
@@ -41,6 +43,26 @@ class Group:
         self.before = 0  # bit set: the groups that must have run
         self.after: dict[Group, None] = {}  # those that read from this one (perhaps taken over since)
         self.dependent: set[Value] = set()  # values computed from a reduction of this group
+
+    def follow(self, feeders: Iterable[Group]) -> None:
+        """It now comes after `feeders` and all that comes before them; so does everything after it."""
+        bits = 0
+        for feeder in feeders:
+            if feeder is not self:
+                feeder.after[self] = None
+                bits |= feeder.before | feeder.mark
+        precede(bits, [self])
+
+
+def precede(bits: int, groups: Iterable[Group]) -> None:
+    """Puts the groups of a bit set before others and before all that comes after these."""
+    stack = list(groups)
+    while stack:
+        group = living(stack.pop())
+        new = bits & ~(group.before | group.mark)
+        if new:
+            group.before |= new
+            stack += group.after
 
 
 def living(group: Group) -> Group:

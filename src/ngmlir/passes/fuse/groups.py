@@ -6,33 +6,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...ir.core import Block, Op, Value, count_uses
-from ...ir.literals import item_bytes
-from ...ir.types import element_type, shape_of
+from ...ir.types import shape_of
 from ...support.diagnostics import Bug
 from ...support.lengths import usual
 from ...support.target import Target
-from ..analysis.access import MOVES, Access, access_of, is_long, is_part
-from ..analysis.group import FREE, MAX_OPS, Group, fusible, is_move, living, reads, splat
+from ..analysis.access import MOVES, Access, access_of
+from ..analysis.group import MAX_OPS, Group, fusible, precede, reads
 from ..analysis.implicit import depths, implicit_side
 from ..analysis.sides import side_of
 from ..analysis.space import Atoms, Space, relate
 from .align_sides import is_aligned
 from .refusals import ALONE, BACK, LOOPS, SIDES, TOO_MANY, WHOLE, Refusals, own_kernel
+from .sources import Sources
 
 
-class Groups:
-    """The groups of one block. `home` names the group of each op that is not repeated where it is read."""
+class Groups(Sources):
+    """The groups of one block."""
 
     def __init__(self, block: Block, target: Target):
-        self.target = target
+        super().__init__(block, target)
         self.space = Space()
         self.by_number: list[Group | None] = []  # None: taken over by another
-        self.home: dict[Op, Group] = {}
-        self.order = {op: i for i, op in enumerate(block.ops)}
         self.uses = count_uses(block)
-        self.moves: dict[Op, Access] = {}  # free moves; each dimension for itself
-        self.parts: set[Op] = set()  # those of them that only maps can read
-        self.across: set[Op] = set()  # those against the grain, which only products can read
         self.sides: set[Value] = set()  # what products read through moves
         self.refusals = Refusals(self.space, self.home, self.order)
         for op in block.ops:
@@ -48,35 +43,6 @@ class Groups:
     def live(self) -> list[Group]:
         """All groups that no other has taken over, in order of their making."""
         return [group for group in self.by_number if group is not None]
-
-    def free(self, op: Op) -> bool:
-        return op in self.moves or (op.name in FREE and (op.name != "ng.constant" or splat(op)))
-
-    def look(self, op: Op) -> None:
-        """Finds out whether a move is free: kernels may read what it moves from memory, nearly as it lies."""
-        if not is_move(op) or self.lies_in_memory(op):
-            return
-        found = access_of(op, self.through)
-        if found is None or (self.unplaced(found[0]) and found[0].owner not in self.across):
-            return
-        source, access = found
-        item = item_bytes(element_type(source.type))
-        if not access.in_order:
-            self.across.add(op)
-        elif access.in_parts(item, self.target):
-            if not is_long(max(access.sizes[-1:], default=1), item, self.target):
-                return
-            self.parts.add(op)
-        self.moves[op] = (access_of(op, self.through, whole=True) or found)[1]
-
-    def lies_in_memory(self, op: Op) -> bool:
-        """Whether a slice is read where it lies in an operand that is in memory: then it is moved by nobody."""
-        if op.name != "ng.slice" or not is_part(op, self.target):
-            return False
-        free = self.unplaced(op.operands[0])
-        while free is not None and free.name == "ng.reshape":
-            free = self.unplaced(free.operands[0])
-        return free is None
 
     def write_moved(self, op: Op) -> bool:
         """Lets a product that nobody else reads write its result moved, if a move only permutes it."""
@@ -112,48 +78,7 @@ class Groups:
         space.undo(mark)
         return False
 
-    def through(self, value: Value) -> Op | None:
-        """The free op that makes a value, if it moves it."""
-        free = self.unplaced(value)
-        return free if free is not None and (free in self.moves or free.name == "ng.reshape") else None
-
     # -- choosing ----------------------------------------------------------------------------------------
-
-    def sources(self, values: Iterable[Value]) -> list[Value]:
-        """The values that must exist in memory, or in the same group, before these can be computed."""
-        out: dict[Value, None] = {}
-        stack = list(values)
-        while stack:
-            value = stack.pop()
-            free = self.unplaced(value)
-            if free is not None:
-                stack += free.operands
-            else:
-                out[value] = None
-        return list(out)
-
-    def moved(self, op: Op) -> set[Value]:
-        """The sources of an op's operands that it reads through moves: they come from memory."""
-        out: set[Value] = set()
-        stack = list(op.operands)
-        while stack:
-            free = self.unplaced(stack.pop())
-            if free in self.moves:
-                out.update(self.sources(free.operands))
-            elif free is not None:
-                stack += free.operands
-        return out
-
-    def unplaced(self, value: Value) -> Op | None:
-        """The free op that makes a value, if it has no group of its own."""
-        owner = value.owner
-        if isinstance(owner, Op) and owner in self.order and owner not in self.home and self.free(owner):
-            return owner
-        return None
-
-    def home_of(self, value: Value) -> Group | None:
-        """The group that computes a value; None for what comes from outside the block."""
-        return self.home.get(value.owner) if isinstance(value.owner, Op) else None
 
     def place(self, op: Op) -> None:
         """Puts an op into the group of one of its operands, or into a new one; then merges what now fits."""
@@ -227,7 +152,7 @@ class Groups:
         made = self.home[op]
         for group in self.live():
             if group is not made and any(made in self.feeders(reader, group) for reader in group.ops):
-                self.follow(group, [made])
+                group.follow([made])
 
     def new(self, kind: str) -> Group:
         group = Group(len(self.by_number), kind)
@@ -244,7 +169,7 @@ class Groups:
 
     def settle(self, op: Op, group: Group) -> None:
         self.home[op] = group
-        self.follow(group, self.feeders(op))
+        group.follow(self.feeders(op))
 
     def feeders(self, op: Op, inside: Group | None = None) -> set[Group]:
         """The groups that an op's operands come from.
@@ -255,25 +180,6 @@ class Groups:
         own = inside.ops if inside is not None and op.name != "ng.dot" else {}
         sources = self.sources(v for v in reads(op) if v.owner not in own)
         return {home for v in sources if (home := self.home_of(v)) is not None}
-
-    def follow(self, group: Group, feeders: Iterable[Group]) -> None:
-        """`group` now comes after `feeders` and all that comes before them; so does everything after it."""
-        bits = 0
-        for feeder in feeders:
-            if feeder is not group:
-                feeder.after[group] = None
-                bits |= feeder.before | feeder.mark
-        self.precede(bits, [group])
-
-    def precede(self, bits: int, groups: Iterable[Group]) -> None:
-        """Puts the groups of a bit set before others and before all that comes after these."""
-        stack = list(groups)
-        while stack:
-            group = living(stack.pop())
-            new = bits & ~(group.before | group.mark)
-            if new:
-                group.before |= new
-                stack += group.after
 
     # -- joining -----------------------------------------------------------------------------------------
 
@@ -289,7 +195,7 @@ class Groups:
         if not self.add(op, group):
             return False
         self.home[op] = group
-        self.follow(group, feeders)
+        group.follow(feeders)
         return True
 
     def add(self, op: Op, group: Group) -> bool:
@@ -497,8 +403,8 @@ class Groups:
         group.mark |= other.mark
         group.before = (group.before | other.before) & ~group.mark
         group.after.update(other.after)
-        self.precede(group.before | group.mark, group.after)  # what followed one of the two follows both
-        self.follow(group, [f for op in other.ops for f in self.feeders(op, group)])
+        precede(group.before | group.mark, group.after)  # what followed one of the two follows both
+        group.follow([f for op in other.ops for f in self.feeders(op, group)])
 
     def between(self, first: Group, last: Group) -> bool:
         """Whether a third group comes after `first` and before `last`."""

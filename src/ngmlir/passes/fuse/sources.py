@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the values of a block come from while its ops are put into groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...ir.core import Block, Op, Value
+from ...ir.literals import item_bytes
+from ...ir.types import element_type
+from ...support.target import Target
+from ..analysis.access import Access, access_of, is_long, is_part
+from ..analysis.group import FREE, Group, is_move, splat
+
+
+class Sources:
+    """`home` names the group of each op that has one. A free op has none, until somebody needs its result in memory: it is
+    repeated where it is read."""
+
+    def __init__(self, block: Block, target: Target):
+        self.target = target
+        self.home: dict[Op, Group] = {}
+        self.order = {op: i for i, op in enumerate(block.ops)}
+        self.moves: dict[Op, Access] = {}  # free moves; each dimension for itself
+        self.parts: set[Op] = set()  # those of them that only maps can read
+        self.across: set[Op] = set()  # those against the grain, which only products can read
+
+    def free(self, op: Op) -> bool:
+        return op in self.moves or (op.name in FREE and (op.name != "ng.constant" or splat(op)))
+
+    def look(self, op: Op) -> None:
+        """Finds out whether a move is free: kernels may read what it moves from memory, nearly as it lies."""
+        if not is_move(op) or self.lies_in_memory(op):
+            return
+        found = access_of(op, self.through)
+        if found is None or (self.unplaced(found[0]) and found[0].owner not in self.across):
+            return
+        source, access = found
+        item = item_bytes(element_type(source.type))
+        if not access.in_order:
+            self.across.add(op)
+        elif access.in_parts(item, self.target):
+            if not is_long(max(access.sizes[-1:], default=1), item, self.target):
+                return
+            self.parts.add(op)
+        self.moves[op] = (access_of(op, self.through, whole=True) or found)[1]
+
+    def lies_in_memory(self, op: Op) -> bool:
+        """Whether a slice is read where it lies in an operand that is in memory: then it is moved by nobody."""
+        if op.name != "ng.slice" or not is_part(op, self.target):
+            return False
+        free = self.unplaced(op.operands[0])
+        while free is not None and free.name == "ng.reshape":
+            free = self.unplaced(free.operands[0])
+        return free is None
+
+    def through(self, value: Value) -> Op | None:
+        """The free op that makes a value, if it moves it."""
+        free = self.unplaced(value)
+        return free if free is not None and (free in self.moves or free.name == "ng.reshape") else None
+
+    def sources(self, values: Iterable[Value]) -> list[Value]:
+        """The values that must exist in memory, or in the same group, before these can be computed."""
+        out: dict[Value, None] = {}
+        stack = list(values)
+        while stack:
+            value = stack.pop()
+            free = self.unplaced(value)
+            if free is not None:
+                stack += free.operands
+            else:
+                out[value] = None
+        return list(out)
+
+    def moved(self, op: Op) -> set[Value]:
+        """The sources of an op's operands that it reads through moves: they come from memory."""
+        out: set[Value] = set()
+        stack = list(op.operands)
+        while stack:
+            free = self.unplaced(stack.pop())
+            if free in self.moves:
+                out.update(self.sources(free.operands))
+            elif free is not None:
+                stack += free.operands
+        return out
+
+    def unplaced(self, value: Value) -> Op | None:
+        """The free op that makes a value, if it has no group of its own."""
+        owner = value.owner
+        if isinstance(owner, Op) and owner in self.order and owner not in self.home and self.free(owner):
+            return owner
+        return None
+
+    def home_of(self, value: Value) -> Group | None:
+        """The group that computes a value; None for what comes from outside the block."""
+        return self.home.get(value.owner) if isinstance(value.owner, Op) else None
