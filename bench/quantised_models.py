@@ -95,22 +95,37 @@ def _convolution(
     return g.add("Conv", x, filters, bias, strides=[stride] * 2, pads=[pad] * 4, group=group)
 
 
-def resnet18(batch: int | str = 1) -> Any:
+def _resnet(batch: int | str, counts: Sequence[int], wide: int) -> Any:
+    """Residual blocks of two windows; with `wide` of one, between a product before it and one that gives so many times the channels."""
     g, width = Graph(), 64
     x = g.add("Relu", _convolution(g, "x", 3, 64, 7, 2))
     x = g.add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
-    for stage in range(4):
-        for block in range(2):
-            size, stride = 64 << stage, 2 if stage and not block else 1
-            y = g.add("Relu", _convolution(g, x, width, size, 3, stride))
-            y = _convolution(g, y, size, size, 3)
-            skip = _convolution(g, x, width, size, 1, stride) if stride > 1 else x
+    for stage, count in enumerate(counts):
+        for block in range(count):
+            inner, stride = 64 << stage, 2 if stage and not block else 1
+            size = inner * max(1, wide)
+            if wide:
+                y = g.add("Relu", _convolution(g, x, width, inner, 1))
+                y = g.add("Relu", _convolution(g, y, inner, inner, 3, stride))
+                y = _convolution(g, y, inner, size, 1)
+            else:
+                y = g.add("Relu", _convolution(g, x, width, inner, 3, stride))
+                y = _convolution(g, y, inner, size, 3)
+            skip = x if (stride, size) == (1, width) else _convolution(g, x, width, size, 1, stride)
             x, width = g.add("Relu", g.add("Add", y, skip)), size
     x = g.add("Flatten", g.add("GlobalAveragePool", x))
     return g.model(
         {"x": (batch, 3, 224, 224)},
-        g.add("Gemm", x, g.normal(1000, 512, scale=0.05), g.normal(1000), transB=1),
+        g.add("Gemm", x, g.normal(1000, width, scale=0.05), g.normal(1000), transB=1),
     )
+
+
+def resnet18(batch: int | str = 1) -> Any:
+    return _resnet(batch, [2, 2, 2, 2], 0)
+
+
+def resnet50(batch: int | str = 1) -> Any:
+    return _resnet(batch, [3, 4, 6, 3], 4)
 
 
 def mobilenet() -> Any:
@@ -148,5 +163,6 @@ MODELS: dict[str, Callable[[], Any]] = {
     "mlp": mlp,
     "bert": bert,
     "resnet18": resnet18,
+    "resnet50": resnet50,
     "mobilenet": mobilenet,
 }

@@ -19,14 +19,11 @@ def empty_bytes(count: int) -> np.ndarray:
         # Only whole huge pages are ever backed by one, so the first must begin at a multiple of its size.
         # Private: what is shared with processes that may fork off gets no huge pages, and they would write to it.
         memory = mmap.mmap(-1, count + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        raw = np.frombuffer(memory, np.uint8)
-        start, whole = -raw.ctypes.data % HUGE_PAGE, count // HUGE_PAGE * HUGE_PAGE
-        memory.madvise(mmap.MADV_HUGEPAGE, start, whole)
-        # A huge page at the end would take memory that nobody uses.
-        memory.madvise(mmap.MADV_NOHUGEPAGE, start + whole, len(raw) - start - whole)
+        memory.madvise(mmap.MADV_HUGEPAGE)
+        raw, alignment = np.frombuffer(memory, np.uint8), HUGE_PAGE
     else:
-        raw = np.empty(count + ALIGNMENT, np.uint8)
-        start = -raw.ctypes.data % ALIGNMENT
+        raw, alignment = np.empty(count + ALIGNMENT, np.uint8), ALIGNMENT
+    start = -raw.ctypes.data % alignment
     return raw[start : start + count]
 
 
