@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How near kernels of the common families come to the ideal of a GPU's memory, for the shapes that people have.
 
-Where rows do not begin with a sector, they move as lines (`codegen/nvptx/lines.py`). Products of such rows are the one
+Where rows do not begin with a sector, they move as lines (`codegen/nvptx/lines.py`, `line_memory.py`). Products of such rows are the one
 exception: what a warp asks for, 128 bytes in a row, lies in five sectors where four would do.
 """
 

@@ -35,7 +35,7 @@ from .block import GLOBAL, Block, Tile
 from .facts import Facts
 from .grid import positions
 from .indexed import Index, gather, scatter
-from .lines import LineMemory
+from .line_memory import LineMemory
 from .memory import Buffer, Memory, common_piece
 from .pending import unfinished
 from .products import dot
