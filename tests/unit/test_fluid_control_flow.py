@@ -310,7 +310,8 @@ def test_a_recurrent_network_is_its_unrolled_form(steps: int) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
-def test_second_derivatives_of_a_recurrent_network(place: Any) -> None:
+@pytest.mark.parametrize("by", ["w", "x"])
+def test_second_derivatives_of_a_recurrent_network(by: str, place: Any) -> None:
     x, w = data("x", [4, 2], "float64"), data("w", [2], "float64")
     boot = zero([2], "float64")
     rnn = layers.StaticRNN()
@@ -319,7 +320,7 @@ def test_second_derivatives_of_a_recurrent_network(place: Any) -> None:
         hidden = layers.tanh(step + before * w)
         rnn.update_memory(before, hidden)
         rnn.step_output(hidden)
-    slope = fluid.calc_gradient(layers.reduce_sum(layers.square(rnn())), w)
+    slope = fluid.calc_gradient(layers.reduce_sum(layers.square(rnn())), {"w": w, "x": x}[by])
     rng = np.random.default_rng(0)
     feed = {"x": rng.normal(size=(4, 2)), "w": np.array([0.3, -0.6])}
     check(layers.reduce_sum(layers.square(slope)), [w, x], feed, place)

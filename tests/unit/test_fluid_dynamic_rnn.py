@@ -341,3 +341,9 @@ def test_labels_have_the_lengths_of_what_they_are_of(place: Any) -> None:
     rows, labels = drawn(4, 3).astype(np.float64), np.ones((4, 1), np.int64)
     with pytest.raises(UserError, match="'label' have the lengths"):
         run(place, {"emission": ragged(rows, [1, 3]), "label": ragged(labels, [2, 2])}, loss)
+
+
+def test_second_derivatives(place: Any) -> None:
+    x = data("x", 2)
+    slope = fluid.calc_gradient(layers.reduce_sum(layers.square(simple(x, 2))), x)
+    differences(place, layers.reduce_sum(layers.square(slope)), {"x": ragged(drawn(4, 2), [1, 0, 3])}, "x", x)

@@ -178,6 +178,26 @@ def test_shared_parameters() -> None:
         layers.fc(x, 5, param_attr="shared")
 
 
+def test_gradients_that_are_there_stay() -> None:
+    """A gradient is fetched after others of the same variables were appended, of a penalty on it too."""
+    x = layers.data("x", [2], append_batch_size=False, stop_gradient=False)
+    weight = layers.create_parameter([2], "float32", default_initializer=fluid.initializer.Constant(2.0))
+    cost = layers.reduce_sum(layers.square(x * weight))
+    slope = fluid.calc_gradient(cost, x)
+    both = cost + layers.reduce_sum(layers.square(slope))
+    again = fluid.calc_gradient(both, x)
+    (pair,) = fluid.optimizer.SGD(0.01).minimize(both)[1]
+    executor = fluid.Executor()
+    executor.run(fluid.default_startup_program())
+    given = np.float32([1, -3])
+    found = executor.run(feed={"x": given}, fetch_list=[slope, again, pair[1], pair[0]])
+    by_weight = 2 * given**2 * 2 + 4 * (2 * given * 4) * given * 2 * 2
+    wanted = [2 * given * 4, 2 * given * 4 + 2 * (2 * given * 4) * 8, by_weight, 2 - 0.01 * by_weight]
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+    assert [o.type for o in main().clone(for_test=True).global_block().ops][-1] in ("elementwise_add", "sum")
+
+
 def test_clone_for_test_has_neither_gradients_nor_updates() -> None:
     x, y = layers.data("x", [3]), layers.data("y", [1])
     cost = layers.mean(layers.square_error_cost(layers.fc(x, 1), y))

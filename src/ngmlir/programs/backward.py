@@ -4,13 +4,15 @@
 A variable that several operators read has several contributions to its gradient, `x@GRAD@RENAME@0` and so on, which one `sum`
 adds up before the gradient is read. An operator of a gradient is left out where nothing it gives is wanted, or where none of the
 gradients that it reads is there; then what it would have given is not there either, and so on. Where an operator of a user's own
-maker reads a gradient that is not there, zeros are. Where a value that a gradient needs is overwritten, a copy is kept.
+maker reads a gradient that is not there, zeros are. Where a value that a gradient needs is overwritten, a copy is kept. Gradients that the
+program had before stay: those of the same variables get other names, `x@GRAD_0` and so on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from ..ir.attributes import DictAttr
@@ -64,20 +66,23 @@ def append_backward(
     walk = Backward(block, no_gradient, callbacks)
     walk.seed(loss.name, None, OpRole.Backward | OpRole.Loss)
     walk.run([loss.name])
+    named = walk.renamed()
     wanted = [v for v in block.program.top.variables.values() if v.is_parameter]
     if parameters is not None:
         wanted = [block.visible(name) for name in parameters]
     pairs: list[tuple[Variable, Variable]] = []
     for parameter in wanted:
         info = parameter.parameter
-        found = block.find(gradient_name(parameter.name))
+        name = gradient_name(parameter.name)
+        name = named.get(name, name)
+        found = block.find(name)
         if (
             found is not None
             and parameter.name in walk.given
             and (info is None or info.get("trainable", True))
         ):
             pairs.append((parameter, found))
-            walk.mark(parameter.name)
+            walk.mark(parameter.name, name)
     return pairs
 
 
@@ -96,7 +101,9 @@ def append_gradients(
     for target, gradient in zip(targets, target_gradients, strict=True):
         walk.seed(target.name, gradient, OpRole.Backward)
     walk.run([t.name for t in targets], {v.name for v in inputs})
-    return [block.find(gradient_name(v.name)) if v.name in walk.given else None for v in inputs]
+    named = walk.renamed()
+    gradients = [gradient_name(v.name) if v.name in walk.given else None for v in inputs]
+    return [None if g is None else block.find(named.get(g, g)) for g in gradients]
 
 
 def gradient_ops(operator: Operator, no_gradient: Collection[str]) -> list[GradientOp]:
@@ -170,9 +177,10 @@ class Backward:
     given: dict[str, str] = field(default_factory=dict[str, str])
     _parts: dict[str, list[_Contribution]] = field(default_factory=dict[str, list[_Contribution]])
     _numbers: dict[str, int] = field(default_factory=dict[str, int])
-    _makers: dict[str, Operator] = field(default_factory=dict[str, Operator])
+    _made: list[Operator] = field(default_factory=list[Operator])
 
     def __post_init__(self) -> None:
+        self._before = set(self.block.variables)
         self.forward = list(self.block.operators)
         self.no_gradient = {*self.no_gradient, *(n for b in self.block.around() for n in _stopped(b))}
 
@@ -362,7 +370,7 @@ class Backward:
             for name in names:
                 self._declare(name, name)
         made = self.block.insert(len(self.block.operators), op.type, op.inputs, op.outputs, fields, location)
-        self._makers.update(dict.fromkeys(made.writes, made))
+        self._made.append(made)
         infer_types(made)
         for callback in self.callbacks:
             callback(self.block, {"operator": made, "gradients": dict(self.given)})
@@ -377,10 +385,26 @@ class Backward:
         else:
             self.block.declare(name, source.type, ragged=source.ragged, location=source.location)
 
-    def mark(self, parameter: str) -> None:
+    def renamed(self) -> dict[str, str]:
+        """The new names of gradients whose names variables had before: these are not written again."""
+        names: dict[str, str] = {}
+        for made in self._made:
+            for name in names.keys() & set(made.reads):
+                made.rename("inputs", name, names[name])
+            taken = [name for name in dict.fromkeys(made.writes) if name in self._before and name != EMPTY]
+            for name in taken:
+                if name not in names:
+                    numbered = (f"{name}_{number}" for number in count())
+                    names[name] = next(each for each in numbered if each not in self.block.variables)
+                    self._declare(names[name], name)
+                made.rename("outputs", name, names[name])
+            if taken:
+                infer_types(made)
+        return names
+
+    def mark(self, parameter: str, gradient: str) -> None:
         """Has the operator that gives a parameter's gradient say so."""
-        gradient = gradient_name(parameter)
-        maker = self._makers[gradient]
+        maker = next(made for made in reversed(self._made) if gradient in made.writes)
         pairs = [*(maker.attribute("op_role_var") or []), parameter, gradient]
         entry = REGISTRY.get(maker.type).entry
         maker.set_attributes(completed(entry, {**maker.attributes, "op_role_var": pairs}))

@@ -61,9 +61,11 @@ def lower_gradient(lowering: Lowering, operator: Operator) -> None:
                 continue
             sources[name] = of
             source = found.inputs.get(original(of))
-            if source is None:  # what it gave: it follows from what it was built of
-                source = kept(lowering.read(operator, of))
-            made[name] = like(source, [_gradient(p, sums.get(p)) for p in parts_of(source)])
+            if source is None:  # what it gave: the gradients of what it was built of have all of it
+                result = kept(lowering.read(operator, of))
+                made[name] = like(result, [_gradient(p, None) for p in parts_of(result)])
+            else:
+                made[name] = like(source, [_gradient(p, sums.get(p)) for p in parts_of(source)])
     lowering.ran.setdefault((operator.type, *scopes), []).append(Ran({**found.inputs, **errors}, made))
     for name, value in made.items():
         # A gradient is ragged as what it is the gradient of.
