@@ -37,6 +37,7 @@ SETTLING = [
     "prune",
     "join-pads",
     "gathers-to-slices",
+    "separate-windows",
     "products-of-gathers",
     "select-parts",
     "order-updates",

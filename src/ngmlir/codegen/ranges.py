@@ -106,8 +106,8 @@ def remainder(x: Range, y: Range) -> Range:
 
 
 def minimum(x: Range, y: Range) -> Range:
-    # Not more than either: any of both bounds holds.
-    high = x.high if at_least(y.high, x.high) is not False else y.high
+    # Not more than either: any of both bounds holds. Kernels name the length of a loop second.
+    high = x.high if at_least(y.high, x.high) else y.high
     return Range(_least((x.low, y.low)), high, greatest_divisor(x.divisor, y.divisor))
 
 

@@ -33,6 +33,7 @@ from .graph.order_updates import order_updates
 from .graph.place_samples import place_samples
 from .graph.products_of_gathers import products_of_gathers
 from .graph.prune import prune
+from .graph.separate_windows import separate_windows
 from .graph.shape import shape
 from .graph.signs import signs
 from .graph.sizes import sizes
@@ -65,6 +66,7 @@ PASSES: dict[str, Pass] = {
         gathers_to_slices,
         place_samples,
         layout,
+        separate_windows,
         shape,
         prune,
         products_of_gathers,

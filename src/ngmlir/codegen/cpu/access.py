@@ -8,7 +8,7 @@ of the indices tell; else a condition is computed, but only for registers that c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeAlias
 
@@ -94,6 +94,16 @@ class Access:
         other.dimensions = [self.dimensions[d] for d in order]
         return other
 
+    def dense(self, masks: bool) -> Access | None:
+        """The same place with all elements between those of a row; None where some of these may be outside, and a mask (if there
+        are `masks`) does not tell."""
+        *before, d = self.dimensions
+        if self.masked and not (masks and d.step == d.stride):
+            return None
+        other = self.permuted(range(len(before)))
+        other.dimensions.append(replace(d, size=(d.size - 1) * d.step + 1, step=1, stride=1))
+        return other
+
     @property
     def stride(self) -> int:
         """Of the last dimension; a tile of one element is contiguous."""
@@ -148,9 +158,12 @@ class Access:
         self.e.boundaries += 1
         if chunk.width == 1:
             return self._both(row, self._within(d.index, d.known, places[0], d.limit))
-        if None not in known and not all(known):
-            mask = _constant_mask([bool(k) for k in known], chunk.width)
-            return self.e.b.and_(mask, self.e.b.splat(_condition(row), chunk.width))
+        if isinstance(row, Value) and None not in known and not all(known):
+            # Not a constant that is cleared where the row is outside: LLVM 22 loads all of a register of which that leaves nothing.
+            first, count = known.index(True), known.count(True)
+            end = self.e.b.select(row, constant(i32, count), constant(i32, 0))
+            numbers = lanes(i32, list(range(-first, chunk.width - first)))
+            return self.e.b.icmp("ult", numbers, self.e.b.splat(end, chunk.width))
         if d.step != 1:
             return self._stepped_mask(d, row, places, chunk)
         return self._counted_mask(d, row, chunk)
@@ -183,7 +196,8 @@ class Access:
         if (d, row) not in self._bounds:
             b, end = self.e.b, constant(i64, d.size)
             if not at_least(d.limit, d.known.high + d.size):
-                end = b.smin(b.smax(b.sub(d.limit, d.index), 0), d.size)
+                end = b.sub(d.limit, d.index)
+                end = b.smin(end if at_least(d.limit, d.known.high) else b.smax(end, 0), d.size)
             if isinstance(row, Value):
                 end = b.select(row, end, constant(i64, 0))
             self._bounds[d, row] = b.trunc(end, i32)
@@ -248,11 +262,3 @@ def _anchored(e: Emitter, pointer: Value) -> Value:
     together: a fifth of the time that a matrix kernel takes to compile, for code that runs no faster.
     """
     return e.b.intrinsic("llvm.strip.invariant.group", pointer.type, pointer, overload=(pointer.type,))
-
-
-def _condition(inside: Inside) -> Value:
-    return inside if isinstance(inside, Value) else constant(llvm.i1, int(inside))
-
-
-def _constant_mask(known: Sequence[bool], width: int) -> Value:
-    return lanes(llvm.i1, [int(k) for k in known] + [0] * (width - len(known)))

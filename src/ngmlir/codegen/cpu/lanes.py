@@ -6,15 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...llvm import types as llvm
-from ...llvm.types import Type, Value, from_bits, i64, lanes, poison, vector, zero
+from ...llvm.types import Type, Value, from_bits, i64, lanes, poison, vector
 from ...support.lengths import is_open
 from .access import Mask
 from .emitter import Emitter
 from .formats import item_bytes
 from .tiles import Chunk, resize
 
-#: Elements so near are read with all that lies between them.
-NEAR_STRIDE = 4
+_NEAR_STRIDE = 4
 
 
 def load(
@@ -27,11 +26,16 @@ def load(
         return pad
     if mask is True and (chunk.count == chunk.width or spare):
         return b.load(wide, pointer, align=align)
-    if mask is True and not _masks(e, type):
+    if mask is True and not masks(e, type):
         return _load_pieces(e, type, pointer, chunk)
     if chunk.width == 1:
         return _load_if(e, type, pointer, mask, pad)
     return b.masked_load(wide, pointer, vector_mask(mask, chunk), pad, align=align)
+
+
+def is_near(stride: int) -> bool:
+    """Whether elements so far apart are read with all that lies between them."""
+    return not is_open((stride,)) and 1 < stride <= _NEAR_STRIDE
 
 
 def load_apart(
@@ -49,23 +53,6 @@ def load_apart(
         first = b.getelementptr(type, pointer, 1 - chunk.count)
         forward = load(e, type, first, chunk, True, pad, spare=False)
         return b.shuffle(forward, None, [max(chunk.count - 1 - i, 0) for i in range(chunk.width)])
-    is_near = not is_open((stride,)) and 1 < stride <= NEAR_STRIDE and chunk.count > 1
-    if mask is True and is_near:
-        extent = (chunk.count - 1) * stride + 1
-        whole = Chunk(0, extent, 1 << (extent - 1).bit_length())
-        found = load(e, type, pointer, whole, True, zero(vector(whole.width, type)), spare=False)
-        return b.shuffle(found, None, [i * stride if i < chunk.count else -1 for i in range(chunk.width)])
-    if mask is not True and is_near and _masks(e, type):
-        # The elements between stay away from memory too: the next one may lie beyond its end.
-        register, none = vector_mask(mask, chunk), zero(vector(chunk.width, llvm.i1))
-        size = 1 << ((chunk.count - 1) * stride).bit_length()
-        places = [
-            i // stride if i % stride == 0 and i // stride < chunk.count else chunk.width for i in range(size)
-        ]
-        spread = b.shuffle(register, none, places)
-        found = b.masked_load(vector(size, type), pointer, spread, zero(vector(size, type)), align=align)
-        taken = b.shuffle(found, None, [i * stride if i < chunk.count else -1 for i in range(chunk.width)])
-        return b.select(register, taken, pad)
     if e.machine.masks and align >= 4 and chunk.width >= 4:
         addresses = b.getelementptr(type, pointer, _steps(chunk, stride))
         return b.gather(wide, addresses, vector_mask(mask, chunk), pad, align=align)
@@ -88,7 +75,7 @@ def store(e: Emitter, value: Value, pointer: Value, chunk: Chunk, mask: Mask) ->
         return
     if mask is True and chunk.count == chunk.width:
         b.store(value, pointer, align=align)
-    elif mask is True and not _masks(e, type):
+    elif mask is True and not masks(e, type):
         for at, size in _pieces(chunk.count):
             piece = b.shuffle(value, None, range(at, at + size)) if size > 1 else b.extract(value, at)
             b.store(piece, b.getelementptr(type, pointer, at), align=align)
@@ -145,7 +132,8 @@ def vector_mask(mask: Mask, chunk: Chunk) -> Value:
     return lanes(llvm.i1, [*map(int, known), *[0] * (chunk.width - chunk.count)])
 
 
-def _masks(e: Emitter, type: Type) -> bool:
+def masks(e: Emitter, type: Type) -> bool:
+    """Whether there are instructions that load and store some lanes of a register of such elements."""
     return e.machine.masks or (e.machine.word_masks and item_bytes(type) >= 4)
 
 

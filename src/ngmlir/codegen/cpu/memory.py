@@ -112,16 +112,23 @@ def _load_registers(
 def _load_register(
     e: Emitter, access: Access, element: Type, pad: int, inside: Inside, row: tuple[int, ...], chunk: Chunk
 ) -> Value:
-    kind = memory(element)
+    kind, stride, wanted = memory(element), access.stride, chunk
+    offset = access.offset(row) + chunk.offset * stride
+    if chunk.count > 1 and lanes.is_near(stride) and (dense := access.dense(lanes.masks(e, kind))):
+        # All that lies between the elements is read: that which has some behind it is there.
+        access, count = dense, (chunk.count - 1) * stride + 1
+        chunk = Chunk(chunk.offset * stride, count, 1 << (count - 1).bit_length())
     mask = access.chunk(inside, chunk)
     filler = from_bits(vector(chunk.width, kind), pad)
-    offset = access.offset(row) + chunk.offset * access.stride
     pointer = access.pointer(kind, offset) if mask is not False else access.base
     if access.stride == 1:
         spare = bool(at_least(access.spare, offset + chunk.width))
         found = lanes.load(e, kind, pointer, chunk, mask, filler, spare, access.align)
     else:
-        found = lanes.load_apart(e, kind, pointer, access.stride, chunk, mask, filler)
+        found = lanes.load_apart(e, kind, pointer, stride, chunk, mask, filler)
+    if chunk is not wanted:
+        places = [i * stride if i < wanted.count else -1 for i in range(wanted.width)]
+        found = e.b.shuffle(found, None, places)
     return _to_register(e, element, found)
 
 

@@ -187,7 +187,7 @@ class _LinkKernel(Kernel):
     """One fusion's part of the kernel of a chain."""
 
     def __init__(self, frame: Frame, plan: Plan):
-        self.target, self.part, self.grid = frame.target, 0, frame.grid
+        self.target, self.part, self.grid, self.item = frame.target, 0, frame.grid, frame.item
         self.block, self.b, self.location = frame.block, frame.b, frame.location
         self.programs, self.sources = frame.programs, frame.sources
         self.plan = plan

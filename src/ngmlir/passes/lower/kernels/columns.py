@@ -15,7 +15,7 @@ from ....support.target import Target
 from ...analysis.plan import Plan, pieces_wide, plan
 from ...analysis.reduction import Reduction, reductions
 from ...schedule.loops import rows_beside
-from .frame import Span, sections, share
+from .frame import Span, each_position, sections, share
 from .fusion_kernel import Kernel, Tile
 from .reading import all_inside
 
@@ -91,22 +91,19 @@ def _for_vectors(
     first, place = (next(programs) if may_be_several(size) else b.index(0) for size in grid)
     start, stop = share(b, place, stripe, columns)
 
-    def row(number: Value) -> tuple[()]:
-        positions = dict(zip(outer, kernel.delinearize(number, sizes), strict=True)) if outer else {}
-        body = _Columns(kernel, positions, reduced, found, schedule.band)
+    def row(places: Sequence[Span]) -> None:
+        body = _Columns(kernel, dict(zip(outer, places, strict=True)), reduced, found, schedule.band)
         if schedule.band:
             body.bands(lambda visit: kernel.tiles_between(start, stop, columns, width, visit), start, stripe)
         elif may_be_several(stripes):
             kernel.tiles_between(start, stop, columns, width, body.tile)
         else:
             kernel.tiles(columns, width, (), lambda span, _: body.tile(span) or ())
-        return ()
 
     if rows == 1:
-        row(b.index(0))
+        row([Span(b.index(0))] * len(outer))
     else:
-        begin, end = share(b, first, group, rows)
-        b.loop(begin, end, 1, (), lambda i, _: row(i))
+        each_position(b, *share(b, first, group, rows), sizes, row)
     return kernel.finish(name)
 
 
@@ -166,11 +163,10 @@ class _Columns:
         # The taps of small windows are written out, each at a fixed place beside the others; so are those of each row of a
         # larger one, where threads do not ask how near a border is.
         def unrolled(inner: int) -> bool:
-            near = inside or self.kernel.masks
             rest = self.reduced[inner if self.kernel.masks else 0 :]
             taps = [self.sizes[l] for l in rest]
             few = not is_open(taps) and prod(taps) <= TAPS
-            return near and bool(self.kernel.plan.accesses) and few
+            return bool(self.kernel.plan.accesses) and few
 
         cuts = self.kernel.plan.cuts(self.kernel.target)
 
@@ -194,7 +190,7 @@ class _Columns:
                     values = self.b.loop(*section, 1, values, row)
                 return values
             for i in range(size):
-                values = level({**inner, l: Span(self.b.index(i))}, values)
+                values = level({**inner, l: Span(self.b.index(i), section=(i, i + 1))}, values)
             return values
 
         values = level({}, self.starts(span))

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from ....ir.attributes import Attribute, IntegerAttr, integers
 from ....ir.core import Block, Op, Value
+from ....ir.literals import item_bytes
 from ....ir.types import MemRefType, Type, VectorType, i64, index, shape_of
 from ....ops import tile
 from ....ops.builder import Branch, Builder, function
 from ....support.diagnostics import Location
-from ....support.lengths import is_multiple, is_open, is_same, power_of_two
+from ....support.lengths import is_open, is_same, power_of_two
 from ....support.target import Target
 from ...schedule.programs import steps_of, tile_steps
 
@@ -45,23 +46,34 @@ def exact_tiles(
     stages: int = 1,
     masked: bool = False,
     alike: bool = False,
+    least: int = 1,
 ) -> Sequence[Value]:
     """Runs `body` on the tiles of a loop of `size`, the last of which may be shorter (`masked`: the next power of two, or as
-    long as the others where all are to be `alike`); the loop's index is `name`."""
-    full = size // step * step
+    long as the others where all are to be `alike`); the loop's index is `name`. What is left of a size that is not known are tiles
+    of `least` elements, and a masked one; not `masked`, ever smaller ones."""
     if is_open((size,)):
-        carried = b.loop(
-            0, full, step, carried, lambda i, values: body(Span(i, step), values), name=name, stages=stages
-        )
-        if is_multiple(size, step):
+        full = 0
+        for width in _smaller(step, least, masked):
+            start, full = full, full + (size - full) // width * width
+            if is_same(start, full):
+                continue
+            carried = b.loop(
+                start,
+                full,
+                width,
+                carried,
+                lambda i, values, width=width: body(Span(i, width), values),
+                name=name,
+                stages=stages,
+            )
+        if is_same(full, size):
             return carried
-        if not masked:
-            return fewer(b, full, size, step // 2, carried, body)
         return b.branch(
             b.less(b.index(full), b.index(size)),
-            lambda: body(Span(b.index(full), step, True), carried),
+            lambda: body(Span(b.index(full), least, True), carried),
             lambda: carried,
         )
+    full = size // step * step
     if full == step:
         carried = body(Span(b.index(0), step), carried)
     elif full:
@@ -74,20 +86,9 @@ def exact_tiles(
     return carried
 
 
-def fewer(
-    b: Builder,
-    start: int,
-    size: int,
-    step: int,
-    carried: Sequence[Value],
-    body: Callable[[Span, Sequence[Value]], Sequence[Value]],
-) -> Sequence[Value]:
-    """The rest of a loop of a size that is not known, from `start` on, in tiles of `step`, of half of it, and so on to one element."""
-    while step and not is_same(start, size):
-        stop = start + (size - start) // step * step
-        carried = b.loop(start, stop, step, carried, lambda i, values, step=step: body(Span(i, step), values))
-        start, step = stop, step // 2
-    return carried
+def _smaller(step: int, least: int, masked: bool) -> list[int]:
+    """The lengths of tiles that a loop of a size that is not known is run over with, one after the other."""
+    return [*dict.fromkeys([step, least])] if masked else [step >> n for n in range(step.bit_length())]
 
 
 def delinearize(b: Builder, number: Value, sizes: Sequence[int]) -> list[Span]:
@@ -99,6 +100,28 @@ def delinearize(b: Builder, number: Value, sizes: Sequence[int]) -> list[Span]:
         spans.insert(0, Span(b.remainder(number, b.index(size))))
         number = b.floor_divide(number, b.index(size))
     return spans
+
+
+def each_position(
+    b: Builder, start: Value, stop: Value, sizes: Sequence[int], body: Callable[[list[Span]], None]
+) -> None:
+    """Runs `body` on the positions in several loops that the numbers from `start` to `stop` stand for. Nothing is divided in the
+    last loop."""
+    *outer, size = sizes
+
+    def along(number: Value, _: object) -> tuple[()]:
+        before = b.multiply(number, b.index(size))
+        places = delinearize(b, number, outer) if outer else []
+        low, high = b.subtract(start, before), b.subtract(stop, before)
+        low, high = b.maximum(low, b.index(0)), b.minimum(high, b.index(size))
+        b.loop(low, high, 1, (), lambda i, _: body([*places, Span(i)]) or ())
+        return ()
+
+    if outer:
+        end = b.floor_divide(b.add(stop, b.index(size - 1)), b.index(size))
+        b.loop(b.floor_divide(start, b.index(size)), end, 1, (), along)
+    else:
+        b.loop(start, stop, 1, (), lambda i, _: body([Span(i)]) or ())
 
 
 def share(b: Builder, number: Value, steps: int, size: int) -> tuple[Value, Value]:
@@ -162,6 +185,8 @@ class Frame:
         part: int = 0,
     ):
         self.target = target
+        #: The most bytes of an element.
+        self.item = max((item_bytes(type.element) for type in (*inputs, *outputs)), default=1)
         self.part = part  # see `grid_for`
         self.grid = tuple(grid)
         types: list[Type] = [*inputs, *outputs, *[index] * len(self.grid)]
@@ -211,11 +236,17 @@ class Frame:
     ) -> Sequence[Value]:
         """Runs `body` on the tiles of a loop of `size`: whole ones, of which those of `stages` rounds are under way at once,
         and a shorter last one, which may be masked; where threads carry tiles of the same shape, all are `alike`. What is left of a
-        size that is not known is one masked tile, or, without `masks`, ever smaller ones."""
+        size that is not known are tiles of a register, or of the same shape where something is carried, and a masked one; without
+        `masks`, ever smaller ones."""
         if self.masks:
             step = min(step, power_of_two(size))
         masked = self.masks or (masks and is_open((size,)))
-        return exact_tiles(self.b, size, step, carried, body, name, stages, masked, alike)
+        least = step if carried else self.least(step)
+        return exact_tiles(self.b, size, step, carried, body, name, stages, masked, alike, least)
+
+    def least(self, step: int) -> int:
+        """The elements of a tile that is masked, in a loop of a size that is not known in tiles of `step`: those of a register."""
+        return min(step, self.target.lanes(self.item))
 
     def tiles_between(
         self,
@@ -229,19 +260,23 @@ class Frame:
         """Tiles of one program's part [start, stop) of a loop of `size` >= `step`; `start` is a multiple of `step`. A tile
         that reaches across one of the `cuts`, of which an open size has none, lies in no section."""
         b = self.b
-        full = size // step * step
 
         def run(span: Span) -> tuple[()]:
             body(span)
             return ()
 
         if is_open((size,)):
-            stop_at = b.minimum(stop, b.index(full))
-            b.loop(start, stop_at, step, (), lambda i, _: run(Span(i, step)))
-            if not is_multiple(size, step):
-                last = b.maximum(start, b.index(full))
-                b.loop(last, stop, step, (), lambda i, _: run(Span(i, step, True)))
+            begin, full, least = start, 0, self.least(step)
+            for width in _smaller(step, least, True):
+                before, full = full, full + (size - full) // width * width
+                if not is_same(before, full):
+                    end = b.minimum(stop, b.index(full))
+                    b.loop(begin, end, width, (), lambda i, _, width=width: run(Span(i, width)))
+                    begin = b.maximum(start, b.index(full))
+            if not is_same(full, size):
+                b.loop(begin, stop, least, (), lambda i, _: run(Span(i, least, True)))
             return
+        full = size // step * step
         # Whole tiles between two cuts, and those that cuts stand in.
         parts: list[tuple[int, int, tuple[int, int] | None]] = []
         for low, high in sections(size, cuts):

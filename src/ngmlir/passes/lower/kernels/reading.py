@@ -11,6 +11,7 @@ from ....ir.core import Value
 from ....ir.nest import AffineExpr
 from ....ir.types import DYNAMIC, MemRefType, Type, VectorType, i32
 from ....ops.builder import Builder
+from ....ops.positions import known
 from ....support.lengths import at_least, below
 from ...analysis.access import Access
 from ...analysis.implicit import Implicit
@@ -59,6 +60,8 @@ def read(
         longer = below(high, low)
         if longer:
             return load(True)  # the tile is longer than what it is read from
+        if (at := known(index)) is not None and below(at, low):
+            return load(True)
         bounds.append((index, low, high))
         # Where borders and steps of the other loops are multiples of its size, a tile lies inside or outside.
         units = [place.offset, size, *(stride for l, stride in place.terms.items() if l not in along)]
@@ -97,7 +100,7 @@ def all_inside(
         steps = {l: (spans[l].size or 1) if l in spans else sizes[l] for l in place.terms}
         reach = [stride * (steps[l] - 1) for l, stride in place.terms.items()]
         low, high = -sum(min(r, 0) for r in reach), size - 1 - sum(max(r, 0) for r in reach)
-        if below(high, low):
+        if below(high, low) or any(l in spans and spans[l].masked for l in place.terms):
             return None
         at = _index(b, here, [spans.get(l, Span(b.index(0))) for l in range(len(sizes))])
         found += [b.less_equal(b.index(low), at), b.less_equal(at, b.index(high))]
