@@ -13,6 +13,9 @@ from ...ops.sorting import is_plain_order
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Limit
 
+#: Of this many first ones each is found by insertion: an element that goes among them takes as many steps, and so at most
+#: as long as its digits would take; most elements do not.
+INSERTED = 16
 #: The longest row that one block of threads sorts.
 LONGEST = 4096
 

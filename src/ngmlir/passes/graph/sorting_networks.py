@@ -21,14 +21,17 @@ from ...ops.fields import get_i64
 from ...ops.sorting import is_plain_order
 from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep
-from ...support.lengths import at_least, power_of_two
+from ...support.lengths import at_least, below, power_of_two, usual
 from ...support.target import Target
-from ..analysis.sorting import LONGEST, comes_before, has_two_runs
+from ..analysis.sorting import INSERTED, LONGEST, comes_before, has_two_runs
 
+#: Bytes of a key with its place.
+_RECORD = 8
 #: Packed keys, or keys and their places.
 Keys = tuple[Value, ...]
-#: Rows of up to this length are sorted side by side also where one thread could sort one for itself.
-SHORT = 64
+#: Rows of up to this length are sorted side by side also where one thread could sort one for itself: the longer ones, measured on a Zen 4,
+#: where a cache holds all, and more of them are wanted than would be inserted.
+SHORT, HELD = 64, 256
 
 
 @contract(needs=("named", "plain"), anchor="function")
@@ -69,7 +72,10 @@ def sorting_networks(module: Module, target: Target) -> Module:
         if target.shares_tiles:
             done = (axis == len(shape) - 1 and shape[axis] <= LONGEST) or has_two_runs(op)
             return None if done else [_order(b, op, True, partial(_first, b))]
-        return [_order(b, op, False, partial(_side_by_side, b))] if at_least(SHORT, shape[axis]) else None
+        held = _RECORD * prod(usual(shape)) <= target.l2_bytes
+        longest = HELD if held and below(INSERTED, shape_of(op.result.type)[axis]) else SHORT
+        short = at_least(longest, shape[axis])
+        return [_order(b, op, False, partial(_side_by_side, b))] if short else None
 
     return sweep(module, network, frozenset(("ng.argsort",)))
 

@@ -16,16 +16,13 @@ from ....ops.fields import get_i64
 from ....support.lengths import at_least, below
 from ....support.target import Target
 from ...analysis.reduction import merged
-from ...analysis.sorting import check_plain_order, comes_before
+from ...analysis.sorting import INSERTED, check_plain_order, comes_before
 from .frame import Span
 from .single import Single, SingleFrame
 
 #: Bits of a digit: its counters and the places that are written side by side are few enough for the near caches.
 DIGIT = 8
 _VALUES = 1 << DIGIT
-#: Of this many first ones each is found by insertion: an element that goes among them takes as many steps, and so at most
-#: as long as its digits would take; most elements do not.
-INSERTED = 16
 #: Elements that are selected, at least and for each that is wanted, before they are sorted: with more of them that is seldom,
 #: with less it is short.
 SELECTED, SELECTED_EACH = 128, 4
