@@ -161,10 +161,9 @@ class _Columns:
         """The accumulators of a tile of results."""
 
         # The taps of small windows are written out, each at a fixed place beside the others; so are those of each row of a
-        # larger one, where threads do not ask how near a border is.
+        # larger one.
         def unrolled(inner: int) -> bool:
-            rest = self.reduced[inner if self.kernel.masks else 0 :]
-            taps = [self.sizes[l] for l in rest]
+            taps = [self.sizes[l] for l in self.reduced[inner:]]
             few = not is_open(taps) and prod(taps) <= TAPS
             return bool(self.kernel.plan.accesses) and few
 
