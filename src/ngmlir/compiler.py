@@ -24,7 +24,7 @@ from .llvm.machine import assembly, listing, prepare, version
 from .ops.sampled import of_its_lengths, open_entry
 from .runtime import timing
 from .runtime.cache import default_cache, key_of
-from .runtime.stored import artifact_of, bytes_of, guards_of, guards_told, header_of
+from .runtime.stored import artifact_of, bytes_of, guards_as_json, guards_of, header_of
 from .runtime.targets import compiling_device, load, load_rows
 from .runtime.targets import resolve as resolve
 from .support.artifact import Artifact, Constant
@@ -323,7 +323,7 @@ class _KeptOpen:
     def keep(self, artifact: Artifact, guards: Sequence[Guard]) -> None:
         header = header_of(artifact, self.given) if self.cache is not None else None
         if self.cache is not None and header is not None:
-            header = {**header, "guards": guards_told(guards)}
+            header = {**header, "guards": guards_as_json(guards)}
             self.cache.write(self.key, bytes_of(artifact, header), header)
 
 

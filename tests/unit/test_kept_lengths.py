@@ -16,7 +16,7 @@ from ngmlir.ir.core import Module
 from ngmlir.ops.words import from_text
 from ngmlir.runtime.cache import Entry, default_cache
 from ngmlir.runtime.open_cpu import OpenCpu
-from ngmlir.runtime.stored import artifact_of, guards_of, guards_told
+from ngmlir.runtime.stored import artifact_of, guards_as_json, guards_of
 from ngmlir.support.lengths import Guard, Length, NeedsLength, expression_of
 
 TEXT = """
@@ -134,7 +134,7 @@ def test_headers_that_do_not_fit_are_none() -> None:
         Guard(expression_of(4 * Length.named("N", 9) - 3), ">="),
         Guard(expression_of(Length.named("N", 9) // 8 - 2), "!="),
     )
-    told = guards_told(guards)
+    told = guards_as_json(guards)
     assert guards_of({"guards": told}) == guards
     wrong: list[Any] = [None, [["N *", ">="]], [["N"]], [3], [["N $ 3", "<"]]]
     for each in wrong:

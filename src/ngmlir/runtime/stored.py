@@ -88,24 +88,24 @@ def _entry_described(entry: Entry) -> dict[str, Any]:
     signature = entry.signature
     return {
         "name": signature.name,
-        "arguments": [[p.dtype, _told(p.shape)] for p in signature.arguments],
-        "results": [[p.dtype, _told(p.shape)] for p in signature.results],
+        "arguments": [[p.dtype, _as_json(p.shape)] for p in signature.arguments],
+        "results": [[p.dtype, _as_json(p.shape)] for p in signature.results],
         "tied": [list(pair) for pair in signature.tied],
-        "arena": _told([signature.arena_bytes])[0],
+        "arena": _as_json([signature.arena_bytes])[0],
         "lengths": list(signature.lengths),
-        "parts": [_told(part) for part in signature.arena],
+        "parts": [_as_json(part) for part in signature.arena],
         "steps": [_described(step) for step in entry.steps],
         "reads": list(entry.reads),
         "digest": entry.digest,
     }
 
 
-def _told(numbers: Sequence[int]) -> list[int | str]:
+def _as_json(numbers: Sequence[int]) -> list[int | str]:
     """Numbers, as text where they follow from lengths."""
     return [str(n.expression) if isinstance(n, Length) else n for n in numbers]
 
 
-def guards_told(guards: Sequence[Guard]) -> list[list[str]]:
+def guards_as_json(guards: Sequence[Guard]) -> list[list[str]]:
     """The conditions on lengths for which a program is right, for its header."""
     return [[str(guard.expression), guard.relation] for guard in guards]
 
@@ -114,12 +114,12 @@ def guards_of(header: Mapping[str, Any]) -> tuple[Guard, ...] | None:
     """The conditions in a header; None if it is damaged."""
     try:
         known = UsualLengths()
-        told = [
+        given = [
             (expression_of(parse(str(text), known)), str(relation)) for text, relation in header["guards"]
         ]
     except (KeyError, TypeError, ValueError, NeedsLength):
         return None
-    return tuple([Guard(expression, relation) for expression, relation in told])
+    return tuple([Guard(expression, relation) for expression, relation in given])
 
 
 def bytes_of(artifact: Artifact, header: Mapping[str, Any]) -> bytes:
@@ -161,11 +161,11 @@ def artifact_of(found: CacheEntry, given: Sequence[bytes | memoryview]) -> Artif
 
 
 def _entry(header: Mapping[str, Any], known: UsualLengths) -> Entry:
-    def numbers(told: Sequence[int | str]) -> tuple[int, ...]:
-        return tuple([parse(n, known) if isinstance(n, str) else int(n) for n in told])
+    def numbers(given: Sequence[int | str]) -> tuple[int, ...]:
+        return tuple([parse(n, known) if isinstance(n, str) else int(n) for n in given])
 
-    def parameter(told: Any) -> Parameter:
-        dtype, shape = told
+    def parameter(given: Any) -> Parameter:
+        dtype, shape = given
         return Parameter("", str(dtype), numbers(shape))
 
     signature = Signature(

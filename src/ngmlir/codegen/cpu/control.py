@@ -27,11 +27,11 @@ def for_(e: Emitter, op: tile.ForOp) -> None:
     state = e.flatten(op.inits)
     if not (lower.constant and upper.constant and step.constant):
         known = ranges.of_loop(lower, upper, step)
-        state = _rounds(e, op, state, e.scalar(op.lower), e.scalar(op.upper), known)
+        state = _iterations(e, op, state, e.scalar(op.lower), e.scalar(op.upper), known)
         e.unflatten(op.results, state)
         return
     if is_open((lower.low, upper.low)):
-        e.unflatten(op.results, _open_rounds(e, op, state))
+        e.unflatten(op.results, _open_iterations(e, op, state))
         return
     count = max(0, -((lower.low - upper.low) // step.low))
     last = lower.low + (count - 1) * step.low
@@ -39,7 +39,7 @@ def for_(e: Emitter, op: tile.ForOp) -> None:
     if count > 1:
         stop = last if uneven else upper.low
         known = ranges.of_loop(lower, ranges.exactly(stop), step)
-        state = _rounds(e, op, state, e.scalar(op.lower), _index(stop), known)
+        state = _iterations(e, op, state, e.scalar(op.lower), _index(stop), known)
     if count == 1 or (count > 1 and uneven):
         e.index_constant(body.args[0], last)
         e.unflatten(body.args[1:], state)
@@ -47,16 +47,16 @@ def for_(e: Emitter, op: tile.ForOp) -> None:
     e.unflatten(op.results, state)
 
 
-def _open_rounds(e: Emitter, op: tile.ForOp, state: Sequence[Value]) -> Sequence[Value]:
+def _open_iterations(e: Emitter, op: tile.ForOp, state: Sequence[Value]) -> Sequence[Value]:
     """A loop whose bounds follow from lengths: whole steps, and the rest of a step, if there is one."""
     lower, upper, step = (e.range_of(v) for v in (op.lower, op.upper, op.step))
     body = op.body.block
     if not _has_masks(body) or is_multiple(upper.low - lower.low, step.low):
         known = ranges.of_loop(lower, upper, step)
-        return _rounds(e, op, state, e.scalar(op.lower), _index(upper.low), known)
+        return _iterations(e, op, state, e.scalar(op.lower), _index(upper.low), known)
     whole = lower.low + (upper.low - lower.low) // step.low * step.low
     known = ranges.of_loop(lower, ranges.exactly(whole), step)
-    state = _rounds(e, op, state, e.scalar(op.lower), _index(whole), known)
+    state = _iterations(e, op, state, e.scalar(op.lower), _index(whole), known)
 
     def rest() -> list[Value]:
         e.index_constant(body.args[0], whole)
@@ -66,7 +66,7 @@ def _open_rounds(e: Emitter, op: tile.ForOp, state: Sequence[Value]) -> Sequence
     return e.b.choose(e.b.icmp("slt", _index(whole), upper.low), rest, lambda: state)
 
 
-def _rounds(
+def _iterations(
     e: Emitter, op: tile.ForOp, state: Sequence[Value], start: Value, stop: Value, known: ranges.Range
 ) -> Sequence[Value]:
     b, body = e.b, op.body.block

@@ -161,10 +161,10 @@ class _Order:
                 touched = frozenset()
             touched |= own
             if op.regions:
-                touched = self.rounds(op, touched)
+                touched = self.loop(op, touched)
         return touched
 
-    def rounds(self, op: Op, touched: frozenset[tuple[Value, bool]]) -> frozenset[tuple[Value, bool]]:
+    def loop(self, op: Op, touched: frozenset[tuple[Value, bool]]) -> frozenset[tuple[Value, bool]]:
         """The same of regions, each of which may be run, or run again, behind any other."""
         while True:
             before = touched

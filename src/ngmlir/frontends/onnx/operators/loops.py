@@ -168,19 +168,19 @@ def _built(n: Node, body: GraphProto, carried: Sequence[Thing]) -> _Body | None:
 
 def _unrolled(n: Node, body: GraphProto, most: Tensor, first: Tensor, carried: Sequence[Thing]) -> Made:
     """Unrolled: after each iteration the condition has to be known."""
-    verbs, state, rounds, going = n.verbs, list(carried), 0, first
+    verbs, state, iterations, going = n.verbs, list(carried), 0, first
     limit = int(n.settle(most, "the trip count of a loop"))
     given: list[list[Tensor]] = []
-    while rounds < limit and bool(n.settle(going, "the trip count of a loop")):
-        if rounds >= _UNROLLED:
+    while iterations < limit and bool(n.settle(going, "the trip count of a loop")):
+        if iterations >= _UNROLLED:
             raise n.limit(
                 f"a loop of more than {_UNROLLED} iterations that changes the shapes of what it carries"
             )
-        made = n.run(body, [verbs.known(np.array(rounds, np.int64)), verbs.known(np.array(True)), *state])
+        made = n.run(body, [verbs.known(np.array(iterations, np.int64)), verbs.known(np.array(True)), *state])
         going = tensors_of(made[:1])[0].reshape([])
         state, each = made[1 : 1 + len(state)], made[1 + len(state) :]
         given.append(tensors_of(each))
-        rounds += 1
+        iterations += 1
     if not given:
         return [*state, *_nothing(n, body, carried)]
     return [*state, *(verbs.stacked(column) for column in zip(*given, strict=True))]
