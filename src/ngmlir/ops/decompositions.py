@@ -38,7 +38,7 @@ from . import ng_rules, rules
 from .fields import get_bool, get_enum, get_float, get_i64, get_i64s
 from .meaning.random import MULTIPLIERS, ROUNDS, UNIFORM_BITS, WEYL
 from .ng import NgVerbs
-from .separate_windows import sums_of_separate_windows, windows_of_single_taps
+from .disjoint_windows import sums_of_disjoint_windows, windows_of_single_taps
 from .sorting import argsort
 
 V = TypeVar("V")
@@ -170,7 +170,7 @@ def overlap_add(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]
     source, target = op.operands[0].type, op.result.type
     wide = _computed(target)
     if wide is target:
-        return sums_of_separate_windows(verbs, op, operands)
+        return sums_of_disjoint_windows(verbs, op, operands)
     named = {name: get_i64s(op, name) for name in ("axes", "steps", "dilations")}
     summed = verbs.overlap_add(verbs.cast(operands[0], type=_computed(source)), type=wide, **named)
     return [verbs.cast(summed, type=target)]

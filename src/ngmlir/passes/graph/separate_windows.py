@@ -22,7 +22,7 @@ from ..analysis.reduction import Accumulation
 _KINDS = frozenset({"ng.max", "ng.min", "ng.sum"})
 
 
-@contract(needs=("named", "plain"), anchor="function")
+@contract(needs=("named", "plain"), anchor="function", only="cpu")
 def separate_windows(module: Module, target: Target) -> Module:
     """Reduces windows over several axes one axis after the other, the outer one first, where that is less work on a CPU: windows that overlap
     share what their rows have in common, and rows are read as they lie. A sum is then one of sums; those of f16 and bf16 are kept
@@ -44,7 +44,7 @@ def separate_windows(module: Module, target: Target) -> Module:
           func.return %4 : tensor<4x4xf32>
         }
     """
-    return module if target.shares_tiles else sweep(module, _rule, _KINDS)
+    return sweep(module, _rule, _KINDS)
 
 
 def _rule(op: Op, b: Builder) -> Sequence[Value] | None:

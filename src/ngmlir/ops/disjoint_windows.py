@@ -42,7 +42,7 @@ def windows_of_single_taps(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> 
     return [verbs.reshape(value, type=target)]
 
 
-def sums_of_separate_windows(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+def sums_of_disjoint_windows(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
     """Along axes with windows of one tap, these lie one behind the other, with zeros between; so do longer ones that do not reach the
     next, if they come from a transpose, which can move them there. A zero is added all the same: no sum is -0.0."""
     source, target = op.operands[0].type, op.result.type
