@@ -35,10 +35,10 @@ from ..ir.types import (
 )
 from ..support.lengths import Length, is_open
 from . import ng_rules, rules
+from .disjoint_windows import sums_of_disjoint_windows, windows_of_single_taps
 from .fields import get_bool, get_enum, get_float, get_i64, get_i64s
 from .meaning.random import MULTIPLIERS, ROUNDS, UNIFORM_BITS, WEYL
 from .ng import NgVerbs
-from .disjoint_windows import sums_of_disjoint_windows, windows_of_single_taps
 from .sorting import argsort
 
 V = TypeVar("V")
