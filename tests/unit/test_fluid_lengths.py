@@ -223,7 +223,7 @@ CASES = {
     "attention": Case(classifier(attention, sgd), labelled, 1),
     "dynamic rnn": Case(classifier(shrinking, adam), labelled, 2),
     "large table, accuracy": Case(measured, labelled, 1),
-    "random field": Case(random_field, tagged, 2),
+    "random field": Case(random_field, tagged, 3),
     "translation": Case(two_sides, translated, 4),
     "padded": Case(padded, numbers, 2),
     "rows": Case(plain, rows, 1),

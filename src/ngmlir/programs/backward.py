@@ -178,6 +178,7 @@ class Backward:
     _parts: dict[str, list[_Contribution]] = field(default_factory=dict[str, list[_Contribution]])
     _numbers: dict[str, int] = field(default_factory=dict[str, int])
     _made: list[Operator] = field(default_factory=list[Operator])
+    _makers: dict[str, Operator] = field(default_factory=dict[str, Operator])
 
     def __post_init__(self) -> None:
         self._before = set(self.block.variables)
@@ -400,11 +401,12 @@ class Backward:
                 made.rename("outputs", name, names[name])
             if taken:
                 infer_types(made)
+            self._makers.update(dict.fromkeys(made.writes, made))
         return names
 
     def mark(self, parameter: str, gradient: str) -> None:
         """Has the operator that gives a parameter's gradient say so."""
-        maker = next(made for made in reversed(self._made) if gradient in made.writes)
+        maker = self._makers[gradient]
         pairs = [*(maker.attribute("op_role_var") or []), parameter, gradient]
         entry = REGISTRY.get(maker.type).entry
         maker.set_attributes(completed(entry, {**maker.attributes, "op_role_var": pairs}))
