@@ -10,9 +10,21 @@ from typing import Any, Self, cast
 from ...op_graph.node import Op
 
 
+class _OfInit:
+    """The signature of a class is that of its `__init__`: before Python 3.11.4 `inspect.signature` takes that of `__new__`. An object
+    that can be called has its own."""
+
+    def __get__(self, made: object, kind: type[object]) -> inspect.Signature:
+        if made is not None:
+            raise AttributeError("__signature__")
+        whole = inspect.signature(kind.__init__)
+        return whole.replace(parameters=[*whole.parameters.values()][1:])
+
+
 class Described:
     """Something whose repr is the call that made it: `Affine(weight_init=GaussianInit(std=0.1), nout=10)`."""
 
+    __signature__ = _OfInit()
     _made_with: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
 
     def __new__(cls, *args: Any, **named: Any) -> Self:

@@ -57,9 +57,8 @@ def _most(value: Value, known: dict[Value, int | None], deep: int) -> int | None
             wide = [limit for limit in limits if limit is not None]
             found = max(wide) if len(wide) == len(limits) else None
         case "ng.cast":
-            found = of(0)
-            if found is not None and found >= 1 << (element.width - (not element.unsigned)):
-                found = None
+            limit, room = of(0), 1 << (element.width - (not element.unsigned))
+            found = limit if limit is not None and limit < room else None
         case name if name in _MOVES:
             found = of(0)
         case _:
