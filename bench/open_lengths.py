@@ -32,10 +32,10 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "src
 
 import numpy as np  # noqa: E402
 import onnxruntime  # noqa: E402
+from compilations import compilations  # noqa: E402
 from quantised_models import Graph, bert, resnet18  # noqa: E402
 
 import ngmlir as ng  # noqa: E402
-from ngmlir import compiler  # noqa: E402
 from ngmlir.frontends.onnx import load  # noqa: E402
 
 Feeds = dict[str, Any]
@@ -159,24 +159,6 @@ def timed(call: Callable[[], Any]) -> tuple[list[Any], float]:
     start = time.process_time()
     result = call()
     return list(result), (time.process_time() - start) * 1e3
-
-
-def compilations() -> list[str]:
-    """What is compiled from now on: a program for lengths `alone`, or code for `all`."""
-    seen: list[str] = []
-
-    def counting(name: str, kind: str) -> None:
-        real = getattr(compiler, name)
-
-        def counted(*given: Any, **named: Any) -> Any:
-            seen.append(kind)
-            return real(*given, **named)
-
-        setattr(compiler, name, counted)
-
-    counting("assemble", "alone")
-    counting("compile_open", "all")
-    return seen
 
 
 def measured(name: str, calls: int) -> str:

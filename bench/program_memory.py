@@ -38,9 +38,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from compilations import compilations
 
 import ngmlir.frontends.fluid as fluid
-from ngmlir import compiler
 from ngmlir.compiler import lower as lower_module
 from ngmlir.frontends.fluid.feeding import fed, with_io
 from ngmlir.frontends.fluid.memory import MemoryUse, memory_of
@@ -318,24 +318,6 @@ def drawn(feed: Feed, draw: np.random.Generator) -> dict[str, Any]:
 def arenas() -> int:
     """Bytes of the memory of temporaries of all programs of this process."""
     return sum(len(each.bytes) for each in gc.get_objects() if isinstance(each, Arena))
-
-
-def compilations() -> list[str]:
-    """What is compiled from now on: programs for lengths `alone`, and code for `all`."""
-    seen: list[str] = []
-
-    def counting(name: str, kind: str) -> None:
-        real = getattr(compiler, name)
-
-        def counted(*given: Any, **named: Any) -> Any:
-            seen.append(kind)
-            return real(*given, **named)
-
-        setattr(compiler, name, counted)
-
-    counting("assemble", "alone")
-    counting("compile_open", "all")
-    return seen
 
 
 def held_to(name: str, share: float, megabytes: float) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from sequence_steps import (
     Step,
     beside,
     drawn,
+    field_cost,
     over_time,
     padded,
     ragged,
@@ -99,17 +100,7 @@ def torch_field(rows: Sequence[np.ndarray], labels: Sequence[np.ndarray]) -> Ste
     inside = torch.arange(x.shape[1]) < length[:, None]
 
     def cost() -> Any:
-        weights = out(x)
-        begin, end, moves = module.moves[0], module.moves[1], module.moves[2:]
-        total = begin + weights[:, 0]
-        for step in range(1, weights.shape[1]):
-            new = (total[:, :, None] + moves).logsumexp(1) + weights[:, step]
-            total = torch.where(inside[:, step, None], new, total)
-        own = (weights.gather(2, wanted)[:, :, 0] * inside).sum(1)
-        own = own + (moves[wanted[:, :-1, 0], wanted[:, 1:, 0]] * inside[:, 1:]).sum(1)
-        last = wanted[:, :, 0].gather(1, length[:, None] - 1)[:, 0]
-        own = own + begin[wanted[:, 0, 0]] + end[last]
-        return ((total + end).logsumexp(1) - own).mean()
+        return field_cost(out(x), module.moves, wanted, length, inside)
 
     return torch_training(module, cost)
 

@@ -343,6 +343,23 @@ def torch_stacked(rows: Sequence[np.ndarray], labels: np.ndarray, packed: bool) 
     return torch_training(nn.ModuleList([table, first, out, mixes, lstms]), cost)
 
 
+def field_cost(weights: Any, moves: Any, wanted: Any, length: Any, inside: Any) -> Any:
+    """The mean negative log-likelihood of a linear-chain conditional random field, with padded sequences."""
+    import torch
+
+    begin, end, between = moves[0], moves[1], moves[2:]
+    # The logarithm of the sum over all labels, step by step.
+    total = begin + weights[:, 0]
+    for step in range(1, weights.shape[1]):
+        new = (total[:, :, None] + between).logsumexp(1) + weights[:, step]
+        total = torch.where(inside[:, step, None], new, total)
+    own = (weights.gather(2, wanted)[:, :, 0] * inside).sum(1)
+    own = own + (between[wanted[:, :-1, 0], wanted[:, 1:, 0]] * inside[:, 1:]).sum(1)
+    last = wanted[:, :, 0].gather(1, length[:, None] - 1)[:, 0]
+    own = own + begin[wanted[:, 0, 0]] + end[last]
+    return ((total + end).logsumexp(1) - own).mean()
+
+
 def torch_roles(inputs: Sequence[Sequence[np.ndarray]], kinds: Sequence[np.ndarray], packed: bool) -> Step:
     import torch
     from torch import nn
@@ -366,18 +383,8 @@ def torch_roles(inputs: Sequence[Sequence[np.ndarray]], kinds: Sequence[np.ndarr
             mixed = mix(torch.cat([mixed, states], 2))
             states = over_time(lstm, mixed, length, packed, number % 2 == 1)
         weights = out(torch.cat([mixed, states], 2))
-        begin, end, moves = module.moves[0], module.moves[1], module.moves[2:]
         inside = torch.arange(weights.shape[1]) < length[:, None]
-        # The logarithm of the sum over all labels, step by step.
-        total = begin + weights[:, 0]
-        for step in range(1, weights.shape[1]):
-            new = (total[:, :, None] + moves).logsumexp(1) + weights[:, step]
-            total = torch.where(inside[:, step, None], new, total)
-        own = (weights.gather(2, wanted)[:, :, 0] * inside).sum(1)
-        own = own + (moves[wanted[:, :-1, 0], wanted[:, 1:, 0]] * inside[:, 1:]).sum(1)
-        last = wanted[:, :, 0].gather(1, length[:, None] - 1)[:, 0]
-        own = own + begin[wanted[:, 0, 0]] + end[last]
-        return ((total + end).logsumexp(1) - own).mean()
+        return field_cost(weights, module.moves, wanted, length, inside)
 
     return torch_training(module, cost)
 

@@ -12,9 +12,9 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 #: How many steps are tried, in quarters of the longest sequence.
-_QUARTERS = (4, 5, 6, 8)
+QUARTERS = (4, 5, 6, 8)
 #: A step takes as long as so many rows, whatever its own are.
-_ROWS_OF_A_STEP = 4
+ROWS_OF_A_STEP = 4
 
 
 def rows_of_lanes(offsets: Array) -> Array:
@@ -24,9 +24,9 @@ def rows_of_lanes(offsets: Array) -> Array:
     """
     lengths: list[int] = np.diff(offsets).tolist()
     longest = max(lengths, default=0)
-    tried = sorted({-(-longest * quarters // 4) for quarters in _QUARTERS})
+    tried = sorted({-(-longest * quarters // 4) for quarters in QUARTERS})
     packed = [(steps, *_packed(lengths, steps)) for steps in tried]
-    steps, count, cells = min(packed, key=lambda each: each[0] * (each[1] + _ROWS_OF_A_STEP))
+    steps, count, cells = min(packed, key=lambda each: each[0] * (each[1] + ROWS_OF_A_STEP))
     made = np.full([steps * count], offsets[-1], np.int32)
     for begin, length, (lane, first) in zip(offsets.tolist(), lengths, cells, strict=False):
         at = first * count + lane

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from .. import numpy as np
 from ..op_graph.building import BUILDING
+from ..op_graph.packed_lanes import QUARTERS, ROWS_OF_A_STEP
 from ..op_graph.positions import Positions
 from ..op_graph.regions import ControlOp, build_region
 from ..op_graph.tensor import Tensor
@@ -24,10 +25,6 @@ from .masks import where_rows
 
 #: Sequences are packed in groups of as many: a group takes as many steps one after the other, all groups at once.
 _GROUP = 32
-#: How many steps are tried, in quarters of the longest sequence.
-_QUARTERS = (4, 5, 6, 8)
-#: As many rows take as long as what a step takes whatever its rows are.
-_ROWS_OF_A_STEP = 4
 
 
 @dataclass(frozen=True)
@@ -58,13 +55,13 @@ def packed(offsets: Tensor, number: Callable[[Tensor], int]) -> Packing:
     order = np.astype(np.argsort(np.negative(lengths), stable=True), np.int32)
     groups = (count + _GROUP - 1) // _GROUP
     # One group more, without sequences, so that there are several whatever the count is.
-    shape = (_GROUP, groups + 1, len(_QUARTERS))
+    shape = (_GROUP, groups + 1, len(QUARTERS))
     turn = np.reshape(np.arange(_GROUP, dtype=np.int32), (_GROUP, 1))
     group = np.arange(groups + 1, dtype=np.int32)
     number_of = np.add(np.multiply(turn, groups), group)
     is_there = np.logical_and(np.less(group, groups), np.less(number_of, count))
     ranked = np.where(is_there, segments.take(segments.take(lengths, order), number_of), 0)
-    quarters = np.multiply(np.max(lengths), np.array(_QUARTERS, np.int32))
+    quarters = np.multiply(np.max(lengths), np.array(QUARTERS, np.int32))
     room = np.floor_divide(np.add(quarters, np.int32(3)), np.int32(4))
     lane_of_group = np.expand_dims(turn, 2)
 
@@ -84,16 +81,14 @@ def packed(offsets: Tensor, number: Callable[[Tensor], int]) -> Packing:
     filled, lane, start = loop.results
     used = np.max(np.where(np.greater(filled, 0), np.expand_dims(np.add(number_of, 1), 2), 0), axis=(0, 1))
     used = np.maximum(used, np.int32(2))
-    work = np.multiply(
-        np.astype(room, np.int64), np.add(np.astype(used, np.int64), np.int64(_ROWS_OF_A_STEP))
-    )
+    work = np.multiply(np.astype(room, np.int64), np.add(np.astype(used, np.int64), np.int64(ROWS_OF_A_STEP)))
     best = np.astype(np.reshape(np.argmin(work), [1]), np.int32)
     steps, lanes = (number(segments.take(x, best)) for x in (room, used))
     # Back to the order of the sequences.
     rank = VERBS.scatter(order, order, np.arange(count, dtype=np.int32), axis=0)
     in_turn, in_group = np.floor_divide(rank, groups), np.remainder(rank, groups)
     place = np.add(np.multiply(in_turn, groups + 1), in_group)
-    place = np.add(np.multiply(place, np.int32(len(_QUARTERS))), best)
+    place = np.add(np.multiply(place, np.int32(len(QUARTERS))), best)
     lane, start = (segments.take(np.reshape(x, (-1,)), place) for x in (lane, start))
     return Packing(np.add(np.multiply(lane, groups), in_group), start, lanes, steps)
 
