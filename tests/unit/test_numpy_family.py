@@ -397,6 +397,8 @@ def test_draws_are_new_and_seeds_repeat_them() -> None:
         (lambda x: nn.einsum("ij,ij->i", x, x[:, :2]), ValueError, "letter 'j' has lengths 4 and 2"),
         (lambda x: x << 1, ValueError, "left_shift is not defined for float64"),
         (lambda x: nn.pad(x, -1), ValueError, "negative"),
+        (lambda x: nn.pad(x, 1, "mean"), ValueError, "mode 'mean' is not there"),
+        (lambda x: nn.pad(x, 0, "linear_ramp"), ValueError, "mode 'linear_ramp' is not there"),
         (lambda x: nn.unique(nn.placeholder((3,))), ValueError, "length of the result depends on data"),
         (lambda x: nn.nonzero(nn.placeholder((3,))), ValueError, "length of the result depends on data"),
         (lambda x: nn.union1d(x, x), AttributeError, "size of the result would depend on data"),

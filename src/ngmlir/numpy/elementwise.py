@@ -91,11 +91,21 @@ def _binary(ufunc: np.ufunc, verb: str = "") -> Binary:
     return _named(function, ufunc)
 
 
+def _held(x: Any, beside: Any) -> Any:
+    """An operand of a comparison. A Python integer has the type of the other operand, unless only a wider one holds it."""
+    if type(x) is int and isinstance(beside, Tensor) and isinstance(beside.element, IntegerType):
+        limits = np.iinfo(np.int64 if beside.element is i1 else beside.dtype)
+        if not limits.min <= x <= limits.max and -(2**63) <= x < 2**64:
+            return np.asarray(x)
+    return x
+
+
 def _compare(ufunc: np.ufunc, below: bool) -> Binary:
     """`below` is the answer where a negative number meets an unsigned one, which no type holds both of."""
     name = ufunc.__name__
 
     def function(x1: Any, x2: Any, /, *, dtype: Any = None) -> Tensor:
+        x1, x2 = _held(x1, x2), _held(x2, x1)
         one, other, _ = _types(ufunc, None, x1, x2)
         x, y = aligned(of_type(x1, one), of_type(x2, other))
         verb = getattr(VERBS, name)
@@ -135,8 +145,8 @@ def _sign(x: Tensor) -> Tensor:
 
 
 def _reciprocal(x: Tensor) -> Tensor:
-    # 1 and -1 are their own; of every other integer nothing is left.
-    return VERBS.select(VERBS.equal(VERBS.square(x), _like(1, x)), x, _like(0, x))
+    # 1 and -1 are their own; of every other integer nothing is left. (A square may be 1 too: 127 of 8 bits has it.)
+    return VERBS.select(VERBS.equal(_absolute(x), _like(1, x)), x, _like(0, x))
 
 
 negative, absolute, sign = _unary(np.negative, of_others=_negative), _unary(np.absolute, of_others=_absolute), _unary(np.sign, of_others=_sign)  # fmt: skip

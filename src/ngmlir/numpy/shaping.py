@@ -278,11 +278,16 @@ def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
 
 # ---- surrounding
 
+_MOVES = ("edge", "reflect", "symmetric", "wrap")  # what they put around are elements as they are
+
 
 def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tensor:
     """Elements around: `constant`, `edge`, `reflect`, `symmetric` or `wrap`; how many must be known now."""
     x = as_array(array)
     widths = _widths(pad_width, len(_shape(x)))
+    if mode not in ("constant", *_MOVES):
+        # NumPy's other modes compute elements, such as means: here only places are asked of it.
+        fail(UserError, f"mode {mode!r} is not there", "constant, edge, reflect, symmetric or wrap")
     if builtins.any(w < 0 for pair in widths for w in pair):
         fail(UserError, "index can't contain negative values", "slice to remove elements")
     values = None if mode != "constant" else constant_values
@@ -296,10 +301,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
         if mode == "edge" and is_open((n, low, high)):
             x = VERBS.gather(x, clip(arange(-low, n + high, dtype="int32"), 0, n - 1), axis=d)
             continue
-        try:
-            at = np.pad(np.arange(n), (low, high), cast(Any, mode))
-        except ValueError:
-            fail(UserError, f"mode {mode!r} is not there", "constant, edge, reflect, symmetric or wrap")
+        at = np.pad(np.arange(n), (low, high), cast(Any, mode))
         if low or high:
             x = VERBS.gather(x, known(at, i32), axis=d)
     return x
@@ -314,6 +316,9 @@ def _widths(given: Any, rank: int) -> list[tuple[int, int]]:
             for pair in pairs
         ):
             return pairs
+    if isinstance(given, dict):
+        named = {place(d, rank): pair for d, pair in cast("dict[int, Any]", given).items()}
+        return [tuple(np.broadcast_to(np.asarray(named.get(d, 0)), 2).tolist()) for d in range(rank)]
     return np.broadcast_to(np.asarray(given), (rank, 2)).tolist()
 
 
