@@ -93,14 +93,18 @@ def _given(found: Namespace, wanted: Sequence[models.Input], own: Streams) -> li
 
 
 def _pairs(names: Sequence[str], results: Sequence[Any]) -> list[tuple[str, Any]]:
-    """Results by name; those of a sequence are numbered, those of an optional that is empty left out."""
+    """Results by name, as arrays; those of a sequence are numbered, those of a map have its keys, those of an optional that is
+    empty are left out."""
     found: list[tuple[str, Any]] = []
     for name, result in zip(names, results, strict=True):
         if isinstance(result, list):
             result = cast("list[Any]", result)
             found += _pairs([f"{name}.{i}" for i in range(len(result))], result)
+        elif isinstance(result, dict):
+            held = cast("dict[int | str, Any]", result)
+            found += [(f"{name}.{key}", np.asarray(value, np.float32)) for key, value in held.items()]
         elif result is not None:
-            found.append((name, result))
+            found.append((name, result if result.dtype != object else result.astype(str)))
     return found
 
 
@@ -109,6 +113,8 @@ def _described(array: Array) -> str:
     head = f"{array.dtype}{f' {shape}' if shape else ''}"
     if array.size <= _SHOWN:
         return f"{head} {np.array2string(array, separator=', ', threshold=_SHOWN + 1)}"
+    if array.dtype.kind == "U":
+        return head
     wide = array.astype(np.float64)
     finite = wide[np.isfinite(wide)]
     text = (

@@ -25,12 +25,14 @@ class Program:
 
     module: Module | None
     fed: tuple[int, ...]
-    results: tuple[Any, ...]  # of each output: its number, an array, or a list of these
+    #: Of each output its number, an array, or a list of these; or what is looked up on the host: texts at places of a table, or
+    #: dictionaries of the rows of a matrix.
+    results: tuple[Any, ...]
 
     @property
     def can_be_kept(self) -> bool:
         """Whether all that it gives is computed."""
-        return all(isinstance(result, int) for result in self.results)
+        return all(isinstance(_computed(result), int) for result in self.results)
 
     def shown(self, made: Sequence[Any]) -> list[Any]:
         """The outputs, from the results of the module."""
@@ -92,7 +94,20 @@ def quick_of(
     return Quick(quick, files.mapped)
 
 
+def _computed(result: Any) -> Any:
+    """What of an output the module gives."""
+    if isinstance(result, dict):
+        looked_up = cast("dict[str, Any]", result)
+        return looked_up["rows" if "keys" in looked_up else "places"]
+    return result
+
+
 def _shown(result: Any, made: Sequence[Any]) -> Any:
+    if isinstance(result, dict):
+        looked_up, array = cast("dict[str, Any]", result), _shown(_computed(result), made)
+        if "table" in looked_up:
+            return np.array(looked_up["table"], object)[array]
+        return [dict(zip(looked_up["keys"], row, strict=True)) for row in array.tolist()]
     if isinstance(result, list):
         return [_shown(r, made) for r in cast(list[Any], result)]
     if isinstance(result, int):

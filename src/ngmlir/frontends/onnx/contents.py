@@ -27,7 +27,7 @@ from .files import Files
 from .ports import Given, Port, element_type_of, leaves_of, stated_port
 from .reader import Reader
 from .survey import called, domain_of, graphs_of, survey
-from .tensor import Absent, Array, Tensor, TensorList, Thing
+from .tensor import Absent, Array, Maps, Tensor, TensorList, Thing, Words
 from .tensors import array_of
 from .tensors_beside import beside_of
 
@@ -271,6 +271,10 @@ def _result(thing: Thing, results: list[Value], emitter: Emitter | None) -> Any:
     """What an output is in a `Program`; with an emitter, what is known already becomes a value too."""
     if isinstance(thing, TensorList):
         return [_result(t, results, emitter) for t in thing]
+    if isinstance(thing, Words):
+        return {"table": [*thing.table], "places": _result(thing.places, results, emitter)}
+    if isinstance(thing, Maps):
+        return {"keys": [*thing.keys], "rows": _result(thing.rows, results, emitter)}
     if isinstance(thing, Tensor):
         if isinstance(thing.item, np.ndarray):
             if emitter is None:

@@ -50,7 +50,7 @@ ELEMENTS: dict[int, Type] = {
     26: IntegerType(2),
 }
 #: What is said where an element type is none of these.
-KNOWN = "ngmlir has floats of 4 to 64 bits, integers of 2 to 64 bits and boo"
+KNOWN = "ngmlir has floats of 4 to 64 bits, integers of 2 to 64 bits and bool"
 
 
 def element_of(number: int, what: str) -> Type:

@@ -15,7 +15,7 @@ from .emitter import Emitter, Undecided
 from .nodes import OPERATORS, Made, Node
 from .schemas import SCHEMAS, defaults_of
 from .survey import Functions, called, domain_of, has_body, place_of, schema_of
-from .tensor import Absent, Array, Tensor, TensorList, Thing
+from .tensor import Absent, Array, Maps, Tensor, TensorList, Thing, Words
 from .tensors import array_of, sparse_array
 
 assert operators
@@ -114,7 +114,7 @@ class Reader:
                 raise UserError(message, location) from error
             finally:
                 self.emitter.builder.location = outer
-            things = [made] if isinstance(made, (Tensor, TensorList, Absent)) else list(made)
+            things = [made] if isinstance(made, (Tensor, TensorList, Absent, Words, Maps)) else list(made)
             scope.update((name, thing) for name, thing in zip(node.output, things, strict=False) if name)
 
     def _node(
@@ -140,6 +140,8 @@ class Reader:
             # What a node leaves out its function asks for too.
             defaults = defaults_of(schema_of(node.op_type, domain, version))
             return self._call(body, inputs, {**defaults, **attributes})
+        if node.op_type != "Identity" and any(isinstance(thing, (Words, Maps)) for thing in inputs):
+            raise Limit("its input holds strings or maps", hint="they can be outputs of the model")
         stated = SCHEMAS.get((domain, node.op_type))
         if stated is not None:
             attributes = {**defaults_of(stated), **attributes}

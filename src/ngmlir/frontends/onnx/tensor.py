@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from typing import Any, TypeAlias
@@ -385,5 +386,21 @@ class Absent:
     """An optional of ONNX that holds nothing."""
 
 
+@dataclass(frozen=True)
+class Words:
+    """A tensor of texts: the places of its elements in a table. They are looked up in what a call gives back."""
+
+    table: tuple[str, ...]
+    places: Tensor
+
+
+@dataclass(frozen=True)
+class Maps:
+    """A sequence of dictionaries, one for each row of a matrix, with a key for each column."""
+
+    keys: tuple[int | str, ...]
+    rows: Tensor
+
+
 #: What a name stands for while a model is read.
-Thing: TypeAlias = "Tensor | TensorList | Absent"
+Thing: TypeAlias = "Tensor | TensorList | Absent | Words | Maps"

@@ -151,6 +151,7 @@ def compress(n: Node, x: Tensor, condition: Tensor) -> Tensor:
 
 @operator("ArrayFeatureExtractor", domain="ai.onnx.ml")
 def array_feature_extractor(n: Node, x: Tensor, indices: Tensor) -> Tensor:
+    x = x if x.rank > 1 else x.with_axes([0])  # the result has an axis before them too
     return n.verbs.gather(x, indices.reshape([indices.size]), axis=x.rank - 1)
 
 

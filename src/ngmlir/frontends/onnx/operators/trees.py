@@ -11,7 +11,7 @@ from ....ir.literals import dtype_of
 from ....ir.types import f32
 from ....support.diagnostics import UserError
 from ..nodes import Node, operator
-from ..tensor import Array, Tensor
+from ..tensor import Array, Tensor, Thing
 from .classical import labelled, shown
 
 _ML = "ai.onnx.ml"
@@ -31,7 +31,7 @@ class Forest:
     no: Array
     missing: Array
     roots: Array
-    values: Array  # of each node and target; zero where it is no leaf
+    values: Array  # of each node and target; NaN where it has none
     depth: int
 
 
@@ -87,18 +87,25 @@ def _compared(mode: str, value: Tensor, split: Tensor) -> Tensor:
 
 def _total(n: Node, x: Tensor, forest: Forest, how: str) -> Tensor:
     leaves = _ran(n, x, forest)
-    each = n.verbs.known(forest.values.astype(dtype_of(x.element))).take(leaves, 0)
+    if how not in _NEUTRAL:
+        raise UserError(f"there is no aggregate function '{how}'")
+    lacking, neutral = np.isnan(forest.values), _NEUTRAL[how]
+    held = np.where(lacking, neutral, forest.values).astype(dtype_of(x.element))
+    partly = lacking[[mode == _LEAF for mode in forest.modes]].any()
+    each = n.verbs.known(held).take(leaves, 0)
     match how:
         case "SUM":
             return each.sum([1])
         case "AVERAGE":
             return each.mean([1])
-        case "MIN":
-            return each.min([1])
-        case "MAX":
-            return each.max([1])
         case _:
-            raise UserError(f"there is no aggregate function '{how}'")
+            made = each.min([1]) if how == "MIN" else each.max([1])
+            # A target of which no leaf of the row says anything is 0.
+            return made.equals(neutral).where(0.0, made) if partly else made
+
+
+#: What a tree gives for a target of which its leaf says nothing.
+_NEUTRAL = {"SUM": 0.0, "AVERAGE": 0.0, "MIN": np.inf, "MAX": -np.inf}
 
 
 def _whole(numbers: object) -> Array:
@@ -119,7 +126,7 @@ def _of_lists(n: Node, prefix: str, targets: int) -> Forest:
     yes, no = follow("nodes_truenodeids"), follow("nodes_falsenodeids")
     followed = set(yes[~leaf].tolist()) | set(no[~leaf].tolist())
     roots = _whole([i for i in range(count) if i not in followed])
-    values = np.zeros((count, targets))
+    values = np.full((count, targets), np.nan)
     found = zip(
         n.integers(f"{prefix}_treeids") or [],
         n.integers(f"{prefix}_nodeids") or [],
@@ -128,7 +135,8 @@ def _of_lists(n: Node, prefix: str, targets: int) -> Forest:
         strict=True,
     )
     for tree, node, target, weight in found:
-        values[place[tree, node], target] += weight
+        before = values[place[tree, node], target]
+        values[place[tree, node], target] = weight if np.isnan(before) else before + weight
     missing = np.array(n.integers("nodes_missing_value_tracks_true") or [0] * count, np.bool_)
     return Forest(
         modes,
@@ -156,14 +164,20 @@ def tree_ensemble_regressor(n: Node, x: Tensor) -> Tensor:
 
 
 def _based(n: Node, made: Tensor) -> Tensor:
-    base = _numbers(n, "base_values")
+    base = _numbers(n, "base_values")[: made.shape[1]]
     return made + n.verbs.known(np.array(base)).cast(made.element) if base else made
 
 
 @operator("TreeEnsembleClassifier", domain=_ML)
-def tree_ensemble_classifier(n: Node, x: Tensor) -> list[Tensor]:
-    classes = max(n.integers("class_ids") or [0]) + 1
-    return labelled(n, _based(n, _total(n, x.cast(f32), _of_lists(n, "class", classes), "SUM")))
+def tree_ensemble_classifier(n: Node, x: Tensor) -> list[Thing]:
+    ids = set(n.integers("class_ids") or [0])
+    labels = len(n.integers("classlabels_int64s") or n.texts("classlabels_strings"))
+    # Where the leaves tell of one class only, their sum is the score of the second one of two.
+    single = labels == 2 and len(ids) == 1
+    classes = 1 if single and ids == {0} else max(labels, 1 + max(ids))
+    scores = _total(n, x.cast(f32), _of_lists(n, "class", classes), "SUM")
+    likely = min(_numbers(n, "class_weights"), default=0) >= 0
+    return labelled(n, _based(n, scores), (0.5 if likely else 0.0) if single else None)
 
 
 @operator("TreeEnsemble", domain=_ML)
@@ -179,7 +193,7 @@ def tree_ensemble(n: Node, x: Tensor) -> Tensor:
         return np.append(after + inner * _whole(n.integers(flags) or []), np.arange(inner, inner + leaves))
 
     yes, no = follow("nodes_truenodeids", "nodes_trueleafs"), follow("nodes_falsenodeids", "nodes_falseleafs")
-    values = np.zeros((inner + leaves, n.integer("n_targets", 1)))
+    values = np.full((inner + leaves, n.integer("n_targets", 1)), np.nan)
     targets = _whole(n.integers("leaf_targetids") or [])
     values[inner + np.arange(leaves), targets] = weights.reshape(-1)
     missing = np.array(n.integers("nodes_missing_value_tracks_true") or [0] * inner, np.bool_)
@@ -228,7 +242,7 @@ def _with_members(n: Node, forest: Forest) -> Forest:
                 no.append(otherwise)
                 missing.append(missing[i])
                 at = len(modes) - 1
-    more = np.zeros((len(modes) - len(values), values.shape[1]))
+    more = np.full((len(modes) - len(values), values.shape[1]), np.nan)
     after, other = _whole(yes), _whole(no)
     return Forest(
         modes,
