@@ -122,7 +122,9 @@ class _Layout:
     def slice(self, op: Op, b: Builder) -> Sequence[Value] | None:
         source = op.operands[0]
         owner = source.owner
-        if op.results[0].type is source.type and all(step == 1 for step in get_i64s(op, "steps")):
+        lengths, steps = shape_of(source.type), get_i64s(op, "steps")
+        # A single element may be reversed, or followed by any step.
+        if op.results[0].type is source.type and all(1 in pair for pair in zip(steps, lengths, strict=True)):
             return [source]
         if isinstance(owner, Op) and owner.name == "ng.dot" and self.uses.get(source, 2) == 1:
             return sliced_product(op, owner, b)
