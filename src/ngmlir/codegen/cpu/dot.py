@@ -29,13 +29,15 @@ def dot(e: Emitter, op: tile.DotOp) -> None:
     sums = [formats.unpack(e.b, e.machine, element, x) for x in e.registers(op.accumulator)]
     left, right = _Operand(e, op.lhs, wide), _Operand(e, op.rhs, wide)
 
-    def add(x: Value, y: Value, total: Value) -> Value:
-        if op.words:
-            return multiply_words(e.b, e.target, op.words, x, y, total)
-        return _multiply_add(e, wide, x, y, total)
-
     atom = e.target.dot(op.words) if op.words else None
     room, before = atom.room if atom else 0, sums
+
+    def add(x: Value, y: Value, total: Value) -> Value:
+        if not op.words:
+            return _multiply_add(e, wide, x, y, total)
+        made = multiply_words(e.b, e.target, op.words, x, y, total)
+        return _in_order(e, made) if room else made
+
     for k in range(depth):
         if room and k % room == 0:
             before, sums = sums, [constant(x.type, 0) for x in sums]
@@ -52,6 +54,12 @@ def dot(e: Emitter, op: tile.DotOp) -> None:
                 for each in zip(sums, ones, before, strict=True)
             ]
     e.define(op.result, [formats.pack(e.b, e.machine, element, x) for x in sums])
+
+
+def _in_order(e: Emitter, x: Value) -> Value:
+    """A register, computed before what follows in the text: LLVM would take one column after the other, and keep all numbers of
+    the left side, or all products before their sum, for which there are not enough registers."""
+    return e.b.assembly(x.type, "", "=v,0", x, side_effects=True)
 
 
 def _multiply_add(e: Emitter, element: Type, x: Value, y: Value, total: Value) -> Value:

@@ -158,7 +158,7 @@ class _Rule:
     def in_panels(self, weight: Affine, b: Builder) -> Panels:
         key = (weight.chain, b.block)
         if key not in self.panels:
-            self.panels[key] = in_panels(weight, self.lanes, b)
+            self.panels[key] = in_panels(weight, self.target, b)
         return self.panels[key]
 
     def constant(self, value: Value) -> bool:

@@ -37,7 +37,7 @@ def decoding(fusion: Op, target: Target, given: Given) -> Iterator[Candidate[Dec
 
 def _in_digits(found: InDigits, target: Target, given: Given) -> Iterator[Candidate[Digits]]:
     """As many rows and columns as registers have room for: the sums of each digit, those of all blocks, and codes."""
-    product, lanes, many = found.product.usual, target.lanes(4), len(found.dots)
+    product, lanes, many = found.product.usual, target.lanes(4), found.many
     room = max(1, (target.vector_registers - DIGITS_SPARE) // (many + 1))
     width = found.width
     roof = many * multiplications(product) / (4 * target.fmas * lanes)

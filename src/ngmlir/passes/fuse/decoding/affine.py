@@ -31,8 +31,8 @@ from .fusions import CODE, CODE_BITS
 GROUP = 4
 #: Numbers of the left side that share a scale, at most: sums of so many products leave room in 32 bits.
 MOST_BLOCK = 128
-#: Registers side by side in a panel of the weight, at most.
-MOST_VECTORS = 4
+#: Registers side by side in a panel of the weight, at most; and what each takes of the machine's, with its sums.
+MOST_VECTORS, REGISTERS = 4, 8
 
 
 @dataclass(frozen=True)
@@ -143,11 +143,13 @@ class Panels:
         return -(-self.weight.chain.shape[1] // self.weight.block)
 
 
-def in_panels(weight: Affine, lanes: int, b: Builder) -> Panels:
-    """Puts the codes and the parameters of a weight into panels of columns."""
-    chain = weight.chain
+def in_panels(weight: Affine, target: Target, b: Builder) -> Panels:
+    """Puts the codes and the parameters of a weight into panels of columns: as many as a machine multiplies at once, so that it
+    reads them in the order in which they lie."""
+    chain, lanes = weight.chain, target.lanes(4)
     rows, depth = chain.shape
-    width = lanes * _side_by_side(-(-rows // lanes))
+    most = max(1, min(MOST_VECTORS, target.vector_registers // REGISTERS))
+    width = lanes * _side_by_side(-(-rows // lanes), most)
     panels, words = -(-rows // width), -(-depth // weight.block) * weight.block // weight.unit
     codes = chain.placed(b)
     if element_type(codes.type) is i8:
@@ -172,9 +174,9 @@ def in_panels(weight: Affine, lanes: int, b: Builder) -> Panels:
     return Panels(weight, width, b.transpose(codes, permutation=[0, 2, 1]), found)
 
 
-def _side_by_side(vectors: int) -> int:
+def _side_by_side(vectors: int, most: int) -> int:
     """Registers of a panel: as many as leave little of the last one empty."""
-    fitting = (wide for wide in range(MOST_VECTORS, 1, -1) if -vectors % wide <= vectors // 16)
+    fitting = (wide for wide in range(most, 1, -1) if -vectors % wide <= vectors // 16)
     return next(fitting, 1)
 
 

@@ -44,22 +44,22 @@ LEAST = 2.0**-100
 
 @dataclass(frozen=True)
 class Digits:
-    """Rows as `scale * q`: the digits of q, the lowest first, i8 [rows, depth in whole blocks]; f32 scales [rows, blocks]."""
+    """Rows as `scale * q`: the digits of q, the lowest first, i8 [rows, digits, depth in whole blocks]; f32 scales [rows, blocks]."""
 
-    digits: Sequence[Value]
+    digits: Value
     scale: Value
     block: int
 
     def blocks(self, value: Value, b: Builder) -> Value:
-        rows, depth = shape_of(value.type)
+        rows, many, depth = shape_of(value.type)
         return b.reshape(
-            value, type=TensorType((rows, depth // self.block, self.block), element_type(value.type))
+            value, type=TensorType((rows, many, depth // self.block, self.block), element_type(value.type))
         )
 
-    def sums(self, value: Value, b: Builder) -> Value:
-        """Of each block of digits, i32 [rows, blocks]."""
-        whole = self.blocks(value, b)
-        return b.sum(b.cast(whole, type=with_element(whole.type, i32)), axes=[2])
+    def sums(self, b: Builder) -> Value:
+        """Of each block of digits, i32 [rows, digits, blocks]."""
+        whole = self.blocks(self.digits, b)
+        return b.sum(b.cast(whole, type=with_element(whole.type, i32)), axes=[3])
 
 
 def of_bytes(x: Value, block: int, b: Builder) -> Digits | None:
@@ -84,7 +84,8 @@ def of_bytes(x: Value, block: int, b: Builder) -> Digits | None:
         return None
     if not chain.block:
         scale = b.broadcast(scale, type=TensorType((rows, blocks), f32), dimensions=[0])
-    return Digits([padded(chain.placed(b), rows, blocks * block, b)], scale, block)
+    codes = padded(chain.placed(b), rows, blocks * block, b)
+    return Digits(b.reshape(codes, type=TensorType((rows, 1, blocks * block), i8)), scale, block)
 
 
 def in_digits(x: Value, block: int, b: Builder) -> Digits:
@@ -103,12 +104,12 @@ def in_digits(x: Value, block: int, b: Builder) -> Digits:
     q = b.round(b.multiply(x, b.broadcast(inverse, type=x.type, dimensions=[0, 1])))
     places = with_element(x.type, i32)
     moved = b.add(b.cast(q, type=places), b.number(0x808080, places))
-    digits: list[Value] = []
-    for i in range(DIGITS):
-        byte = b.shift_right_arithmetic(moved, b.number(8 * i, places)) if i else moved
-        digit = b.cast(b.bitwise_xor(byte, b.number(0x80, places)), type=with_element(places, i8))
-        digits.append(b.reshape(digit, type=TensorType((rows, blocks * block), i8)))
-    return Digits(digits, scale, block)
+    apart = TensorType((rows, DIGITS, blocks, block), i32)
+    moved = b.broadcast(moved, type=apart, dimensions=[0, 2, 3])
+    shifts = b.multiply(b.iota(type=apart, dimension=1), b.number(8, apart))
+    byte = b.bitwise_xor(b.shift_right_arithmetic(moved, shifts), b.number(0x80, apart))
+    digits = b.cast(byte, type=with_element(apart, i8))
+    return Digits(b.reshape(digits, type=TensorType((rows, DIGITS, blocks * block), i8)), scale, block)
 
 
 # -- the product -------------------------------------------------------------------------------------------------------
@@ -117,39 +118,42 @@ def in_digits(x: Value, block: int, b: Builder) -> Digits:
 def digits_product(left: Digits, weight: Panels, result: Type, b: Builder) -> Value:
     """The product of rows in digits and a weight in panels, of which each row gives a column."""
     own = weight.weight
-    starts: list[Value] = []
-    sums = [left.sums(d, b) for d in left.digits] if own.zero or own.offsets else []
+    sums = left.sums(b) if own.zero or own.offsets else left.digits
+    start = None
     if own.zero:
-        starts = [b.multiply(v, b.number(-own.zero, v.type)) for v in sums]
-    totals: list[Value] = []
-    if own.offsets:
-        totals = [b.multiply(_joined(sums, b), left.scale)]
-    outer = [
-        *left.digits,
-        left.scale,
-        *starts,
-        *totals,
-        weight.codes,
-        *dict.fromkeys(weight.parameters.values()),
-    ]
-    names = (
-        [f"digits{i}" for i in range(len(left.digits))]
-        + ["scale"]
-        + [f"start{i}" for i in range(len(starts))]
-    )
-    names += ["total"] * len(totals) + ["codes"]
-    names += [v.name or f"parameter{i}" for i, v in enumerate(outer[len(names) :])]
-    body = Block([v.type for v in outer], names)
-    inside = dict(zip(outer, body.args, strict=True))
-    _Body(left, weight, inside, Builder(body, b.location)).build(result, starts, totals)
+        rows, many, blocks = shape_of(sums.type)
+        start = b.multiply(sums, b.number(-own.zero, sums.type))
+        start = b.reshape(start, type=TensorType((rows * many, blocks), i32))
+    total = b.multiply(_joined(sums, 1, b), left.scale) if own.offsets else None
+    given = {
+        "digits": left.digits,
+        "scale": left.scale,
+        "start": start,
+        "total": total,
+        "codes": weight.codes,
+    }
+    named = {value: name for name, value in given.items() if value is not None}
+    parameters = dict.fromkeys(weight.parameters.values())
+    named |= {v: v.name or f"parameter{i}" for i, v in enumerate(parameters)}
+    body = Block([v.type for v in named], list(named.values()))
+    inside = dict(zip(named, body.args, strict=True))
+    _Body(left, weight, inside, Builder(body, b.location)).build(result, start, total)
     attributes = {"kind": StringAttr(DECODED)}
-    return b.add_op(ng.FusionOp(outer, [result], attributes, [Region(body)], b.location)).result
+    return b.add_op(ng.FusionOp(list(named), [result], attributes, [Region(body)], b.location)).result
 
 
-def _joined(digits: Sequence[Value], b: Builder) -> Value:
-    """The f32 numbers with these digits, i32 each; the sums of all but the lowest are exact."""
-    wide = with_element(digits[0].type, f32)
-    low, *others = digits
+def _joined(digits: Value, along: int, b: Builder) -> Value:
+    """The f32 numbers with the digits `along` a dimension, i32 each; the sums of all but the lowest are exact."""
+    shape, many = shape_of(digits.type), shape_of(digits.type)[along]
+    one = TensorType((*shape[:along], *shape[along + 1 :]), i32)
+    wide = with_element(one, f32)
+    parts: list[Value] = []
+    for i in range(many):
+        starts, limits = [0] * len(shape), list(shape)
+        starts[along], limits[along] = i, i + 1
+        part = b.slice(digits, starts=starts, limits=limits, steps=[1] * len(shape)) if many > 1 else digits
+        parts.append(b.reshape(part, type=one))
+    low, *others = parts
     if not others:
         return b.cast(low, type=wide)
     high = others[-1]
@@ -166,20 +170,19 @@ class _Body:
         self.rows, self.blocks = shape_of(left.scale.type)
         self.columns = weight.weight.chain.shape[0]
 
-    def build(self, result: Type, starts: Sequence[Value], totals: Sequence[Value]) -> None:
+    def build(self, result: Type, start: Value | None, total: Value | None) -> None:
         b, own, block = self.b, self.panels.weight, self.left.block
         codes = unpacked(self.inside[self.panels.codes], own, self.columns, b)
         codes = b.reshape(codes, type=TensorType((self.columns, self.blocks, block), ui8))
-        whole = TensorType((self.blocks, self.rows, self.columns), i32)
-        sums: list[Value] = []
-        for i, digit in enumerate(self.left.digits):
-            rows = self.left.blocks(self.inside[digit], b)
-            total = b.dot(
-                rows, codes, lhs_contract=[2], rhs_contract=[2], lhs_batch=[1], rhs_batch=[1], type=whole
-            )
-            if starts:
-                total = b.add(total, self.over(self.inside[starts[i]], 0))
-            sums.append(total)
+        rows = self.left.blocks(self.inside[self.left.digits], b)
+        whole = TensorType((self.blocks, self.rows, shape_of(rows.type)[1], self.columns), i32)
+        sums = b.dot(
+            rows, codes, lhs_contract=[3], rhs_contract=[2], lhs_batch=[2], rhs_batch=[1], type=whole
+        )
+        if start is not None:
+            each = b.reshape(self.inside[start], type=TensorType((*whole.shape[1:3], self.blocks), i32))
+            turned = b.transpose(each, permutation=[2, 0, 1])
+            sums = b.add(sums, b.broadcast(turned, type=whole, dimensions=[0, 1, 2]))
         scale = self.over(self.inside[self.left.scale], 0)
         values = {
             p: spread(self.inside[v], self.columns, self.blocks, b) for p, v in self.panels.parameters.items()
@@ -187,9 +190,9 @@ class _Body:
         factor, offset = own.coefficients(values, b, TensorType((self.columns, self.blocks), f32))
         if factor is not None:
             scale = b.multiply(scale, self.over(factor, 1))
-        made = b.multiply(_joined(sums, b), scale)
-        if offset is not None:
-            made = b.add(made, b.multiply(self.over(self.inside[totals[0]], 0), self.over(offset, 1)))
+        made = b.multiply(_joined(sums, 2, b), scale)
+        if offset is not None and total is not None:
+            made = b.add(made, b.multiply(self.over(self.inside[total], 0), self.over(offset, 1)))
         b.end(ng.YieldOp, b.sum(made, axes=[0]))
 
     def over(self, value: Value, side: int) -> Value:
@@ -207,38 +210,45 @@ class InDigits:
     """A fusion of digits and panels as its kernel sees it."""
 
     fusion: Op
-    dots: Sequence[Op]
+    dot: Op
     codes: Value
     shape: tuple[int, int]  # of the weight
     block: int
 
     @property
-    def left(self) -> Sequence[Value]:
+    def digits(self) -> Value:
+        """Of the rows."""
+        return self.fusion.block.args[0]
+
+    @property
+    def many(self) -> int:
+        """Digits of a number."""
+        return shape_of(self.digits.type)[1]
+
+    @property
+    def numbers(self) -> Sequence[Value]:
+        """The arguments that have a number for each row and block."""
         args = self.fusion.block.args
-        return args[: args.index(self.codes)]
+        return [v for v in args[1 : args.index(self.codes)] if v is not self.start]
 
     @property
     def parameters(self) -> Sequence[Value]:
         args = self.fusion.block.args
         return args[args.index(self.codes) + 1 :]
 
-    @cached_property
-    def starts(self) -> Mapping[Op, Value]:
-        """The arguments from which sums of a digit start."""
-        found: dict[Op, Value] = {}
-        for dot in self.dots:
-            sum = self.started(dot)
-            if sum is not dot.result and isinstance(sum.owner, Op):
-                value = sum.owner.operands[1]
-                while isinstance(value.owner, Op):
-                    value = value.owner.operands[0]
-                found[dot] = value
-        return found
+    @property
+    def start(self) -> Value | None:
+        """The argument from which sums of digits start, [rows * digits, blocks]."""
+        args = self.fusion.block.args
+        return next((v for v in args[1 : args.index(self.codes)] if element_type(v.type) is i32), None)
 
-    def started(self, dot: Op) -> Value:
-        """The sums of a digit with what they start from."""
-        uses = [op for op in self.fusion.block.ops if op.name == "ng.add" and op.operands[0] is dot.result]
-        return uses[0].result if uses else dot.result
+    @cached_property
+    def sums(self) -> Value:
+        """The sums of digits with what they start from."""
+        uses = [
+            op for op in self.fusion.block.ops if op.name == "ng.add" and op.operands[0] is self.dot.result
+        ]
+        return uses[0].result if uses else self.dot.result
 
     @cached_property
     def terms(self) -> Sequence[tuple[Value, Value]]:
@@ -255,12 +265,12 @@ class InDigits:
     @property
     def bits(self) -> int:
         """Of a code."""
-        depth = shape_of(self.left[0].type)[1]
+        depth = shape_of(self.digits.type)[2]
         return GROUP * 8 * shape_of(self.codes.type)[1] // depth
 
     @property
     def product(self) -> Product:
-        rows, depth = shape_of(self.fusion.block.args[0].type)[0], self.shape[1]
+        rows, depth = shape_of(self.digits.type)[0], self.shape[1]
         return Product(0, rows, self.shape[0], depth, False, False, f32, f32, f32)
 
 
@@ -277,9 +287,9 @@ def _terms(value: Value) -> Iterator[tuple[Value, Value]]:
 def digits(fusion: Op) -> InDigits | None:
     """Reads a fusion of kind `decoded`; None where it is none of digits."""
     block = fusion.block
-    dots = [op for op in block.ops if op.name == "ng.dot"]
-    if element_type(dots[0].result.type) is not i32:
+    dot = next(op for op in block.ops if op.name == "ng.dot")
+    if element_type(dot.result.type) is not i32:
         return None
-    codes = next(v for v in block.args if len(shape_of(v.type)) == 3)
-    columns, blocks, size = shape_of(dots[0].operands[1].type)
-    return InDigits(fusion, dots, codes, (columns, blocks * size), size)
+    columns, blocks, size = shape_of(dot.operands[1].type)
+    codes = next(v for v in block.args[1:] if len(shape_of(v.type)) == 3)
+    return InDigits(fusion, dot, codes, (columns, blocks * size), size)

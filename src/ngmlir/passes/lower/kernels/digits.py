@@ -26,11 +26,15 @@ from ...fuse.decoding.fusions import CODE_BITS
 from .epilogue import store_epilogue
 from .frame import Span, exact_tiles, share
 from .fusion_kernel import Kernel
+from .packing import LINE_BYTES
 
 #: Hides the upper half of each byte.
 HALVES = 0x0F0F0F0F
-#: Words of the weight that are written out: more are a loop.
-WRITTEN_OUT = 8
+#: Bytes of the weight whose loads are written out: more are a loop. Machines foresee what a load reads next by how far it is
+#: from what that load read before, and only if that is near.
+WRITTEN_OUT = 1024
+#: How many bytes before they are read those of a weight are asked for.
+AHEAD = 8192
 
 
 class DigitsKernel:
@@ -47,9 +51,9 @@ class DigitsKernel:
         self.b = b = self.kernel.b
         self.place = self.kernel.programs[0] if may_be_several(programs) else b.index(0)
         self.buffers = dict(zip(found.fusion.block.args, self.kernel.extra, strict=True))
-        rows, depth = shape_of(found.left[0].type)
-        words = MemRefType((rows, depth // GROUP), i32)
-        self.digits = [b.view(self.buffers[v], offset=0, type=words) for v in found.left[: len(found.dots)]]
+        rows, many, depth = shape_of(found.digits.type)
+        words = MemRefType((rows * many, depth // GROUP), i32)
+        self.digits = b.view(self.buffers[found.digits], offset=0, type=words)
         self.width = found.width
         words_there = words_of(found.bits, target)
         assert words_there is not None
@@ -127,40 +131,50 @@ class DigitsKernel:
         block = b.floor_divide(first, b.index(found.block))
         size = (rows.size, self.tile_columns)
         known = dict(shared)
-        starts = {start: dot for dot, start in found.starts.items()}
-        sums = {dot: b.number(0, VectorType(size, i32)) for dot in found.dots}
-        for value in found.left[len(found.dots) :]:
-            element = element_type(value.type)
-            known[value] = b.load(
-                self.buffers[value], [rows.start, block], type=VectorType((rows.size, 1), element)
-            )
-            if value in starts:
-                line = b.reshape(known[value], type=VectorType((rows.size,), i32))
-                sums[starts[value]] = b.broadcast(line, type=VectorType(size, i32), dimensions=[0])
+        for value in found.numbers:
+            type = VectorType((rows.size, 1), element_type(value.type))
+            known[value] = b.load(self.buffers[value], [rows.start, block], type=type)
         known |= {v: self.parameter(v, first) for v in found.parameters if v not in shared}
-        made = self.multiplied([sums[dot] for dot in found.dots], rows, first)
-        known |= zip([found.started(dot) for dot in found.dots], made, strict=True)
+        known[found.sums] = self.multiplied(rows, first, block)
         return self.computed(known, size, total)
 
-    def multiplied(self, sums: Sequence[Value], rows: Span, first: Value) -> Sequence[Value]:
-        """For each digit the sums of a block."""
+    def multiplied(self, rows: Span, first: Value, block: Value) -> Value:
+        """The sums of a block, of each row for each digit: a register of codes is there for all of them at once."""
         b, found = self.b, self.found
+        line, lines = b.multiply(rows.start, b.index(found.many)), rows.size * found.many
+        type = VectorType((lines, self.tile_columns), i32)
+        total = b.number(0, type)
+        if found.start is not None:
+            start = b.load(self.buffers[found.start], [line, block], type=VectorType((lines, 1), i32))
+            total = b.broadcast(b.reshape(start, type=VectorType((lines,), i32)), type=type, dimensions=[0])
         halves = 8 // found.bits
         words = found.block // (GROUP * halves)
-        start = b.floor_divide(first, b.index(GROUP * halves))
+        at = b.floor_divide(first, b.index(GROUP * halves))
         together = -(-self.together // halves)
+        if self.together > 1:
+            self.ask(at, words)
 
         def step(k: Span, sums: Sequence[Value]) -> list[Value]:
+            (total,) = sums
             for i in range(0, k.size, together):
-                word = b.add(start, b.add(k.start, b.index(i)))
+                word = b.add(at, b.add(k.start, b.index(i)))
                 codes = self.codes(word, min(together, k.size - i))
-                at = b.multiply(word, b.index(halves))
-                type = VectorType((rows.size, shape_of(codes.type)[0]), i32)
-                left = [b.load(digits, [rows.start, at], type=type) for digits in self.digits]
-                sums = [b.dot_tile(x, codes, s, self.words) for x, s in zip(left, sums, strict=True)]
-            return list(sums)
+                type = VectorType((lines, shape_of(codes.type)[0]), i32)
+                left = b.load(self.digits, [line, b.multiply(word, b.index(halves))], type=type)
+                total = b.dot_tile(left, codes, total, self.words)
+            return [total]
 
-        return exact_tiles(b, words, min(words, WRITTEN_OUT), sums, step, "w")
+        written_out = max(together, WRITTEN_OUT // (GROUP * self.tile_columns))
+        return exact_tiles(b, words, min(words, written_out), [total], step, "w")[0]
+
+    def ask(self, word: Value, count: int) -> None:
+        """Asks for words that are read later. Where a register of codes takes many instructions, those that a machine has before it
+        are of too few registers for reading to go on while it computes."""
+        b, row = self.b, GROUP * self.tile_columns
+        far = b.add(word, b.index(max(1, AHEAD // row)))
+        for at in range(0, count * row, LINE_BYTES):
+            place = [b.add(far, b.index(at // row)), b.add(self.beside, b.index(at % row // GROUP))]
+            b.prefetch(self.buffers[self.found.codes], [self.panel, *place])
 
     def codes(self, word: Value, count: int) -> Value:
         """The codes of some words of the depth, in bytes: of 4 bits those of the lower halves, then those of the upper ones."""
@@ -178,7 +192,8 @@ class DigitsKernel:
     def computed(self, known: dict[Value, Value], size: tuple[int, int], total: Value) -> Value:
         """What the fusion makes of the sums of a block, added to those of the blocks before."""
         b, found = self.b, self.found
-        products = shape_of(found.dots[0].result.type)
+        blocks, _, many, _ = whole = shape_of(found.dot.result.type)
+        products = (blocks, whole[1], whole[3])
         for op in found.fusion.block.ops:
             if op.name == "ng.yield" or op.result in known:
                 continue
@@ -198,7 +213,10 @@ class DigitsKernel:
                 return total
             elif op.name in ("ng.broadcast", "ng.transpose", "ng.reshape", "ng.slice"):
                 part = known[op.operands[0]]
-                if shape_of(value.type) == products:
+                if shape_of(op.operands[0].type) == whole and op.name == "ng.slice":
+                    digit = get_i64s(op, "starts")[2]
+                    part = b.slice(part, starts=[digit, 0], limits=[*shape_of(part.type)], steps=[many, 1])
+                elif op.name == "ng.broadcast" and shape_of(value.type) == products:
                     # A number for each block and row (1) or column (2).
                     along = get_i64s(op, "dimensions")[1] - 1
                     line = b.reshape(part, type=VectorType((size[along],), element))
