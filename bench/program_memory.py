@@ -170,7 +170,7 @@ def prepared(step: Step) -> Ready:
     arrays = fed(step.program, step.feed)
     whole, sizes = with_io(step.program.view, arrays, step.fetched), list[int]()
     while (made := compiled(whole, "cpu", sizes)).measures:
-        sizes.append(np.asarray(run(made, step.scope, arrays)[0]).item())
+        sizes += np.asarray(run(made, step.scope, arrays)[0]).tolist()
     return Ready(whole, sizes, made, arrays)
 
 

@@ -79,7 +79,7 @@ class Applied:
             module = lowered.module
             if not lowered.measures:
                 break
-            sizes = (*sizes, int(run(module, *self.values.values())[0][0]))
+            sizes = (*sizes, *run(module, *self.values.values())[0].tolist())
         if target == "numpy":
             return lambda *arrays: [np.array(a) for a in run(module, *arrays)]
         made = compile_module(module, target)

@@ -74,7 +74,7 @@ def differences(place: Any, loss: Any, feed: dict[str, Any], name: str, by: Any)
     held = feed[name]
     is_ragged = isinstance(held, fluid.LoDTensor)
     rows, lengths = np.array(held), held.recursive_sequence_lengths() if is_ragged else []
-    way = drawn(*rows.shape, seed=9)
+    way = np.random.default_rng(9).normal(size=rows.shape)
     executor = fluid.Executor(place)
     executor.run(fluid.default_startup_program())
 
@@ -347,3 +347,27 @@ def test_second_derivatives(place: Any) -> None:
     x = data("x", 2)
     slope = fluid.calc_gradient(layers.reduce_sum(layers.square(simple(x, 2))), x)
     differences(place, layers.reduce_sum(layers.square(slope)), {"x": ragged(drawn(4, 2), [1, 0, 3])}, "x", x)
+
+
+# ---- what goes into a network twice
+
+
+@pytest.mark.parametrize("kind", [layers.DynamicRNN, layers.StaticRNN])
+def test_what_a_memory_begins_as_is_read_by_steps_too(kind: Any) -> None:
+    is_ragged, shape = kind is layers.DynamicRNN, {"append_batch_size": False, "stop_gradient": False}
+    x = data("x", 4) if is_ragged else layers.data("x", [5, 3, 4], dtype="float64", **shape)
+    begin = layers.data("begin", [3, 4], dtype="float64", **shape)
+    rnn = kind()
+    with rnn.block() if is_ragged else rnn.step():
+        step, one, other = rnn.step_input(x), rnn.memory(init=begin), rnn.memory(init=begin)
+        hidden, far = layers.tanh(step + one * begin), layers.tanh(step * other)
+        if is_ragged:
+            hidden = hidden + layers.reduce_sum(x) * 0.1
+        rnn.update_memory(one, hidden)
+        rnn.update_memory(other, far)
+        rnn.output(hidden, far)
+    loss = layers.reduce_sum(layers.square(layers.sums(rnn())))
+    rows = ragged(drawn(6, 4), [2, 3, 1]) if is_ragged else np.stack([drawn(3, 4, n) for n in range(5)])
+    feed = {"x": rows, "begin": drawn(3, 4, seed=1)}
+    for name, by in (("x", x), ("begin", begin)):
+        differences(PLACES["cpu"], loss, feed, name, by)

@@ -27,7 +27,7 @@ def packing(lengths: list[int]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, A
     def value(x: Any) -> np.ndarray[Any, Any]:
         return np.asarray(ng.compile(x, [], target="numpy")())
 
-    made = packed(offsets, lambda count: int(value(count)[0]))
+    made = packed(offsets, lambda counts: [int(value(count)[0]) for count in counts])
     return value(made.lane), value(made.start), made.lanes, made.steps
 
 

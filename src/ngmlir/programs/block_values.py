@@ -8,7 +8,7 @@ gradient is the derivative of what it gave by these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
@@ -24,7 +24,7 @@ from ..op_graph.writes import ReadOp
 from ..support.diagnostics import Diagnostic, Limit, UserError
 from ..support.lengths import are_same
 from .arrays import Array, StackedArray, TensorArray
-from .definition import Levels
+from .definition import Context, Levels
 from .descriptions import BlockView, Operator
 from .names import offsets_names
 from .prune import reads_from_around, reads_of, writes_around
@@ -37,7 +37,7 @@ Kept: TypeAlias = Tensor | Array | RankTable
 Held: TypeAlias = Kept | SparseRows
 
 
-class Lowering(Protocol):
+class Lowering(Context, Protocol):
     """What blocks are built in."""
 
     values: dict[str, Held]
@@ -57,18 +57,6 @@ class Lowering(Protocol):
 
     def levels_of(self, operator: Operator, name: str) -> Levels:
         """The offsets that a variable has now."""
-        ...
-
-    def size(self, count: Tensor, most: Callable[[], int] | None = None) -> int:
-        """A length that depends on values: that of the run which is compiled for, or `most`, where what is behind it is not used."""
-        ...
-
-    def longest(self, offsets: Tensor) -> int:
-        """The greatest length of sequences: in the run which is compiled for, or, inside of a block, in all steps."""
-        ...
-
-    def agree(self, offsets: Tensor, others: Tensor) -> None:
-        """States that two levels must be equal: where both are fed, a run with others is refused."""
         ...
 
     def run(self, block: BlockView) -> None:
@@ -211,13 +199,18 @@ class Entered:
                 found.append(cast_elements(made, before.element))
         return found
 
-    def finish(self, outputs: Mapping[str, Kept], inputs: Mapping[str, Kept] | None = None) -> None:
-        """Writes what came out, and notes of what it was built."""
+    def finish(
+        self,
+        outputs: Mapping[str, Kept],
+        inputs: Mapping[str, Kept] | None = None,
+        levels: Mapping[str, Levels] | None = None,
+    ) -> None:
+        """Writes what came out, with the offsets of what is ragged, and notes of what it was built."""
         scopes = scopes_of(self.operator)
         if scopes:
             self.lowering.ran[(self.operator.type, *scopes)] = [Ran(inputs or dict(self.used), dict(outputs))]
         for name, value in outputs.items():
-            self.lowering.write(self.operator, name, value)
+            self.lowering.write(self.operator, name, value, (levels or {}).get(name, ()))
 
 
 def scopes_of(operator: Operator) -> list[str]:

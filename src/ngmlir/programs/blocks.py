@@ -59,13 +59,17 @@ def lower_gradient(lowering: Lowering, operator: Operator) -> None:
         for of, name in zip(operator.inputs.get(slot.removesuffix(GRADIENT), ()), names, strict=False):
             if name == EMPTY:
                 continue
+            # What is given twice, as to two memories, was read once: the first gradient is that of both.
+            is_again = of in sources.values()
             sources[name] = of
             source = found.inputs.get(original(of))
             if source is None:  # what it gave: the gradients of what it was built of have all of it
                 result = kept(lowering.read(operator, of))
                 made[name] = like(result, [_gradient(p, None) for p in parts_of(result)])
             else:
-                made[name] = like(source, [_gradient(p, sums.get(p)) for p in parts_of(source)])
+                made[name] = like(
+                    source, [_gradient(p, None if is_again else sums.get(p)) for p in parts_of(source)]
+                )
     lowering.ran.setdefault((operator.type, *scopes), []).append(Ran({**found.inputs, **errors}, made))
     for name, value in made.items():
         # A gradient is ragged as what it is the gradient of.

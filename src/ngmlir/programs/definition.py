@@ -62,6 +62,10 @@ class Context(Protocol):
         result it never exceeds, it may be that: what is behind `count` is not used then."""
         ...
 
+    def lengths(self, key: object, counts: Sequence[Tensor]) -> Sequence[int]:
+        """Lengths that depend on values, which are found out together; those that were found for an equal key before."""
+        ...
+
     def longest(self, offsets: Tensor) -> int:
         """The greatest length of sequences in the run that is compiled for; 0 where there are none."""
         ...

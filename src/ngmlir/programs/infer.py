@@ -312,6 +312,9 @@ class StandIns:
         self.sizes.append(count)
         return self.length
 
+    def lengths(self, key: object, counts: Sequence[Tensor]) -> Sequence[int]:
+        return [self.size(count) for count in counts]
+
     def longest(self, offsets: Tensor) -> int:
         return self.size(offsets)
 

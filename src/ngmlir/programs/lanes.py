@@ -44,8 +44,8 @@ def lane_of_each(offsets: Tensor, steps: int) -> Packing:
     return Packing(np.arange(count, dtype=np.int32), np.zeros([count], np.int32), count, steps)
 
 
-def packed(offsets: Tensor, number: Callable[[Tensor], int]) -> Packing:
-    """At least one sequence in few lanes of few steps, by first-fit decreasing; `number` says what numbers of these are.
+def packed(offsets: Tensor, numbers: Callable[[Sequence[Tensor]], Sequence[int]]) -> Packing:
+    """At least one sequence in few lanes of few steps, by first-fit decreasing; `numbers` says how many of both there are.
 
     It is tried for the steps of the longest sequence and for some more, and the least work is taken. Sequences of similar lengths go to
     different groups, and each group to lanes of its own.
@@ -83,7 +83,7 @@ def packed(offsets: Tensor, number: Callable[[Tensor], int]) -> Packing:
     used = np.maximum(used, np.int32(2))
     work = np.multiply(np.astype(room, np.int64), np.add(np.astype(used, np.int64), np.int64(ROWS_OF_A_STEP)))
     best = np.astype(np.reshape(np.argmin(work), [1]), np.int32)
-    steps, lanes = (number(segments.take(x, best)) for x in (room, used))
+    steps, lanes = numbers([segments.take(x, best) for x in (room, used)])
     # Back to the order of the sequences.
     rank = VERBS.scatter(order, order, np.arange(count, dtype=np.int32), axis=0)
     in_turn, in_group = np.floor_divide(rank, groups), np.remainder(rank, groups)
@@ -93,6 +93,8 @@ def packed(offsets: Tensor, number: Callable[[Tensor], int]) -> Packing:
     return Packing(np.add(np.multiply(lane, groups), in_group), start, lanes, steps)
 
 
+#: What sequences begin with: a row for each, or zeros, so many in a row.
+State: TypeAlias = Tensor | int
 #: What a step makes: the new states, and what is kept of it.
 Stepped: TypeAlias = tuple[Sequence[Tensor], Sequence[Tensor]]
 #: Given the states and the rows of a step, and whether a sequence begins there.
@@ -112,13 +114,19 @@ class Lanes:
         """How many sequences there are."""
         return segments.sequences(self.offsets)
 
+    @property
+    def are_shared(self) -> bool:
+        """Whether several sequences may lie in a lane."""
+        return not self.context.is_trial and BUILDING.region is None and self.count > 1
+
     @cached_property
     def packing(self) -> Packing:
         """Where the sequences are; inside of blocks each has a lane: what differs from step to step has no numbers of lanes."""
         offsets, context = self.offsets, self.context
-        if context.is_trial or BUILDING.region is not None or self.count < 2:
+        if not self.are_shared:
             return lane_of_each(offsets, context.longest(offsets))
-        return context.shared(("lanes", offsets), lambda: packed(offsets, context.size))
+        key = "lanes", offsets
+        return context.shared(key, lambda: packed(offsets, lambda counts: context.lengths(key, counts)))
 
     def cells(self, rows: int) -> Tensor:
         """The step and lane of each row, as a number."""
@@ -143,37 +151,42 @@ class Lanes:
         return np.equal(np.add(np.arange(rows, dtype=np.int32), np.int32(1)), last)
 
     def run(
-        self, states: Sequence[tuple[Tensor | None, int]], given: Sequence[Tensor], step: Step
+        self, states: Sequence[State], given: Sequence[Tensor], step: Step, fixed: Sequence[Tensor] = ()
     ) -> list[Tensor]:
-        """What is kept of each step, as rows again; `given` are rows. A state begins as the row that its sequence has there, or as
-        zeros of a width."""
-        rows = segments.length_of(given[0])
+        """What is kept of each step, as rows again; `given` are rows, and behind them a step has the row of its sequence in each of the
+        `fixed` values."""
+        rows, lanes = segments.length_of(given[0]), self.packing.lanes
         cells = self.cells(rows)
         held = self.held(cells)
         owner = segments.take(segments.owners(self.offsets, rows), held)
-        first = [None if x is None else segments.take(x, owner) for x, _ in states]
-        zeros = [np.zeros([self.packing.lanes, width], given[0].dtype) for _, width in states]
+        of_sequences = [segments.take(x, owner) for x in (*fixed, *states) if isinstance(x, Tensor)]
+        start = [
+            np.zeros([lanes, s], given[0].dtype)
+            if isinstance(s, int)
+            else np.zeros([lanes, *s.type.shape[1:]], s.dtype)
+            for s in states
+        ]
         kept: list[Tensor] = []
 
         def body(*values: Tensor) -> list[Tensor]:
-            before, is_first, others = values[: len(states)], values[len(states)], values[len(states) + 1 :]
-            left = iter(others[len(given) :])
+            before, is_first, others = values[: len(start)], values[len(start)], values[len(start) + 1 :]
+            fed = others[: len(given) + len(fixed)]
+            left = iter(others[len(fed) :])
             now = [
-                where_rows(is_first, zero if each is None else next(left), value)
-                for value, each, zero in zip(before, first, zeros, strict=True)
+                where_rows(is_first, next(left) if isinstance(state, Tensor) else zero, value)
+                for value, state, zero in zip(before, states, start, strict=True)
             ]
-            made, kept[:] = step(now, others[: len(given)], is_first)
+            made, kept[:] = step(now, fed, is_first)
             return [*made, *kept]
 
-        slices = [segments.take(self.begins(rows), held), *[segments.take(x, held) for x in given]]
-        slices += [x for x in first if x is not None]
-        parameters = [(z.axes, z.element) for z in zeros]
+        slices = [segments.take(x, held) for x in (self.begins(rows), *given)] + of_sequences
+        parameters = [(z.axes, z.element) for z in start]
         parameters += [(Positions.of(s.type.shape[1:]), s.element) for s in slices]
         region = build_region(parameters, body)
-        types = [(z.axes, z.element) for z in zeros]
+        types = [(z.axes, z.element) for z in start]
         types += [(Positions.of([self.packing.steps, *x.type.shape]), x.element) for x in kept]
         fields = {"carried": len(states), "reverse": self.reverse}
-        loop = ControlOp(ng.ScanOp, [*zeros, *slices], [region], types, fields)
+        loop = ControlOp(ng.ScanOp, [*start, *slices], [region], types, fields)
         return [
             segments.take(np.reshape(x, (x.type.shape[0] * x.type.shape[1], *x.type.shape[2:])), cells)
             for x in loop.results[len(states) :]

@@ -119,8 +119,10 @@ def _found(
             if kept is not None:
                 kept.setdefault((found.ids, found.table), found)
         if operator.type == "recurrent" and operator.sub_block is not None:
-            # A step of a sequence has its name.
-            _found(operator.sub_block, dict(sources), fed, None)
+            wholes = operator.inputs.get("inputs", ())
+            steps = zip(operator.attribute("steps") or wholes, wholes, strict=True)
+            inner = {step: sources[whole] for step, whole in steps if whole in sources}
+            _found(operator.sub_block, {**sources, **inner}, fed, None)
         source = sources.get(operator.inputs["X"][0]) if operator.type in _SAME else None
         for name in operator.writes:
             sources.pop(name, None)

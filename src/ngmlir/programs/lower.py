@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from .. import numpy as np
 from ..ir.core import Module
 from ..ir.types import FloatType, TensorType, ui64
 from ..op_graph.building import BUILDING
@@ -68,7 +69,7 @@ class Lowered:
     """A program as a function of values; `fetches` names its results that are tied to no argument. `written` is what its operators
     write, in their order, where every value is a result too. The Python functions that it calls live as long as this does.
 
-    With `measures` it is the part of the program that computes a length, its only result, which has to be known to lower the rest.
+    With `measures` it is the part of the program that computes lengths, its only result, which have to be known to lower the rest.
     """
 
     module: Module
@@ -85,7 +86,7 @@ class Lowered:
 
 
 class _Unknown(Exception):
-    """A length that depends on values is not known."""
+    """Lengths that depend on values are not known."""
 
     def __init__(self, count: Tensor):
         super().__init__()
@@ -131,7 +132,7 @@ class _Lowering:
     operator: Operator | None = None
     stated: dict[tuple[str, int], Levels] = field(default_factory=dict[tuple[str, int], Levels])
     #: Lengths by what they were asked for: a gradient asks for those of its operator again.
-    known: dict[Any, int] = field(default_factory=dict[Any, int])
+    known: dict[Any, Sequence[int]] = field(default_factory=dict[Any, Sequence[int]])
     asked: int = 0
     #: Pairs of fed offsets that must be equal.
     agreed: dict[tuple[str, str], None] = field(default_factory=dict[tuple[str, str], None])
@@ -274,13 +275,11 @@ class _Lowering:
         tensors = [n for n, value in zip(names, read, strict=True) if isinstance(value, Tensor)]
         offsets = [o for n in tensors for o in self.levels_of(operator, n)]
         self.asked += 1
-        return self._asked(operator, (type, *read, *offsets, self.asked), count)
+        return self.lengths((type, *read, *offsets, self.asked), [count])[0]
 
     def longest(self, offsets: Tensor) -> int:
-        operator = self.operator
-        assert operator is not None
         known = self.bounds.get(offsets)
-        return self._asked(operator, offsets, segments.longest(offsets)) if known is None else known
+        return self.lengths(offsets, [segments.longest(offsets)])[0] if known is None else known
 
     def agree(self, offsets: Tensor, others: Tensor) -> None:
         names: dict[Tensor, str] = {fed: name for name, fed in self.feeds.items()}
@@ -293,15 +292,20 @@ class _Lowering:
             self.made[place] = make()
         return self.made[place]
 
-    def _asked(self, operator: Operator, key: Any, count: Tensor) -> int:
+    def lengths(self, key: object, counts: Sequence[Tensor]) -> Sequence[int]:
         if key not in self.known:
+            operator, at = self.operator, sum(map(len, self.known.values()))
+            assert operator is not None
             if self.sizes is None:
                 message = f"a length of what operator {operator.type} gives depends on values"
                 hint = "executor.run(...) finds it out; a program of its own does not"
                 raise UserError(Diagnostic(message, operator.location, hint=hint))
-            if not isinstance(self.sizes, int) and len(self.known) == len(self.sizes):
-                raise _Unknown(count)
-            self.known[key] = self.sizes if isinstance(self.sizes, int) else self.sizes[len(self.known)]
+            if isinstance(self.sizes, int):
+                self.known[key] = [self.sizes] * len(counts)
+            elif len(self.sizes) == at:
+                raise _Unknown(np.concatenate([np.reshape(np.astype(c, "int64"), [1]) for c in counts]))
+            else:
+                self.known[key] = self.sizes[at : at + len(counts)]
         return self.known[key]
 
     def _is_only_fetched(self, operator: Operator) -> bool:
@@ -328,13 +332,14 @@ class _Lowering:
     @contextmanager
     def inside(self, block: BlockView, known: Mapping[str, Held], turn: Tensor | None) -> Generator[None]:
         """Has what is built inside see these values of names from around a block, and be built for one iteration of it."""
-        outer = self.values, self.written, self.turns
+        outer, building = (self.values, self.written, self.turns), (self.operator, self.asked)
         hidden = {n: v for n, v in self.values.items() if n not in block.variables}
         self.values, self.written, self.turns = {**hidden, **known}, [], (*self.turns, turn)
         try:
             yield
         finally:
             self.values, self.written, self.turns = outer
+            self.operator, self.asked = building
 
     def tensor(self, operator: Operator, name: str) -> Tensor | SparseRows:
         """The value of a variable that holds a tensor, or rows of one."""
@@ -409,7 +414,7 @@ class _Lowering:
     # ---- the end
 
     def measured(self, count: Tensor) -> Lowered:
-        """The part that computes a length."""
+        """The part that computes lengths."""
         count = outside(count)
         needed = closure([count])
         states = {name: storage for name, storage in self.states.items() if storage in needed}

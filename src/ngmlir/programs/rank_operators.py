@@ -14,7 +14,6 @@ from .beams import beam_search_decode
 from .block_values import Lowering, called, kept
 from .definition import Levels
 from .descriptions import Operator
-from .names import GRADIENT
 from .rank_tables import RankTable, rank_table
 from .vartypes import element_of
 
@@ -32,7 +31,7 @@ def _tensor(lowering: Lowering, operator: Operator, slot: str) -> Tensor:
     return held
 
 
-def _table(lowering: Lowering, operator: Operator) -> RankTable:
+def table_of(lowering: Lowering, operator: Operator) -> RankTable:
     name = _input(lowering, operator, "RankTable")
     held = lowering.read(operator, name)
     if not isinstance(held, RankTable):
@@ -69,18 +68,18 @@ def lod_rank_table(lowering: Lowering, operator: Operator) -> None:
     deeper = levels[level + 1 :]
     items = deeper[0].type.shape[0] - 1 if deeper else _tensor(lowering, operator, "X").type.shape[0]
     (name,) = operator.outputs["Out"]
-    lowering.write(operator, name, rank_table(offsets, items, lowering.longest(offsets)))
+    lowering.write(operator, name, rank_table(offsets, items, lambda: lowering.longest(offsets)))
 
 
 def max_sequence_len(lowering: Lowering, operator: Operator) -> None:
-    table = _table(lowering, operator)
+    table = table_of(lowering, operator)
     inside = table.offsets in lowering.bounds
     length = np.reshape(np.max(table.lengths), [1]) if inside else np.asarray([table.longest])
     _give(lowering, operator, "Out", np.astype(length, "int64"))
 
 
 def lod_tensor_to_array(lowering: Lowering, operator: Operator) -> None:
-    table, x = _table(lowering, operator), _tensor(lowering, operator, "X")
+    table, x = table_of(lowering, operator), _tensor(lowering, operator, "X")
     levels = lowering.levels_of(operator, _input(lowering, operator, "X"))
     if len(levels) > 2:
         raise UserError(f"the steps of at most two levels are taken apart, and there are {len(levels)}")
@@ -91,24 +90,17 @@ def lod_tensor_to_array(lowering: Lowering, operator: Operator) -> None:
 
 
 def array_to_lod_tensor(lowering: Lowering, operator: Operator) -> None:
-    table, name = _table(lowering, operator), _input(lowering, operator, "X")
+    table, name = table_of(lowering, operator), _input(lowering, operator, "X")
     held = lowering.read(operator, name)
     if isinstance(held, TensorArray):
         held = held.stacked(table.longest)
     if not isinstance(held, StackedArray):
         raise UserError(f"operator array_to_lod_tensor takes an array, and '{name}' is {called(held)}")
-    if not held.levels:
-        _give(lowering, operator, "Out", table.whole(held, table.items, None), (table.offsets,))
-        return
-    (cuts,) = held.levels
-    counts = np.subtract(cuts[:, 1:], cuts[:, :-1])
-    inner = table.inner(counts, table.items)
-    rows = lowering.size(np.reshape(inner[-1:], []))
-    _give(lowering, operator, "Out", table.whole(held, rows, inner), (table.offsets, inner))
+    _give(lowering, operator, "Out", *table.sequences(held, lowering.size))
 
 
 def shrink_rnn_memory(lowering: Lowering, operator: Operator) -> None:
-    table = _table(lowering, operator)
+    table = table_of(lowering, operator)
     _give(
         lowering,
         operator,
@@ -118,25 +110,15 @@ def shrink_rnn_memory(lowering: Lowering, operator: Operator) -> None:
 
 
 def fill_constant_by_rank_table(lowering: Lowering, operator: Operator) -> None:
-    shape = [_table(lowering, operator).count, *operator.attribute("shape")]
+    shape = [table_of(lowering, operator).count, *operator.attribute("shape")]
     dtype = dtype_of(element_of(operator.attribute("dtype")))
     _give(lowering, operator, "Out", np.full(shape, operator.attribute("value"), dtype))
 
 
 def reorder_lod_tensor_by_rank(lowering: Lowering, operator: Operator) -> None:
-    table, x = _table(lowering, operator), _tensor(lowering, operator, "X")
-    _give(
-        lowering,
-        operator,
-        "Out",
-        *table.ordered(x, lowering.levels_of(operator, _input(lowering, operator, "X"))),
-    )
-
-
-def reorder_lod_tensor_by_rank_grad(lowering: Lowering, operator: Operator) -> None:
-    table, error = _table(lowering, operator), _tensor(lowering, operator, "Out" + GRADIENT)
-    levels = lowering.levels_of(operator, _input(lowering, operator, "Out" + GRADIENT))
-    _give(lowering, operator, "X" + GRADIENT, *table.ordered(error, levels, is_back=True))
+    table, x = table_of(lowering, operator), _tensor(lowering, operator, "X")
+    levels = lowering.levels_of(operator, _input(lowering, operator, "X"))
+    _give(lowering, operator, "Out", *table.ordered(x, levels, is_back=bool(operator.attribute("back"))))
 
 
 RANK_OPERATORS: dict[str, Callable[[Lowering, Operator], None]] = {
@@ -147,6 +129,5 @@ RANK_OPERATORS: dict[str, Callable[[Lowering, Operator], None]] = {
     "fill_constant_by_rank_table": fill_constant_by_rank_table,
     "shrink_rnn_memory": shrink_rnn_memory,
     "reorder_lod_tensor_by_rank": reorder_lod_tensor_by_rank,
-    "reorder_lod_tensor_by_rank_grad": reorder_lod_tensor_by_rank_grad,
     "beam_search_decode": beam_search_decode,
 }

@@ -26,14 +26,19 @@ Size = Callable[[Tensor], int]
 @dataclass(frozen=True)
 class RankTable:
     """Sequences of a level, the longest first: `order` holds their numbers, `lengths` how many items each has, `rank` the place of
-    each. All are i32. `longest` is the greatest length, `items` the number of items of all."""
+    each. All are i32. `items` is the number of items of all; `most` gives the greatest length."""
 
     offsets: Tensor
     order: Tensor
     rank: Tensor
     lengths: Tensor
-    longest: int
     items: int
+    most: Callable[[], int]
+
+    @property
+    def longest(self) -> int:
+        """The greatest length; asked for where it is needed, since it depends on values."""
+        return self.most()
 
     @property
     def count(self) -> int:
@@ -46,7 +51,7 @@ class RankTable:
     def of(self, parts: Sequence[Tensor]) -> RankTable:
         """The same table of other tensors."""
         offsets, order, rank, lengths = parts
-        return RankTable(offsets, order, rank, lengths, self.longest, self.items)
+        return RankTable(offsets, order, rank, lengths, self.items, self.most)
 
     def running(self, step: Tensor) -> Tensor:
         """How many sequences have more items than `step`."""
@@ -99,6 +104,14 @@ class RankTable:
         flat = np.reshape(values, [values.type.shape[0] * width, *values.type.shape[2:]])
         return segments.take(flat, np.add(np.multiply(step, width), rank))
 
+    def sequences(self, steps: StackedArray, size: Size) -> tuple[Tensor, Levels]:
+        """The rows of all steps, sequence by sequence, and the offsets that cut them."""
+        if not steps.levels:
+            return self.whole(steps, self.items, None), (self.offsets,)
+        (cuts,) = steps.levels
+        inner = self.inner(np.subtract(cuts[:, 1:], cuts[:, :-1]), self.items)
+        return self.whole(steps, size(np.reshape(inner[-1:], [])), inner), (self.offsets, inner)
+
     def inner(self, counts: Tensor, items: int) -> Tensor:
         """The offsets of as many sequences as `items`, of which each step and rank has so many rows, sequence by sequence."""
         owner, step = segments.owners(self.offsets, items), segments.places(self.offsets, items)
@@ -131,15 +144,15 @@ class RankTable:
         return where_rows(np.less(rows, self.running(step)), x, 0)
 
 
-def rank_table(offsets: Tensor, items: int, longest: int) -> RankTable:
-    """The table of the sequences that offsets cut so many items into; the longest has so many items at most."""
+def rank_table(offsets: Tensor, items: int, most: Callable[[], int]) -> RankTable:
+    """The table of the sequences that offsets cut so many items into; the longest has `most()` items at most."""
     lengths = segments.lengths(offsets)
     count = segments.sequences(offsets)
     if not count:
         raise UserError("there are no sequences to go over", hint="feed at least one, which may be empty")
     order = np.astype(np.argsort(np.negative(lengths), stable=True), "int32")
     rank = VERBS.scatter(order, order, np.arange(count, dtype="int32"), axis=0)
-    return RankTable(offsets, order, rank, segments.take(lengths, order), longest, items)
+    return RankTable(offsets, order, rank, segments.take(lengths, order), items, most)
 
 
 def _offsets(counts: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from .kept import KeptPrograms
 
 
 class Compiled(NamedTuple):
-    """A program: what it takes and gives, its functions, and whether they compute a length that has to be known to compile the rest."""
+    """A program: what it takes and gives, its functions, and whether they compute lengths that have to be known to compile the rest."""
 
     interface: Interface
     bind: Bind

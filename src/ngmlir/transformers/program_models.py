@@ -65,7 +65,7 @@ class ProgramModel:
 
 
 class _Ready(NamedTuple):
-    """What runs a program for some lengths, and whether it computes a length that the program needs, and nothing else."""
+    """What runs a program for some lengths, and whether it computes lengths that the program needs, and nothing else."""
 
     run: Run
     measures: bool
@@ -107,7 +107,7 @@ class CompiledProgram:
             results = [np.asarray(result) for result in run(*arrays)]
             if not measures:
                 break
-            sizes = (*sizes, results[0].item())
+            sizes = (*sizes, *results[0].tolist())
         for at, levels in self._cut:
             results[at], cuts = cut(results[at], [results[i] for i in levels])
             for i, offsets in zip(levels, cuts, strict=True):

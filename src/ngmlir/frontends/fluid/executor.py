@@ -150,7 +150,7 @@ class Executor:
             given = [arrays[name] for name in prepared.interface.feeds]
             if not prepared.measures:
                 break
-            sizes = (*sizes, _array(run(*given)[0]).item())
+            sizes = (*sizes, *_array(run(*given)[0]).tolist())
         results = self._and_files(prepared, scope, run, given) if prepared.savings else run(*given)
         if lists.fetches:
             count = len(results) - len(lists.fetches)

@@ -26,7 +26,7 @@ class Prepared:
     program: Program
     interface: Interface
     bind: Bind
-    #: Whether it computes a length that the program needs to be compiled, and nothing else.
+    #: Whether it computes lengths that the program needs to be compiled, and nothing else.
     measures: bool = False
     #: What is printed after each run; its values come after those that are fetched.
     printed: Sequence[Printed] = ()

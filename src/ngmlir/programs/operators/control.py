@@ -73,3 +73,11 @@ def _through(type: str, back: str) -> None:
 _through("lod_tensor_to_array", "array_to_lod_tensor")
 _through("array_to_lod_tensor", "lod_tensor_to_array")
 _through("shrink_rnn_memory", "shrink_rnn_memory")
+
+
+@gradient_maker("reorder_lod_tensor_by_rank")
+def _ordered(op: Operator) -> list[GradientOp]:
+    (x,), (out,), table = op.inputs["X"], op.outputs["Out"], op.inputs["RankTable"]
+    inputs = {"X": [gradient_name(out)], "RankTable": table}
+    back = {"back": not op.attribute("back")}
+    return [GradientOp("reorder_lod_tensor_by_rank", inputs, {"Out": [gradient_name(x)]}, back)]

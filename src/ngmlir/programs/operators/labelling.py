@@ -67,7 +67,7 @@ def linear_chain_crf(
         made = [np.add(np.where(beside(is_first, later), begin, later), x)]
         return made, made
 
-    (sums,) = Lanes(offsets, context).run([(None, labels)], [emission], step)
+    (sums,) = Lanes(offsets, context).run([labels], [emission], step)
     whole = log_sum(np.add(segments.combined(sums, offsets, "last"), end), 1)
     score = _score(emission, offsets, numbers(label), begin, end, between)
     loss = np.where(np.greater(segments.lengths(offsets), 0), np.subtract(whole, score), 0)
@@ -109,7 +109,7 @@ def crf_decoding(emission: Tensor, transition: Tensor, label: Tensor | None, *, 
         made = np.add(np.where(beside(is_first, later), begin, later), x)
         return [made], [made, np.astype(np.argmax(ways, axis=1), np.int32)]
 
-    sums, ways = Lanes(offsets, context).run([(None, labels)], [emission], best)
+    sums, ways = Lanes(offsets, context).run([labels], [emission], best)
     last = np.astype(np.argmax(np.add(sums, end), axis=1, keepdims=True), np.int32)
     # At each row the way into the next one.
     onward = np.concatenate([getitem(ways, slice(1, None)), getitem(ways, slice(0, 1))])
@@ -119,7 +119,7 @@ def crf_decoding(emission: Tensor, transition: Tensor, label: Tensor | None, *, 
         made = [where_rows(is_first, last, np.take_along_axis(way, after, axis=1))]
         return made, made
 
-    (found,) = Lanes(offsets, context, reverse=True).run([(None, 1)], [last, onward], back)
+    (found,) = Lanes(offsets, context, reverse=True).run([1], [last, onward], back)
     path = np.astype(found, np.int64)
     return path if label is None else np.astype(np.equal(path, label), np.int64)
 

@@ -11,7 +11,7 @@ from ...op_graph.tensor import Tensor
 from ...support.diagnostics import UserError
 from .. import segments
 from ..definition import Context
-from ..lanes import Lanes, Stepped
+from ..lanes import Lanes, State, Stepped
 from ..registry import operator
 from .activations import relu
 from .cells import columns
@@ -25,13 +25,13 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def _begin(given: Tensor | None, count: int, width: int, slot: str) -> tuple[Tensor | None, int]:
-    """The states before the first step, and their width."""
+def _begin(given: Tensor | None, count: int, width: int, slot: str) -> State:
+    """The states before the first step."""
     if given is not None and given.type.shape != (count, width):
         raise UserError(
             f"{slot} has a row of {width} elements for each of {count} sequences, not the shape {list(given.type.shape)}"
         )
-    return given, width
+    return width if given is None else given
 
 
 def _checked(input: Tensor, weight: Tensor, rows: int, parts: int, operator: str) -> int:
@@ -134,9 +134,9 @@ def lstmp(
     given, peepholes = _biased(input, bias, width, use_peepholes)
     gate, candidate, output = (FUNCTIONS[n] for n in (gate_activation, candidate_activation, cell_activation))
     project, time = FUNCTIONS[proj_activation], Lanes(offsets, context, is_reverse)
-    (hidden, _), cell = (_begin(x, time.count, width, slot) for x, slot in ((h0, "H0"), (c0, "C0")))
+    hidden, cell = (_begin(x, time.count, width, slot) for x, slot in ((h0, "H0"), (c0, "C0")))
     narrow = projection.type.shape[1]
-    first = None if hidden is None else project(np.matmul(hidden, projection))
+    first = narrow if isinstance(hidden, int) else project(np.matmul(hidden, projection))
     if not rows:
         none = np.zeros([0, narrow], input.dtype), np.zeros([0, width], input.dtype)
         return *none, None, None, None, None
@@ -148,7 +148,7 @@ def lstmp(
         made = project(np.matmul(hidden, projection)), cell
         return made, made
 
-    handed, cells = time.run([(first, narrow), cell], [given], step)
+    handed, cells = time.run([first, cell], [given], step)
     return handed, cells, None, None, None, None
 
 

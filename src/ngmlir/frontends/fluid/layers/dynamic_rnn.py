@@ -48,14 +48,16 @@ class DynamicRNN(Network):
         with self._filled():
             yield
 
+    def _order(self) -> dict[str, Any]:
+        return {"RankTable": [self._ranks()]}
+
     def _whole(self, outer: Block, output: Variable) -> Variable:
         return outer.create_var(
-            name=output.name, type=VarType.LOD_TENSOR_ARRAY, shape=output.shape, dtype=output.dtype,
-            lod_level=output.lod_level,
-        )  # fmt: skip
-
-    def _result(self, outer: Block, whole: Variable) -> Variable:
-        return self._outside("array_to_lod_tensor", {"X": [whole], "RankTable": [self._ranks()]}, whole.dtype)
+            name=output.name,
+            shape=(-1, *output.shape[1:]),
+            dtype=output.dtype,
+            lod_level=output.lod_level + 1,
+        )
 
     def _outside(
         self, operator: str, inputs: dict[str, Any], dtype: Any, kind: VarType = VarType.LOD_TENSOR
@@ -82,15 +84,10 @@ class DynamicRNN(Network):
         if x.name not in self._steps:
             if self._table is None:
                 self._table = self._outside("lod_rank_table", {"X": [x]}, "float32", VarType.LOD_RANK_TABLE)
-            array = self._outside(
-                "lod_tensor_to_array",
-                {"X": [x], "RankTable": [self._table]},
-                x.dtype,
-                VarType.LOD_TENSOR_ARRAY,
-            )
-            self._inputs.append(array)
+            self._inputs.append(x)
+            name = unique_name.generate(f"{self.helper.name}.step")
             self._steps[x.name] = inner.create_var(
-                name=array.name, shape=(-1, *x.shape[1:]), dtype=x.dtype, lod_level=x.lod_level - 1
+                name=name, shape=(-1, *x.shape[1:]), dtype=x.dtype, lod_level=x.lod_level - 1
             )
         return self._steps[x.name]
 

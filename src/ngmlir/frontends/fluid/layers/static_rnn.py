@@ -78,30 +78,33 @@ class Network:
         outer = self._around()
         whole = [self._whole(outer, o) for o in self._outputs]
         boots = [m.init for m in self._memories.values()]
-        known = {v.name for v in (*self._inputs, *boots)}
+        slices = [v.name for v in self._steps.values()]
+        known = {*slices, *[v.name for v in (*self._inputs, *boots)]}
         outer.append_op(
             type="recurrent",
             inputs={
                 "inputs": self._inputs,
                 "initial_states": boots,
                 "parameters": [n for n in used_outside(inner) if n not in known],
+                **self._order(),
             },
             outputs={"outputs": whole, "step_scopes": [step_scopes(outer)]},
             attrs={
                 "sub_block": inner,
+                "steps": slices,
                 "ex_states": [m.before.name for m in self._memories.values()],
                 "states": [m.after.name for m in self._memories.values() if m.after is not None],
             },
         )
-        self._results = [self._result(outer, v) for v in whole]
+        self._results = whole
+
+    def _order(self) -> dict[str, Any]:
+        """The inputs of the operator that say in which order sequences are."""
+        return {}
 
     def _whole(self, outer: Block, output: Variable) -> Variable:
-        """What holds a result of all steps."""
+        """A result of all steps."""
         raise NotImplementedError
-
-    def _result(self, outer: Block, whole: Variable) -> Variable:
-        """What the network gives of it."""
-        return whole
 
     def _around(self) -> Block:
         assert self._outer is not None

@@ -12,10 +12,10 @@ from ....ir.definition import Typing
 from ....ir.types import DYNAMIC, TensorType, Type, shape_of
 from ....ops.builder import Builder, function
 from ....ops.fields import get_i64
+from ....ops.rows import MixesRows, reading
 from ....ops.sampled import OPEN
 from ....support.diagnostics import Diagnostic, Limit, UserError
 from ....support.rows import Length, Rows
-from .rows import MixesRows, reading
 
 
 def open_lengths(main: Op) -> list[Length]:

@@ -18,12 +18,12 @@ from ....ir.types import TensorType, Type, shape_of
 from ....ops.builder import Builder, function
 from ....ops.fields import get_i64, get_i64s
 from ....ops.memory_limit import LIMIT
+from ....ops.rows import MixesRows, reading, reshaped_rows, resized, with_length
 from ....ops.sampled import of_its_lengths
 from ....support.diagnostics import Diagnostic, Location
 from ....support.rows import Length, Rows
 from ..inline import copied
 from ..place_samples import captured
-from .rows import MixesRows, reading, reshaped_rows, resized, with_length
 
 
 class Refused(Exception):

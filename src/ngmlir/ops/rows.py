@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from ....ir.attributes import Attribute, integers
-from ....ir.core import Op
-from ....ir.loops import KINDS
-from ....ir.types import TensorType, Type, shape_of
-from ....ops.fields import get_i64s
-from ....ops.loops import loops_of
-from ....support.rows import Rows
+from ..ir.attributes import Attribute, integers
+from ..ir.core import Op
+from ..ir.loops import KINDS
+from ..ir.types import TensorType, Type, shape_of
+from ..support.rows import Rows
+from .fields import get_i64s
+from .loops import loops_of
 
 
 class MixesRows(Exception):
