@@ -381,8 +381,13 @@ def test_activations_compute_each_row_by_itself() -> None:
     x = ng.ragged([ng.ragged_axis(ng.make_axis(name="N"), "T"), F])
     hidden, before = ng.make_axis(2, "H"), ng.make_axis(2, "before")
     weights = ng.constant(np.ones((2, 3)), [hidden, F]), ng.constant(np.ones((2, 2)), [hidden, before])
-    mixed = [lambda h: h - ng.mean(h, out_axes=[hidden]), lambda h: h - ng.mean(h, out_axes=())]
+    mixed = [
+        lambda h: h - ng.mean(h, out_axes=[hidden]),
+        lambda h: h - ng.mean(h, out_axes=()),
+        lambda h: ng.softmax(h, h.axes - hidden),
+        lambda h: ng.cumulative_sum(h, (h.axes - hidden)[0]),
+    ]
     for activation in mixed:
-        with pytest.raises(ng.UserError, match="of all rows of a step along the ragged axis N"):
+        with pytest.raises(ng.UserError, match=r"not each row of a step along the ragged axis N\$T"):
             ng.rnn(x, *weights, activation=activation)
     ng.rnn(x, *weights, activation=lambda h: h / (1 + ng.max(h, hidden)))

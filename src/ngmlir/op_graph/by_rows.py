@@ -3,57 +3,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import count
 
 from ..ir.core import Block, Op, Value
 from ..ir.elements import ElementsAttr
 from ..ir.types import TensorType, shape_of
 from ..ops.fields import get_i64s
-from ..ops.rows import MixesRows, reading
+from ..ops.lengths import reading as reading_lengths
+from ..ops.rows import MixesRows, Reading, reading
 from ..support.lengths import is_same
 from ..support.rows import Rows
 from . import node
+from .axes import DerivedAxis
 from .computation import Computation
 from .lift import lift
-from .regions import GraphRegion, RegionParameter, within
+from .regions import GraphRegion, within
 from .replay import Replay
 from .state import AssignableTensorOp, Role
 from .tensor import Tensor, as_tensor
 
-_ROWS = Rows(0)
+#: The first of lengths that are made up.
+_MADE_UP = 11
 
 
 @dataclass(frozen=True)
 class ByRows:
-    """A region that computes each row by itself. `beside` are the values from around it that have a row for each of its batch; of all of
-    these dimension 0 counts the rows. The `form` is what it does with a row: the same for any number of them."""
+    """A region that computes each row by itself. `beside` are the values from around it that have a row for each of its own, along
+    dimension 0. The `form` is what it does with a row: the same for any number of them."""
 
     beside: Sequence[Tensor]
     form: Sequence[object]
 
 
-def by_rows(region: GraphRegion, batch: Iterable[RegionParameter]) -> ByRows:
-    """How a region goes row by row over the parameters of the `batch`. MixesRows where a result has no such rows, or one that is not
-    computed of the same row of each of them alone."""
-    captured = region.captures()
-    if region.groups or not all(isinstance(op, Tensor) for op in captured):
-        raise MixesRows("writes")
+def by_rows(region: GraphRegion, place: Callable[[Tensor], int | None]) -> ByRows:
+    """How a region goes row by row. Of a parameter or result, `place` says which dimension counts the rows (None: it has none). MixesRows
+    where a result has none, or where one of its rows is not computed of the same row of each parameter alone."""
+    captured, ends = region.captures(), [place(r) for r in region.results]
+    if region.groups or not all(isinstance(op, Tensor) for op in captured) or None in ends:
+        raise MixesRows("is not computed row by row")
     given: list[node.Op] = [*region.parameters, *captured]
     block = _lifted(region, given)
     of = dict(zip(given, block.args, strict=True))
-    inside = _Inside(block, {of[p] for p in batch})
+    places = [(of[p], place(p)) for p in region.parameters]
+    inside = _Inside(block, {v: Rows(d) for v, d in places if d is not None}, [Rows(d or 0) for d in ends])
     while (found := inside.lacking()) is not None:
         more = [of[c] for c in captured if of[c] in inside.below(found) and inside.may_have_rows(of[c])]
         if not more:
             raise MixesRows("takes another element for each row")
-        inside.args.update(more)
+        inside.args.update(dict.fromkeys(more, Rows(0)))
     return ByRows([as_tensor(c) for c in captured if of[c] in inside.args], inside.form)
 
 
 def _lifted(region: GraphRegion, given: Iterable[node.Op]) -> Block:
-    """The region as a function of its parameters and of what it uses from around it."""
-    with node.Op.saved_user_deps(), node.Op.all_ops(isolate=True), within(None):
+    """The region as a function of its parameters and of what it uses from around it. Lengths that are not known are made up, each another
+    one."""
+    axes = dict.fromkeys(a for op in (*given, *region.inside()) if isinstance(op, Tensor) for a in op.axes)
+    unknown = [a for a in axes if a.length is None and not isinstance(a, DerivedAxis)]
+    lengths = {id(a): n for a, n in zip(unknown, count(_MADE_UP), strict=False)}
+    with (
+        reading_lengths(lengths) if lengths else nullcontext(),
+        node.Op.saved_user_deps(),
+        node.Op.all_ops(isolate=True),
+        within(None),
+    ):
         storages: dict[node.Op, AssignableTensorOp] = {
             op: AssignableTensorOp(as_tensor(op).axes, as_tensor(op).element, Role.PLACEHOLDER)
             for op in given
@@ -67,38 +82,37 @@ def _lifted(region: GraphRegion, given: Iterable[node.Op]) -> Block:
 class _Inside:
     """What has rows in a block of which these arguments have."""
 
-    def __init__(self, block: Block, args: set[Value]):
-        self.block, self.args = block, args
-        (first, *_) = args
-        self.length = shape_of(first.type)[0]
+    def __init__(self, block: Block, args: dict[Value, Rows], ends: Sequence[Rows]):
+        self.block, self.args, self.ends = block, args, ends
+        value, rows = next(iter(args.items()))
+        self.length = shape_of(value.type)[rows.dimension]
         self.form: list[object] = []
 
     def lacking(self) -> Value | None:
         """What meets rows, and has not the same in each; None where there is nothing. MixesRows where an op mixes rows."""
-        rows, self.form = dict.fromkeys(self.args, _ROWS), []
+        rows, self.form = dict(self.args), []
         *ops, end = self.block.ops
         for op in ops:
             given = [rows.get(v) for v in op.operands]
             if not any(given):
                 continue
-            if op.regions:
-                raise MixesRows("runs a block")
-            how = reading(op, given)
+            try:
+                how = _read(op, given)
+            except MixesRows as mixed:
+                mixed.location = op.location
+                raise
             for value, have, wanted in zip(op.operands, given, how.operands, strict=True):
                 if have is None and wanted is not None and not _are_alike(value, wanted):
                     return value
-                if have is not None and have != wanted:
-                    raise MixesRows("combines rows with rows")
             for value, made in zip(op.results, how.results, strict=True):
-                if made is None:
-                    raise MixesRows("makes one result of all rows")
-                rows[value] = made
-                self.form.append((op.name, made, *_without(shape_of(value.type), made.dimension)))
+                if made is not None:
+                    rows[value] = made
+                    self.form.append((op.name, made, *_without(shape_of(value.type), made.dimension)))
             self.form += [each for each in op.attributes.items() if each[0] not in how.lengths]
-        for value in end.operands:
-            if value not in rows and not (self.may_have_rows(value) and _are_alike(value, _ROWS)):
+        for value, wanted in zip(end.operands, self.ends, strict=True):
+            if value not in rows and not (self.may_have_rows(value) and _are_alike(value, wanted)):
                 return value
-            if rows.get(value, _ROWS) != _ROWS:
+            if rows.get(value, wanted) != wanted:
                 raise MixesRows("gives rows in another place")
         return None
 
@@ -117,6 +131,18 @@ class _Inside:
                 found.add(each)
                 stack += each.owner.operands if isinstance(each.owner, Op) else ()
         return found
+
+
+def _read(op: Op, given: Sequence[Rows | None]) -> Reading:
+    """How an op of which operands have these rows computes them."""
+    if op.regions:
+        raise MixesRows("runs a block")
+    how = reading(op, given)
+    if any(have is not None and have != wanted for have, wanted in zip(given, how.operands, strict=True)):
+        raise MixesRows("combines rows with rows")
+    if None in how.results:
+        raise MixesRows("makes one result of all rows")
+    return how
 
 
 def _without(shape: Sequence[int], dimension: int) -> Iterable[int]:

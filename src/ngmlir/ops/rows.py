@@ -16,6 +16,7 @@ from ..ir.attributes import Attribute, integers
 from ..ir.core import Op
 from ..ir.loops import KINDS
 from ..ir.types import TensorType, Type, shape_of
+from ..support.diagnostics import Location
 from ..support.rows import Rows
 from .fields import get_i64s
 from .loops import loops_of
@@ -27,6 +28,8 @@ class MixesRows(Exception):
     def __init__(self, reason: str):
         super().__init__(reason)
         self.reason = reason
+        #: Where that op is, if this is known.
+        self.location: Location | None = None
 
 
 @dataclass(frozen=True)

@@ -88,11 +88,11 @@ def _in_lanes(steps: _Steps, table: RankTable, rows: Sequence[Tensor]) -> list[T
         return None
     try:
         whole = steps.region(rows, table.count, {})
-        how = by_rows(whole, whole.parameters[:-1])
+        how = by_rows(whole, _first_dimension)
         held = {v: n for n, v in steps.entered.used.items() if isinstance(v, Tensor)}
         fixed = {held[each]: each for each in how.beside if each in held}
         region = steps.region(rows, lanes.packing.lanes, fixed)
-        if len(fixed) < len(how.beside) or by_rows(region, region.parameters[:-1]).form != how.form:
+        if len(fixed) < len(how.beside) or by_rows(region, _first_dimension).form != how.form:
             return None
     except (MixesRows, UserError):  # a step that states how many sequences there are is built for as many
         return None
@@ -105,6 +105,10 @@ def _in_lanes(steps: _Steps, table: RankTable, rows: Sequence[Tensor]) -> list[T
     # By sequence: the table has the longest first.
     begin, beside = ([segments.take(x, table.rank) for x in each] for each in (memories, fixed.values()))
     return lanes.run(begin, rows, step, beside)
+
+
+def _first_dimension(x: Tensor) -> int | None:
+    return 0 if x.type.shape else None
 
 
 def _rows(steps: _Steps, name: str) -> Tensor:

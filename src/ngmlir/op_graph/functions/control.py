@@ -8,10 +8,12 @@ from typing import Any, cast
 
 from ...ir.types import i1
 from ...ops import ng
+from ...ops.rows import MixesRows
 from ...support.spelling import counted
 from ..axes import Axes, Axis
 from ..bodies import Body, States, entered
 from ..building import BUILDING
+from ..by_rows import by_rows as row_by_row
 from ..calls import takes
 from ..errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from ..node import Op
@@ -237,27 +239,27 @@ def scan_in_lanes(
             for each, s in zip(given, carried, strict=True)
         ]
         made = body(tuple([axes_with_order(s, state) for s in before]), row)
-        _check_rows(made, along)
         return made, made
 
     fed = [lanes.of(sequence), lanes.begins(reverse), *[each for each in given if each is not None]]
     steps = along.lanes.axes[0]
     _, outputs = _scan(step, (zero,) * len(initial), tuple(fed), steps, reverse, along)
+    _check_rows(as_op(outputs[0]).args[0], along)
     return tuple([lanes.rows(each) for each in outputs])
 
 
-def _check_rows(made: Sequence[Tensor], along: RaggedAxis) -> None:
+def _check_rows(control: Op, along: RaggedAxis) -> None:
     """UserError where something of a step is computed of the rows of several lanes."""
-    region, lanes = BUILDING.region, along.lanes.axes[1]
-    assert isinstance(region, GraphRegion)
-    for op in region.inside(made):
-        if lanes in as_op(op).axes or not any(lanes in as_op(each).axes for each in op.args):
-            continue
+    lanes = along.lanes.axes[1]
+    assert isinstance(control, ControlOp)
+    try:
+        row_by_row(control.regions[0], lambda x: x.axes.index(lanes) if lanes in x.axes else None)
+    except MixesRows as mixed:
         fail(
             UserError,
-            f"{op.called} is computed of all rows of a step along the ragged axis {along.name}, which are rows of several sequences at different places",
+            f"not each row of a step along the ragged axis {along.name} is computed by itself: these are rows of several sequences, at different places",
             "a recurrent layer computes each row by itself; the body of ng.scan may do more",
-            op.location,
+            mixed.location,
         )
 
 
