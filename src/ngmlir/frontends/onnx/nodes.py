@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from onnx import AttributeProto, GraphProto, NodeProto
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
 from ...ir.types import Type
 from ...support.diagnostics import Limit, UserError
@@ -67,9 +67,18 @@ class Node:
         found = self.attributes.get(name)
         return None if found is None else [float(f) for f in found.floats]
 
+    def holds(self, name: str, kind: AttributeProto.AttributeType) -> bool:
+        """Whether an attribute is of a type: some were of another one in old versions."""
+        return name in self.attributes and self.attributes[name].type == kind
+
     def element(self, name: str, default: Type) -> Type:
-        found = self.attributes.get(name)
-        return default if found is None or not found.i else element_of(found.i, f"attribute {name}")
+        if self.holds(name, AttributeProto.STRING):  # as the first versions of Cast have it
+            text = self.text(name)
+            if text not in TensorProto.DataType.keys():
+                raise UserError(f"there is no element type '{text}'")
+            return element_of(TensorProto.DataType.Value(text), f"attribute {name}")
+        number = self.integer(name)
+        return element_of(number, f"attribute {name}") if number else default
 
     def array(self, name: str) -> Array | None:
         found = self.attributes.get(name)

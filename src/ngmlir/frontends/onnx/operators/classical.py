@@ -7,6 +7,7 @@ from math import pi, prod
 from typing import Any
 
 import numpy as np
+from onnx import AttributeProto
 
 from ....ir.literals import dtype_of
 from ....ir.types import TensorType, f32, i64
@@ -127,9 +128,9 @@ _TRANSFORMS = ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"]
 
 
 def _transform(n: Node) -> str:
-    found = n.attributes.get("post_transform")
-    numbered = found is not None and found.type == found.INT
-    return _TRANSFORMS[found.i] if numbered and found else n.text("post_transform", "NONE")
+    if n.holds("post_transform", AttributeProto.INT):
+        return _TRANSFORMS[n.integer("post_transform")]
+    return n.text("post_transform", "NONE")
 
 
 def _softmax_zero(n: Node, x: Tensor) -> Tensor:

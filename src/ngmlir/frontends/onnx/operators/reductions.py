@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from math import prod
 
+from onnx import AttributeProto
+
 from ....ir.types import TensorType, f64, i64, ui64
 from ..nodes import OPERATORS, Node, operator
 from ..tensor import Tensor
@@ -95,5 +97,10 @@ def global_pool(n: Node, x: Tensor) -> Tensor:
 
 @operator("GlobalLpPool")
 def global_lp_pool(n: Node, x: Tensor) -> Tensor:
-    p = float(n.integer("p", 2))
+    p = exponent(n)
     return (n.verbs.absolute(x) ** p).sum(range(2, x.rank), keep=True) ** (1 / p)
+
+
+def exponent(n: Node) -> float:
+    """The p of a norm: an integer, in the first version a float."""
+    return n.number("p") if n.holds("p", AttributeProto.FLOAT) else float(n.integer("p", 2))

@@ -16,6 +16,7 @@ from ....support.diagnostics import UserError
 from ..nodes import Node, operator
 from ..tensor import Tensor
 from .products import dot
+from .reductions import exponent
 
 
 @dataclass(frozen=True)
@@ -226,7 +227,7 @@ def average_pool(n: Node, x: Tensor) -> Tensor:
 
 @operator("LpPool")
 def lp_pool(n: Node, x: Tensor) -> Tensor:
-    slide, p = _pooled(n, x), float(n.integer("p", 2))
+    slide, p = _pooled(n, x), exponent(n)
     powers = windows(padded(n.verbs.absolute(x) ** p, slide), slide)
     return powers.sum(range(len(slide.taps))) ** (1 / p)
 
