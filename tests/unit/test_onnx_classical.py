@@ -126,6 +126,23 @@ def test_trees_with_leaves_that_say_nothing_of_a_target() -> None:
         np.testing.assert_array_equal(made[0], [[3, -1], [-2, 4], [5, -6], [1, 2]])
 
 
+@pytest.mark.parametrize("op", ["TreeEnsembleRegressor", "TreeEnsembleClassifier"])
+def test_trees_compare_doubles_as_doubles(op: str) -> None:
+    split = 0.5 + 1e-12  # 0.5 in f32
+    tree = stump([3.0, -2.0], [0, 1])
+    tree["nodes_values_as_tensor"] = helper.make_tensor("", TensorProto.DOUBLE, [3], [split, 0.0, 0.0])
+    del tree["nodes_values"]
+    x = np.array([[0.5], [split], [np.nextafter(split, 1)]])
+    if op == "TreeEnsembleRegressor":
+        tree = {k.replace("class", "target"): v for k, v in tree.items()} | {"n_targets": 2}
+        made = ran(model_of([node(op, ["y"], **tree)], [3, 1], ["y"], TensorProto.DOUBLE), x)
+    else:
+        tree["classlabels_int64s"] = [4, 5]
+        made = ran(model_of([node(op, ["l", "y"], **tree)], [3, 1], ["l", "y"], TensorProto.DOUBLE), x)
+        assert made[0].tolist() == [4, 4, 4]  # nothing is more than -2
+    assert made[-1].dtype == np.float32 and made[-1].tolist() == [[3, 0], [3, 0], [0, -2]]
+
+
 def test_a_linear_classifier_with_one_score_for_two_labels() -> None:
     attributes: dict[str, Any] = {
         "coefficients": [1.0, -2.0, 0.5],

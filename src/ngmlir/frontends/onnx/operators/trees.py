@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....ir.literals import dtype_of
-from ....ir.types import f32
+from ....ir.types import f32, f64
 from ....support.diagnostics import UserError
 from ..nodes import Node, operator
 from ..tensor import Array, Tensor, Thing
@@ -85,6 +85,11 @@ def _compared(mode: str, value: Tensor, split: Tensor) -> Tensor:
             raise UserError(f"there is no mode '{mode}'")
 
 
+def _compared_in(x: Tensor) -> Tensor:
+    """Features as they are compared: doubles as they are, all else as f32."""
+    return x if x.element is f64 else x.cast(f32)
+
+
 def _total(n: Node, x: Tensor, forest: Forest, how: str) -> Tensor:
     leaves = _ran(n, x, forest)
     if how not in _NEUTRAL:
@@ -159,8 +164,8 @@ def _numbers(n: Node, name: str) -> list[float]:
 @operator("TreeEnsembleRegressor", domain=_ML)
 def tree_ensemble_regressor(n: Node, x: Tensor) -> Tensor:
     targets = n.integer("n_targets", 1)
-    made = _total(n, x.cast(f32), _of_lists(n, "target", targets), n.text("aggregate_function", "SUM"))
-    return shown(n, _based(n, made))
+    made = _total(n, _compared_in(x), _of_lists(n, "target", targets), n.text("aggregate_function", "SUM"))
+    return shown(n, _based(n, made).cast(f32))
 
 
 def _based(n: Node, made: Tensor) -> Tensor:
@@ -175,9 +180,9 @@ def tree_ensemble_classifier(n: Node, x: Tensor) -> list[Thing]:
     # Where the leaves tell of one class only, their sum is the score of the second one of two.
     single = labels == 2 and len(ids) == 1
     classes = 1 if single and ids == {0} else max(labels, 1 + max(ids))
-    scores = _total(n, x.cast(f32), _of_lists(n, "class", classes), "SUM")
+    scores = _based(n, _total(n, _compared_in(x), _of_lists(n, "class", classes), "SUM")).cast(f32)
     likely = min(_numbers(n, "class_weights"), default=0) >= 0
-    return labelled(n, _based(n, scores), (0.5 if likely else 0.0) if single else None)
+    return labelled(n, scores, (0.5 if likely else 0.0) if single else None)
 
 
 @operator("TreeEnsemble", domain=_ML)
