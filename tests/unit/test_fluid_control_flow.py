@@ -326,6 +326,24 @@ def test_second_derivatives_of_a_recurrent_network(by: str, place: Any) -> None:
     check(layers.reduce_sum(layers.square(slope)), [w, x], feed, place)
 
 
+def test_steps_read_the_whole_sequence_too(place: Any) -> None:
+    x = data("x", [4, 2], "float64")
+    boot = zero([2], "float64")
+    rnn = layers.StaticRNN()
+    with rnn.step():
+        step, before = rnn.step_input(x), rnn.memory(init=boot)
+        hidden = layers.tanh(step + before + layers.reduce_max(x, 0))
+        rnn.update_memory(before, hidden)
+        rnn.step_output(hidden)
+    feed = {"x": np.random.default_rng(0).normal(size=(4, 2))}
+    (found,) = run(place, feed, rnn())
+    wanted = np.zeros(2)
+    for at, row in enumerate(feed["x"]):
+        wanted = np.tanh(row + wanted + feed["x"].max(0))
+        np.testing.assert_allclose(found[at], wanted, rtol=1e-6)
+    check(layers.reduce_sum(layers.square(rnn())), [x], feed, place)
+
+
 def test_a_training_step_through_a_recurrent_network_falls() -> None:
     x, y = data("x", [5, 2, 3]), data("y", [2, 4])
     last = layers.reduce_sum(network(x, 4), dim=[0])

@@ -213,7 +213,8 @@ class StaticRNN(Network):
             )
         if x.name not in self._steps:
             self._inputs.append(x)
-            self._steps[x.name] = inner.create_var(name=x.name, shape=x.shape[1:], dtype=x.dtype)
+            name = unique_name.generate(f"{self.helper.name}.step")
+            self._steps[x.name] = inner.create_var(name=name, shape=x.shape[1:], dtype=x.dtype)
         return self._steps[x.name]
 
     def memory(
@@ -234,7 +235,8 @@ class StaticRNN(Network):
                     "a memory begins as init=, or has a shape= and a batch_ref=",
                     hint="memory(shape=[-1, 8], batch_ref=word)",
                 )
-            like = self._around().var_recursive(batch_ref.name)
+            whole = {self._steps[x.name].name: x for x in self._inputs}.get(batch_ref.name)
+            like = whole or self._around().var_recursive(batch_ref.name)
             init = self._filled_like(like, shape, init_value, init_batch_dim_idx, ref_batch_dim_idx)
         return self._memory(init)
 
