@@ -375,6 +375,8 @@ def test_reductions_of_integers(kind: str) -> None:
         ("Range", {"A": np.array(0), "B": np.array(3), "C": np.array(0)}, {}, "the step of a range is 0"),
         ("Range", {"A": np.array(0.0), "B": np.array(3.0), "C": np.array(-0.0)}, {}, "the step of a range is 0"),
         ("Tile", {"x": np.ones(3), "R": np.array([-1])}, {}, "cannot be repeated"),
+        ("Not", {"x": np.ones(3, np.float32)}, {}, "Not takes truth values, not f32"),
+        ("Or", {"x": np.array([True]), "y": np.ones(1, np.int8)}, {}, "Or takes truth values, not i8"),
         ("Tile", {"x": np.ones(3), "R": np.array([2, 2])}, {}, "cannot be repeated"),
         ("Expand", {"x": np.ones(3), "S": np.array([-1])}, {}, "cannot have the shape"),
         ("ConstantOfShape", {"S": np.array([-1])}, {}, "cannot have the shape"),

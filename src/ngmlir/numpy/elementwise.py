@@ -66,15 +66,21 @@ def _named(function: Any, ufunc: np.ufunc, more: str = "") -> Any:
     return function
 
 
-def _unary(ufunc: np.ufunc, verb: str = "", of_others: Callable[[Tensor], Tensor] | None = None) -> Unary:
-    """An op of floats; of other elements it is `of_others` (by itself, the same op)."""
+def _unary(
+    ufunc: np.ufunc,
+    verb: str = "",
+    of_others: Callable[[Tensor], Tensor] | None = None,
+    of_all: Callable[[Tensor], Tensor] | None = None,
+) -> Unary:
+    """An op of floats; of other elements it is `of_others` (by itself, the same op). Or `of_all`."""
     name = verb or ufunc.__name__
 
     def function(x: Any, /, *, dtype: Any = None) -> Tensor:
         source, _ = _types(ufunc, dtype, x)
         x = of_type(x, source)
-        if of_others is not None and not isinstance(source, FloatType):
-            return of_others(x)
+        other = of_all or (None if isinstance(source, FloatType) else of_others)
+        if other is not None:
+            return other(x)
         return getattr(VERBS, name)(x)
 
     return _named(function, ufunc)
@@ -140,6 +146,8 @@ def _absolute(x: Tensor) -> Tensor:
 
 
 def _sign(x: Tensor) -> Tensor:
+    if isinstance(x.element, FloatType):  # that of -0.0 is 0.0
+        return VERBS.add(VERBS.sign(x), _like(0, x))
     unsigned = isinstance(x.element, IntegerType) and x.element.unsigned
     return VERBS.minimum(x, _like(1, x)) if unsigned else VERBS.sign(x)
 
@@ -149,7 +157,7 @@ def _reciprocal(x: Tensor) -> Tensor:
     return VERBS.select(VERBS.equal(_absolute(x), _like(1, x)), x, _like(0, x))
 
 
-negative, absolute, sign = _unary(np.negative, of_others=_negative), _unary(np.absolute, of_others=_absolute), _unary(np.sign, of_others=_sign)  # fmt: skip
+negative, absolute, sign = _unary(np.negative, of_others=_negative), _unary(np.absolute, of_others=_absolute), _unary(np.sign, of_all=_sign)  # fmt: skip
 reciprocal, square, sqrt = _unary(np.reciprocal, of_others=_reciprocal), _unary(np.square), _unary(np.sqrt)
 exp, exp2, expm1 = _unary(np.exp), _unary(np.exp2), _unary(np.expm1)
 log, log2, log10, log1p = _unary(np.log), _unary(np.log2), _unary(np.log10), _unary(np.log1p)

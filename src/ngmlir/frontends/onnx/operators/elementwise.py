@@ -34,10 +34,22 @@ _MANY = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
 
 
 def _unary(n: Node, x: Tensor) -> Tensor:
+    _of_truth(n, x)
     return getattr(n.verbs, _UNARY[n.op])(x)
 
 
+def _of_truth(n: Node, *inputs: Tensor) -> None:
+    """UserError where a logical operator is given numbers, of which the verbs of bits would make others."""
+    if n.op in ("And", "Or", "Xor", "Not"):
+        for x in inputs:
+            if x.element is not i1:
+                raise UserError(
+                    f"{n.op} takes truth values, not {x.element}", hint="Cast makes them of numbers"
+                )
+
+
 def _binary(n: Node, lhs: Tensor, rhs: Tensor) -> Tensor:
+    _of_truth(n, lhs, rhs)
     return getattr(n.verbs, _BINARY[n.op])(*aligned(n, lhs, rhs))
 
 
