@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from test_dot_atoms import machine
 
-from ngmlir.compiler import compile_artifact, compile_open, lower
+from ngmlir.compiler import compile_artifact, compile_open, emit_text, lower
 from ngmlir.ir.attributes import UnitAttr
 from ngmlir.ir.core import Block, Module, Value, module
 from ngmlir.ir.elements import elements
@@ -440,6 +440,14 @@ def test_two_products_share_a_weight_that_is_also_read_row_by_row() -> None:
     )
     for got, want in zip(load(artifact)(*given), run(whole, *given), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_long_blocks_read_their_scale_once() -> None:
+    """Each step of one row decodes a cache line, and multiplies it before the registers run out."""
+    made = program(1, affine("ui8", 64, 1024, 128, np.float16), 1024)
+    text = emit_text(made, machine("x86-64-v3"), "asm")
+    assert (text.count("vbroadcastss"), text.count("vpmovzxbd"), text.count("vfmadd231ps")) == (1, 8, 8)
+    assert "(%rsp)" not in text
 
 
 def test_no_wide_copy_is_in_memory() -> None:

@@ -7,7 +7,7 @@ holds lanes of these sums for a few columns. Codes come from memory once, in the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -15,7 +15,18 @@ from ....ir.attributes import StringAttr
 from ....ir.core import Block, Op, Region, Value
 from ....ir.elements import ElementsAttr
 from ....ir.literals import item_bytes
-from ....ir.types import MemRefType, TensorType, VectorType, element_type, f32, i32, shape_of, with_element
+from ....ir.types import (
+    MemRefType,
+    TensorType,
+    VectorType,
+    bf16,
+    element_type,
+    f16,
+    f32,
+    i32,
+    shape_of,
+    with_element,
+)
 from ....ops import ng
 from ....ops.builder import Builder
 from ....ops.schedules import Decode, DecodePanels, Digits
@@ -37,7 +48,8 @@ from .panels import PanelKernel
 
 #: Sums that are added to in turn, as each addition takes as many cycles.
 CHAINS = 8
-#: Lanes of bytes or floats that are decoded in one step of the depth, in registers.
+#: Lanes of bytes or floats that are decoded in one step of the depth, in registers: of one column as many as there are sums, so that
+#: each step adds to all of them.
 STEPS = 4
 
 
@@ -82,6 +94,7 @@ class _Weight:
     codes: Value
     parameters: Sequence[Value]
     target: Target
+    columns: int  # that are decoded at once
 
     @property
     def lanes(self) -> int:
@@ -95,7 +108,14 @@ class _Weight:
     @property
     def step(self) -> int:
         """Elements along the depth that are read at once."""
-        return self.lanes * (CODES if self.found.words else STEPS)
+        return self.lanes * (CODES if self.found.words else max(STEPS, CHAINS // self.columns))
+
+    @property
+    def spread(self) -> int:
+        """Lanes of a parameter. Numbers of 16 bits are widened in all lanes: to put one into a lane takes the others of a register
+        into account, for which the machine waits."""
+        short = all(element_type(p.type) in (f16, bf16) for p in self.parameters)
+        return self.lanes if short and self.parameters else 1
 
     def shared(self, row: Value, rows: int, first: Value) -> list[Value]:
         """The parameters of some rows for codes from `first` on."""
@@ -107,10 +127,14 @@ class _Weight:
             shape = (*shape_of(buffer.type), *[1] * (not block))
             buffer = buffer if block else b.view(buffer, offset=0, type=MemRefType(shape, element))
             place = b.floor_divide(first, b.index(block)) if block else b.index(0)
-            out.append(b.load(buffer, [row, place], type=VectorType((rows, 1), element)))
+            number = b.load(buffer, [row, place], type=VectorType((rows, 1), element))
+            if self.spread > 1:
+                line = b.reshape(number, type=VectorType((rows,), element))
+                number = b.broadcast(line, type=VectorType((rows, self.spread), element), dimensions=[0])
+            out.append(number)
         return out
 
-    def tiles(self, row: Value, rows: int, first: Value, size: int) -> list[Value]:
+    def tiles(self, row: Value, rows: int, first: Value, size: int) -> Iterator[Value]:
         """Tiles of some rows by as many lanes, one beside the other, for `size` elements of the depth from `first` on, which is
         a multiple of `step`; what the last one has beyond them is anything."""
         b, found = self.b, self.found
@@ -120,25 +144,24 @@ class _Weight:
         if found.words:
             group = b.floor_divide(first, b.index(self.step))
             words = b.load(self.codes, [row, group, b.index(0)], type=codes, dims=[0, 2])
-        out: list[Value] = []
         shared: list[Value] = []
         table: Value | None = None
         for i in range(-(-size // lanes)):
             at = b.add(first, b.index(i * lanes))
-            if i == 0 or (block and i * lanes % block == 0) or (block and self.step % block):
+            nested = not block or self.step % block == 0 or block % self.step == 0
+            if i == 0 or not nested or (block and i * lanes % block == 0):
                 shared = self.shared(row, rows, at)
                 if self.tabled:
                     table = self.computed(b.iota(type=codes, dimension=1), shared)
             if words is not None:
                 code = words if i == 0 else b.shift_right_logical(words, b.number(i * CODE_BITS, codes))
                 if table is not None:
-                    out.append(b.lookup_table(table, code))
+                    yield b.lookup_table(table, code)
                     continue
                 code = b.bitwise_and(code, b.number(CODE, codes))
             else:
                 code = b.load(self.codes, [row, at], type=codes, masked=(i + 1) * lanes > size or None)
-            out.append(self.computed(code, shared))
-        return out
+            yield self.computed(code, shared)
 
     def ask(self, row: Value, rows: int, first: Value) -> None:
         """Asks for what one step of some rows reads, where codes and parameters take turns: a machine by itself brings only one of
@@ -163,7 +186,7 @@ class _Weight:
                 break
             value, element = op.result, element_type(op.result.type)
             whole = shape_of(value.type) == found.shape
-            type = VectorType(shape if whole else (shape[0], 1), element)
+            type = VectorType(shape if whole else (shape[0], self.spread), element)
             if value is found.start:
                 continue
             if op.name == "ng.constant":
@@ -200,7 +223,7 @@ class _Rows:
         self.b = self.kernel.b
         self.place = self.kernel.programs[0] if may_be_several(programs) else self.b.index(0)
         self.lhs, codes, *parameters = self.kernel.extra
-        self.weight = _Weight(self.b, found, codes, parameters, target)
+        self.weight = _Weight(self.b, found, codes, parameters, target, self.columns)
 
     def build(self, name: str) -> Op:
         b, columns = self.b, self.product.columns
@@ -267,7 +290,7 @@ class _Panels(PanelKernel):
         # The kernel takes its first two extra inputs for the sides.
         super().__init__(planned, target, schedule, dot, product, types)
         _, codes, *parameters = self.kernel.extra
-        self.weight = _Weight(self.b, found, codes, parameters, target)
+        self.weight = _Weight(self.b, found, codes, parameters, target, self.tile_columns)
 
     def pack(self, first: Value, depth: int, column: Value, columns: Extent) -> None:
         b, width, weight = self.b, self.tile_columns, self.weight
