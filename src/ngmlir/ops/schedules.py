@@ -122,10 +122,24 @@ class Columns(Schedule):
         "rows of results in one program; for tiles that threads share and have no band, rows of a tile"
     )
     threads: int = threads_knob()
+    beside: int = knob_field(
+        "rows of results that are computed at once, with what they share in registers", 1
+    )
+    stage: int = knob_field(
+        "rows of results for which what they read across a border is copied to temporary memory (0: it is read where it lies)",
+        0,
+        least=0,
+    )
 
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
         yield from _uneven("stripe", self.stripe, "tiles", self.tile)
+        if self.beside > 1 and not self.stage:
+            yield f"beside = {self.beside} needs stage, which says how many rows are near each other"
+        if self.stage and (self.band or self.threads > 1):
+            yield "rows with a stage have neither band nor threads"
+        if self.stage % self.beside or (self.stage and self.rows % self.stage):
+            yield f"rows = {self.rows} must be a multiple of stage = {self.stage}, and that of beside = {self.beside}"
         if self.threads > 1:
             for size in (self.band, self.rows):
                 if size & (size - 1):

@@ -22,6 +22,7 @@ from ..analysis.reduction import reductions
 from .candidate import Candidate, fixed, tile_sizes
 from .moves import boxes, line, rows_together
 from .programs import PROGRAM_ELEMENTS, RESIDENT, a_row_each, part_of, stages_for, tile_width
+from .windows import staged_windows
 
 #: Cycles of one turn of a loop beside its work: counting, comparing, jumping.
 TURN = 2.0
@@ -263,6 +264,10 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
             count * steps * size / target.threads,
             count * steps * size / target.threads,
         )
+        return
+    windows = staged_windows(plan, target, given, [l for l in range(last) if l in kept])
+    if windows is not None:
+        yield windows
         return
     item = widest_item(plan)
     work, lanes = work_of(plan), target.lanes(item)

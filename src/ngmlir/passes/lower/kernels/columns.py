@@ -10,14 +10,16 @@ from math import prod
 from ....ir.core import Op, Value
 from ....ir.types import MemRefType, VectorType
 from ....ops.schedules import Columns
-from ....support.lengths import is_open, may_be_several, power_of_two
+from ....support.lengths import is_multiple, is_open, may_be_several, power_of_two
 from ....support.target import Target
 from ...analysis.plan import Plan, pieces_wide, plan
 from ...analysis.reduction import Reduction, reductions
 from ...schedule.loops import rows_beside
-from .frame import Span, each_position, sections, share
+from ...schedule.windows import order, staged
+from .frame import Span, each_position, round_up, sections, share
 from .fusion_kernel import Kernel, Tile
 from .reading import all_inside
+from .staged import Staged
 
 #: Elements of a window that are written out one after the other.
 TAPS = 16
@@ -78,6 +80,8 @@ def _for_vectors(
     it lies: bands of some rows by a stripe of many columns, whose sums wait in scratch.
     """
     columns, width, stripe = planned.sizes[-1], schedule.tile, schedule.stripe
+    if schedule.stage and outer:
+        return _for_staged_windows(planned, target, schedule, name, outer, reduced, found)
     if not is_open((columns,)):
         width, stripe = min(columns, width), min(columns, stripe)
     sizes = [planned.sizes[l] for l in outer]
@@ -104,6 +108,93 @@ def _for_vectors(
         row([Span(b.index(0))] * len(outer))
     else:
         each_position(b, *share(b, first, group, rows), sizes, row)
+    return kernel.finish(name)
+
+
+def _for_staged_windows(
+    planned: Plan,
+    target: Target,
+    schedule: Columns,
+    name: str,
+    outer: Sequence[int],
+    reduced: Sequence[int],
+    found: Sequence[Reduction],
+) -> Op:
+    """Programs share blocks of neighbouring rows of results, which read from one copy of what lies across borders."""
+    (*before, along), last, sizes = outer, len(planned.sizes) - 1, planned.sizes
+    rows, columns, beside, stage = sizes[along], sizes[last], schedule.beside, schedule.stage
+    width, stripe = schedule.tile, schedule.stripe
+    if not is_open((columns,)):
+        width, stripe = min(columns, width), min(columns, stripe)
+    blocks = -(-rows // stage)
+    inner = [*(sizes[l] for l in before), *([blocks] if may_be_several(blocks) else [])]
+    group, stripes = schedule.rows // stage, -(-columns // stripe)
+    grid = (-(-prod(inner) // group), stripes)
+    kernel = Kernel(planned, target, [size for size in grid if may_be_several(size)])
+    b, programs = kernel.b, iter(kernel.programs)
+    first, place = (next(programs) if may_be_several(size) else b.index(0) for size in grid)
+    start, stop = share(b, place, stripe, columns)
+    counts = {along: stage, **{l: sizes[l] for l in reduced}, last: stripe}
+    kernel.staged = {
+        value: Staged(kernel, access, kernel.buffers[value], counts, group)
+        for value, access in staged(planned, target, outer).items()
+    }
+    for value in kernel.staged:
+        reduced = order(planned.accesses[value], outer, reduced)
+    begin, end = share(b, first, group, prod(inner))
+    even = is_multiple(rows, beside)
+
+    def found_at(places: Sequence[Span]) -> tuple[dict[int, Span], Value, Value]:
+        """Of a block: where the loops stand, its first row, and how many it has. Goes on with its copies."""
+        at = dict(zip(before, places, strict=False))
+        top = b.multiply(places[-1].start, b.index(stage)) if may_be_several(blocks) else b.index(0)
+        number = places[0].start
+        for span, size in zip(places[1:], inner[1:], strict=True):
+            number = b.add(b.multiply(number, b.index(size)), span.start)
+        for copies in kernel.staged.values():
+            copies.choose(b.subtract(number, begin))
+        return at, top, b.minimum(b.subtract(b.index(rows), top), b.index(stage))
+
+    def fill(places: Sequence[Span]) -> None:
+        at, top, here = found_at(places)
+        needed = dict[int, Value]()
+        if not is_multiple(rows, stage):
+            needed[along] = here if even else b.minimum(round_up(b, here, beside), b.index(stage))
+        if may_be_several(stripes):
+            needed[last] = round_up(b, b.subtract(stop, start), kernel.least(width))
+        spans = [at.get(l, Span(b.index(0))) for l in range(last + 1)]
+        spans[along], spans[last] = Span(top), Span(start)
+        for copies in kernel.staged.values():
+            copies.fill(spans, needed)
+
+    def block(places: Sequence[Span]) -> None:
+        at, top, here = found_at(places)
+
+        def run(i: Value, masked: bool) -> tuple[()]:
+            row = Span(b.add(top, i), beside if beside > 1 else 0, masked)
+
+            def column(span: Span) -> None:
+                near = b.subtract(span.start, start) if may_be_several(stripes) else span.start
+                for copies in kernel.staged.values():
+                    copies.places = {row.start: i, span.start: near}
+                _Columns(kernel, {**at, along: row}, reduced, found).tile(span)
+
+            if may_be_several(stripes):
+                kernel.tiles_between(start, stop, columns, width, column)
+            else:
+                kernel.tiles(columns, width, (), lambda span, _: column(span) or ())
+            return ()
+
+        if even:
+            b.loop(0, here, beside, (), lambda i, _: run(i, False))
+        else:
+            step, most = b.index(beside), b.subtract(here, b.index(beside - 1))
+            (full,) = b.loop(0, most, beside, [b.index(0)], lambda i, _: run(i, False) or [b.add(i, step)])
+            b.loop(full, here, beside, (), lambda i, _: run(i, True))
+
+    # All that a program copies comes before all that reads it: what was stored just now is slow to be read from another place.
+    for each in (fill, block):
+        each_position(b, begin, end, inner or [1], each)
     return kernel.finish(name)
 
 
@@ -150,7 +241,9 @@ class _Columns:
     def inside(self, span: Span) -> list[Value] | None:
         """The conditions under which all that a tile of results is made of lies inside; None if some never does."""
         plan, found = self.kernel.plan, list[Value]()
-        for access in plan.accesses.values():
+        for value, access in plan.accesses.items():
+            if value in self.kernel.staged:
+                continue
             conditions = all_inside(self.b, {**self.outer, self.last: span}, plan.sizes, access)
             if conditions is None:
                 return None

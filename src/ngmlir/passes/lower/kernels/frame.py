@@ -130,6 +130,12 @@ def share(b: Builder, number: Value, steps: int, size: int) -> tuple[Value, Valu
     return start, b.minimum(b.add(start, b.index(steps)), b.index(size))
 
 
+def round_up(b: Builder, number: Value, unit: int) -> Value:
+    """The next multiple of a unit; of one that is no power of two, no less than that."""
+    number = b.add(number, b.index(unit - 1))
+    return b.bitwise_and(number, b.index(-unit)) if unit & (unit - 1) == 0 else number
+
+
 def peel_last(b: Builder, number: Value, count: int, each: Branch, last: Branch) -> None:
     """`each` for all numbers but the last of `count`, which is another matter: where it is the only one, all that there is."""
     if is_same(count, 1):

@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from ....ir.attributes import Attribute, FloatAttr, IntegerAttr
 from ....ir.core import Op, Value
-from ....ir.types import MemRefType, Type, VectorType, element_type, i64, with_element
+from ....ir.types import DYNAMIC, MemRefType, Type, VectorType, element_type, i64, with_element
 from ....support.target import Target
 from ...analysis.group import kind
 from ...analysis.plan import Plan, splat_number
 from ...analysis.reduction import Reduction
 from .frame import Frame, Span, positions, within
 from .reading import read, write
+from .staged import Staged
 
 
 class Kernel(Frame):
@@ -25,6 +27,8 @@ class Kernel(Frame):
     """
 
     row: Value
+    #: Copies from which inputs are read.
+    staged: Mapping[Value, Staged] = MappingProxyType({})
 
     def __init__(
         self,
@@ -185,12 +189,35 @@ class Tile:
         usual = list(range(len(loops) - len(tiled), len(loops)))
         return indices, None if dims == usual else dims, any(self.spans[l].masked for l in tiled)
 
+    def near(
+        self, value: Value, buffer: Value, indices: Sequence[Value]
+    ) -> tuple[Value, list[Value], list[int] | None]:
+        """The part of a buffer from the tile's first row on, with indices in it and `dims`: along the loops before the one that the
+        tile may leave, no one has to ask whether it is inside."""
+        spans = [self.spans[l] for l in self.kernel.plan.loops[value]]
+        first = next(i for i, span in enumerate(spans) if span.size)
+        left = next(i for i, span in enumerate(spans) if span.masked)
+        whole = buffer.type
+        assert isinstance(whole, MemRefType)
+        sizes = [max(1, span.size) for span in spans[first:left]]
+        shape, strides = (*sizes, *whole.shape[left:]), whole.row_strides[first:]
+        zero = self.b.index(0)
+        type = MemRefType(shape, whole.element, strides, DYNAMIC, whole.space)
+        view = self.b.subview(buffer, [*indices[:left], *[zero] * (len(spans) - left)], type=type)
+        dims = [i - first for i, span in enumerate(spans) if span.size]
+        usual = dims == list(range(len(shape) - len(dims), len(shape)))
+        return view, [*[zero] * len(sizes), *indices[left:]], None if usual else dims
+
     def load(self, value: Value, buffer: Value) -> Value:
+        if (staged := self.kernel.staged.get(value)) is not None:
+            return staged.read(self.spans, self.type(value))
         access = self.kernel.plan.accesses.get(value)
         if access is not None:
             access = replace(access, fill=None) if self.inside else access
             return read(self.kernel, self.spans, self.kernel.plan.sizes, access, self.type(value), buffer)
         indices, dims, masked = self.place(value)
+        if masked and self.kernel.staged:
+            buffer, indices, dims = self.near(value, buffer, indices)
         pad = self.beyond if masked and self.ends_with(value, self.beyond) else None
         return self.b.load(buffer, indices, type=self.type(value), dims=dims, masked=masked, pad=pad)
 
@@ -214,6 +241,8 @@ class Tile:
                 write(self.b, self.spans, written, self.at(value), buffer)
                 continue
             indices, dims, masked = self.place(value)
+            if masked and self.kernel.staged:
+                buffer, indices, dims = self.near(value, buffer, indices)
             self.b.store(self.at(value), buffer, indices, dims=dims, masked=masked)
 
     def neutral(self, reduction: Reduction, loop: int) -> Value:

@@ -102,7 +102,7 @@ def all_inside(
         low, high = -sum(min(r, 0) for r in reach), size - 1 - sum(max(r, 0) for r in reach)
         if below(high, low) or any(l in spans and spans[l].masked for l in place.terms):
             return None
-        at = _index(b, here, [spans.get(l, Span(b.index(0))) for l in range(len(sizes))])
+        at = position(b, here, [spans.get(l, Span(b.index(0))) for l in range(len(sizes))])
         found += [b.less_equal(b.index(low), at), b.less_equal(at, b.index(high))]
     return found
 
@@ -117,7 +117,7 @@ def _located(
     b: Builder, spans: Sequence[Span], access: Access
 ) -> tuple[list[Value], list[int] | None, list[int] | None, bool]:
     """Indices, `dims` and `steps` of a tile (None where they are the usual ones), and whether it needs a mask."""
-    indices = [_index(b, place, spans) for place in access.places]
+    indices = [position(b, place, spans) for place in access.places]
     # A tile's dimensions are those of its loops that are tiled, in order; each runs along one dimension of the buffer.
     tiled = sorted((l, d) for d, place in enumerate(access.places) for l in place.terms if spans[l].size)
     dims = [d for _, d in tiled]
@@ -139,7 +139,7 @@ class Matrix:
             parts = list[Span]()
             for number in batch:
                 parts = delinearize(b, number, side.batch)
-            self.before = [_index(b, place, parts) for place in side.places]
+            self.before = [position(b, place, parts) for place in side.places]
             if side.is_window:
                 self.cut(side.size)
         else:
@@ -186,7 +186,7 @@ class Matrix:
         return self.b.subview(self.buffer, self.place(row, column)[0], type=type, masked=masked or None)
 
 
-def _index(b: Builder, place: AffineExpr, spans: Sequence[Span]) -> Value:
+def position(b: Builder, place: AffineExpr, spans: Sequence[Span]) -> Value:
     """The position of a tile's first element."""
     parts = [
         spans[l].start if stride == 1 else b.multiply(spans[l].start, b.index(stride))

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What windows read across a border on a CPU: copied to scratch once, border included, from where each tap reads it without a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ....ir.core import Value
+from ....ir.literals import item_bytes
+from ....ir.nest import AffineExpr
+from ....ir.types import DYNAMIC, MemRefType, Type, VectorType, element_type
+from ....ops.positions import known
+from ....support.lengths import at_least, below
+from ...analysis.access import Access
+from .frame import Frame, Span, exact_tiles
+from .reading import position, read
+
+#: Registers of a row that are copied at once, and rows.
+_TOGETHER = 4
+
+
+class _Piece(NamedTuple):
+    """A piece of rows: where the copy begins in the buffer and ends, the place of the piece in a row of the buffer and in one of the
+    copy, and whether some of it may lie beyond the border."""
+
+    first: Sequence[Value]
+    ends: Sequence[Value]
+    at: Value
+    span: Span
+    masked: bool
+
+
+class Staged:
+    """A copy of the part of an operand that results need which are so many steps, `counts`, of some loops further at most than where
+    the copy begins; of the other loops they have one place."""
+
+    def __init__(
+        self, frame: Frame, access: Access, buffer: Value, counts: Mapping[int, int], copies: int = 1
+    ):
+        self.frame, self.b, self.access, self.buffer, self.counts = frame, frame.b, access, buffer, counts
+        self.moving = [{l: s for l, s in p.terms.items() if l in counts} for p in access.places]
+        self.moved = [d for d, terms in enumerate(self.moving) if terms]
+        *rows, row = (1 + sum(s * (counts[l] - 1) for l, s in self.moving[d].items()) for d in self.moved)
+        self.element = element_type(buffer.type)
+        self.lanes = frame.target.lanes(item_bytes(self.element))
+        # Registers are read and written that reach behind a row: the next one is there, which is written later.
+        shape = (rows[0] + 1, *rows[1:], -(-row // self.lanes) * self.lanes)
+        self.copies = self.b.alloc(type=MemRefType((copies, *shape), self.element, None, 0, 3))
+        self.one = MemRefType(shape, self.element, None, DYNAMIC, 3)
+        self.copy = self.copies
+        self.near = Access(
+            shape, tuple(AffineExpr(0, self.moving[d]) for d in self.moved), (), access.sizes, None
+        )
+        #: Positions in the copy, by those in the loops.
+        self.places: dict[Value, Value] = {}
+
+    def choose(self, number: Value) -> None:
+        """Goes on with one of the copies."""
+        zeros = [self.b.index(0)] * len(self.moved)
+        self.copy = self.b.subview(self.copies, [number, *zeros], type=self.one)
+
+    def read(self, spans: Sequence[Span], type: Type) -> Value:
+        """A tile of results, from the copy."""
+        here = [Span(self.places.get(s.start, s.start), s.size) for s in spans]
+        return read(self.frame, here, self.access.sizes, self.near, type, self.copy)
+
+    def fill(self, spans: Sequence[Span], needed: Mapping[int, Value]) -> None:
+        """Makes the copy where the loops stand so; of some of them, only so many steps are needed."""
+        b = self.b
+        first = [position(b, place, spans) for place in self.access.places]
+        ends = [self._end(d, needed) for d in self.moved]
+        row = self.moved[-1]
+
+        def piece(span: Span) -> tuple[()]:
+            at = b.add(first[row], span.start)
+
+            def copied(masked: bool) -> None:
+                self._rows(_Piece(first, ends, at, span, masked), [], True)
+
+            if known(at) is not None:
+                copied(True)
+                return ()
+            low, high = b.index(0), b.index(self.access.shape[row] - span.size)
+            inside = b.bitwise_and(b.less_equal(low, at), b.less_equal(at, high))
+            b.branch(inside, lambda: copied(False), lambda: copied(True))
+            return ()
+
+        end = known(ends[-1])
+        if end is None:
+            b.loop(0, ends[-1], self.lanes, (), lambda i, _: piece(Span(i, self.lanes)))
+        else:
+            whole = -(-end // self.lanes) * self.lanes
+            exact_tiles(b, whole, min(whole, _TOGETHER * self.lanes), (), lambda span, _: piece(span))
+
+    def _end(self, dimension: int, needed: Mapping[int, Value]) -> Value:
+        """How many elements of a dimension of the copy are needed."""
+        b, terms = self.b, self.moving[dimension]
+        total = b.index(
+            1 + sum(s * ((self.counts[l] if l not in needed else 0) - 1) for l, s in terms.items())
+        )
+        for l in terms.keys() & needed.keys():
+            total = b.add(total, b.multiply(needed[l], b.index(terms[l])))
+        return total
+
+    def _rows(self, piece: _Piece, done: Sequence[Value], inside: bool) -> tuple[()]:
+        """Copies a piece of the rows at `done` of the copy's outer dimensions; `inside`: they are not beyond a border."""
+        b, number = self.b, len(done)
+        d, first, end = self.moved[number], piece.first[self.moved[number]], piece.ends[number]
+        lowest, highest = self.access.places[d].ends(self.access.sizes)
+        size, zero = self.access.shape[d], b.index(0)
+        last = number == len(self.moved) - 2
+
+        def run(start: Value, stop: Value, inside: bool) -> None:
+            def one(i: Value, _: object) -> tuple[()]:
+                here = [*done, i]
+                return self._copy(piece, here, 1, inside) if last else self._rows(piece, here, inside)
+
+            if last and inside and not below(size, _TOGETHER):
+                # What a piece is masked with is found for several rows at once.
+                step = b.index(_TOGETHER)
+
+                def several(i: Value, _: object) -> list[Value]:
+                    self._copy(piece, [*done, i], _TOGETHER, True)
+                    return [b.add(i, step)]
+
+                (start,) = b.loop(
+                    start, b.subtract(stop, b.index(_TOGETHER - 1)), _TOGETHER, [start], several
+                )
+            b.loop(start, stop, 1, (), one)
+
+        if not inside:
+            run(zero, end, False)
+            return ()
+        low = zero if at_least(lowest, 0) else b.minimum(b.maximum(b.subtract(zero, first), zero), end)
+        high = end if below(highest, size) else b.minimum(b.subtract(b.index(size), first), end)
+        high = b.maximum(high, low)
+        if low is not zero:
+            run(zero, low, False)
+        run(low, high, True)
+        if not below(highest, size):
+            run(high, end, False)
+        return ()
+
+    def _copy(self, piece: _Piece, done: Sequence[Value], rows: int, inside: bool) -> tuple[()]:
+        """Copies a piece of neighbouring rows."""
+        b, fill, source = self.b, self.access.fill, self.buffer.type
+        assert isinstance(source, MemRefType) and fill is not None
+        type = VectorType((rows, piece.span.size), self.element)
+        if inside:
+            indices = [*piece.first[:-1], b.index(0)]
+            for d, i in zip(self.moved, done, strict=False):
+                indices[d] = b.add(piece.first[d], i)
+            # From these rows on nobody has to ask whether they are there.
+            near = self.moved[-2]
+            shape = (rows, *[1] * (len(source.shape) - near - 2), source.shape[-1])
+            view = MemRefType(shape, source.element, source.row_strides[near:], DYNAMIC, source.space)
+            view = b.subview(self.buffer, indices, type=view)
+            tile = b.load(
+                view,
+                [*[b.index(0)] * (len(shape) - 1), piece.at],
+                type=type,
+                dims=[0, len(shape) - 1],
+                masked=piece.masked,
+                pad=fill if piece.masked else None,
+            )
+        else:
+            tile = b.number(fill, type)
+        b.store(tile, self.copy, [*done, piece.span.start])
+        return ()

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windows on a CPU, several rows of results at once: how many, and how many read from one copy of what lies across a border."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import product
+from math import prod
+
+from ...ir.core import Value
+from ...ir.literals import item_bytes
+from ...ir.nest import AffineExpr
+from ...ir.types import element_type
+from ...ops.schedules import Columns
+from ...ops.settings import Given
+from ...support.lengths import is_open, usual
+from ...support.target import Target
+from ..analysis.access import Access, leaves, masks
+from ..analysis.plan import Plan, widest_item
+from .candidate import Candidate, fixed
+from .programs import PROGRAM_ELEMENTS
+
+#: Numbers of rows that are tried where it is not known how many there are.
+_FEW = (1, 2, 4, 8)
+#: The most columns of a copy.
+_STRIPE = 256
+
+
+def staged(plan: Plan, target: Target, outer: Sequence[int]) -> dict[Value, Access]:
+    """What is read through an access so that for results below each other, `outer` being their loops, it is a box of its buffer, the
+    innermost loop along its rows, which may lie across a border."""
+    found = plan.accesses.items() if outer else ()
+    return {
+        value: access
+        for value, access in found
+        if masks(item_bytes(element_type(value.type)), target) and _is_box(access, outer, plan.sizes)
+    }
+
+
+def _is_box(access: Access, outer: Sequence[int], sizes: Sequence[int]) -> bool:
+    last, along = len(sizes) - 1, outer[-1]
+    if not access.crosses:
+        return False
+    moving = {along, last, *(l for l in range(last) if l not in outer)}
+    terms = [{l: s for l, s in place.terms.items() if l in moving} for place in access.places]
+    if sum(map(bool, terms)) < 2 or last not in terms[-1] or any(last in own for own in terms[:-1]):
+        return False
+    if sum(along in own for own in terms[:-1]) != 1 or along in terms[-1]:
+        return False
+    steps = [s for own in terms for s in own.values()]
+    if is_open(steps) or min(steps) < 1 or is_open(sizes[l] for l in moving - {along, last}):
+        return False
+    # Along all other dimensions it lies inside.
+    fixed = [(p, n) for p, n, own in zip(access.places, access.shape, terms, strict=True) if not own]
+    return not leaves([p for p, _ in fixed], [n for _, n in fixed], sizes)
+
+
+def staged_windows(
+    plan: Plan, target: Target, given: Given, outer: Sequence[int]
+) -> Candidate[Columns] | None:
+    """The schedule of such windows, where rows beside each other read the same and nothing is given that says otherwise; else None."""
+    found = staged(plan, target, outer)
+    own = given.keys() & {"beside", "stage"}
+    if (given and not own) or not any(_overlap(access, plan, outer) for access in found.values()):
+        return None
+    last, along, lanes = len(plan.sizes) - 1, outer[-1], target.lanes(widest_item(plan))
+    sizes = usual(plan.sizes)
+    columns, rows = sizes[last], sizes[along]
+    width = fixed(given, "tile", lanes if is_open(plan.sizes[last:]) else min(columns, lanes))
+    taps = prod(n for l, n in enumerate(plan.sizes[:last]) if l not in outer)
+
+    def cycles(beside: int) -> float:
+        return _cycles(found.values(), plan, target, outer, taps, beside)
+
+    # Of any number of rows few are computed in vain.
+    several = _FEW if is_open((plan.sizes[along],)) else range(1, rows + 1)
+    beside = fixed(given, "beside", min(several, key=cycles))
+    stripe = fixed(given, "stripe", -(-min(columns, _STRIPE) // width) * width)
+    # What is copied stays in the near cache.
+    row, around = 0, 0
+    for value, access in found.items():
+        item = item_bytes(element_type(value.type))
+        reach = [_reach(place, plan, outer, stripe) for place in access.places]
+        row += reach[-1] * item * next(p.terms[along] for p in access.places if along in p.terms)
+        around += prod(reach) * item
+    room = target.l1_bytes // 2
+    most = max(1, (room - around) // row // beside)
+    stage = fixed(given, "stage", beside * min(most, -(-rows // beside)))
+    count = prod(sizes[l] for l in outer[:-1]) * -(-rows // stage)
+    group = min(
+        count, PROGRAM_ELEMENTS // (taps * columns * min(stage, rows)), room // (around + stage * row)
+    )
+    made = Columns(
+        tile=width,
+        band=0,
+        stripe=stripe,
+        rows=fixed(given, "rows", stage * max(1, group)),
+        beside=beside,
+        stage=stage,
+    )
+    tiles = prod(sizes[l] for l in outer) * -(-columns // width)
+    return Candidate(made, tiles * cycles(beside), tiles * taps / target.fmas)
+
+
+def _reach(place: AffineExpr, plan: Plan, outer: Sequence[int], stripe: int) -> int:
+    """How many positions of a dimension a row of results needs."""
+    sizes = [*plan.sizes[:-1], stripe]
+    return 1 + sum(s * (sizes[l] - 1) for l, s in place.terms.items() if l not in outer)
+
+
+def _cycles(
+    found: Iterable[Access], plan: Plan, target: Target, outer: Sequence[int], taps: int, beside: int
+) -> float:
+    """Of a register of results, so many below each other at once: their arithmetic, and loads. Those of windows cross lines of
+    memory, which takes two; and for what finds no register there is another."""
+    rows = plan.sizes[outer[-1]]
+    loads, held = taps, 2 + beside
+    for access in found:
+        loops, lines = _shared(access, plan, outer, beside)
+        held += lines
+        loads += 2 * lines * (taps // loops) + 2 * taps * max(0, held - target.vector_registers)
+    needed = beside if is_open((rows,)) else rows / -(-rows // beside)
+    return (2 * beside * taps / target.fmas + loads / target.loads) / needed
+
+
+def _shared(access: Access, plan: Plan, outer: Sequence[int], beside: int) -> tuple[int, int]:
+    """How many taps see other rows of an access, and how many rows so many results beside each other see."""
+    (place,) = (p for p in access.places if outer[-1] in p.terms)
+    own = {l: s for l, s in place.terms.items() if l not in outer}
+    steps = [range(0, s * plan.sizes[l], s) for l, s in own.items()]
+    seen = {r * place.terms[outer[-1]] + sum(at) for r in range(beside) for at in product(*steps)}
+    return prod(plan.sizes[l] for l in own), len(seen)
+
+
+def _overlap(access: Access, plan: Plan, outer: Sequence[int]) -> bool:
+    """Whether two results beside each other see some of the same rows."""
+    taps, seen = _shared(access, plan, outer, 2)
+    return seen < 2 * taps
+
+
+def order(access: Access, outer: Sequence[int], reduced: Sequence[int]) -> list[int]:
+    """The reduced loops, those last along which results beside each other see what others see."""
+    (place,) = (p for p in access.places if outer[-1] in p.terms)
+    return sorted(reduced, key=lambda l: l in place.terms)
