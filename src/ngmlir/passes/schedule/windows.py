@@ -133,9 +133,9 @@ def _shared(access: Access, plan: Plan, outer: Sequence[int], beside: int) -> tu
 
 
 def _overlap(access: Access, plan: Plan, outer: Sequence[int]) -> bool:
-    """Whether two results beside each other see some of the same rows."""
-    taps, seen = _shared(access, plan, outer, 2)
-    return seen < 2 * taps
+    """Whether some of a few results beside each other see the same rows; those of dilated windows are not the nearest."""
+    taps, seen = _shared(access, plan, outer, _FEW[-1])
+    return seen < _FEW[-1] * taps
 
 
 def order(access: Access, outer: Sequence[int], reduced: Sequence[int]) -> list[int]:
