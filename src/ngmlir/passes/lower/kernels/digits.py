@@ -32,7 +32,7 @@ from .packing import LINE_BYTES
 HALVES = 0x0F0F0F0F
 #: Bytes of the weight whose loads are written out: more are a loop. Machines foresee what a load reads next by how far it is
 #: from what that load read before, and only if that is near.
-WRITTEN_OUT = 1024
+WRITTEN_OUT = 512
 #: How many bytes before they are read those of a weight are asked for.
 AHEAD = 8192
 
