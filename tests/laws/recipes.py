@@ -249,7 +249,7 @@ def _reduce(m: Maker) -> None:
         options.append("product")
     if is_float(x) and count and (not summed.rough or not m.exact):
         options.append("mean")
-    others = _others("reduction", "any all sum product max min mean", x)
+    others = _others("reduction", "any all sum product max min mean argmax argmin", x)
     if others and not m.exact and not fact.rough:
         m.add(m.builder.build(m.pick(others), [x], {"axes": axes})[0], Fact(rough=True))
         return

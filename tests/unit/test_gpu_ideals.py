@@ -107,11 +107,19 @@ def test_columns(shape: tuple[int, ...], sectors: float, element: str) -> None:
 @pytest.mark.parametrize("shape", [shape for shape in ODD if shape[1] < 5000])
 def test_positions_in_rows(shape: tuple[int, int], element: str) -> None:
     x, y = tensor(shape, element), tensor(shape[:1], "i64")
-    hold(kernels([x], y, f"%r = ng.argmax %a axes [1] : ({x}) -> {y}"))
+    hold(
+        kernels([x], y, f"%r = ng.argmax %a axes [1] : ({x}) -> {y}"), useful=0.9 if shape[-1] >= 64 else 0.8
+    )
 
 
 @pytest.mark.parametrize(
-    ("shape", "sectors"), [((40000, 5), NEAR), ((6000, 37), 1.12), ((1000, 251), NEAR), ((500, 1001), NEAR)]
+    ("shape", "sectors"),
+    [
+        ((40000, 5), NEAR),
+        ((6000, 37), ONE_MORE),
+        ((1000, 251), NEAR),
+        ((500, 1001), NEAR),
+    ],  # of narrow tiles, as above
 )
 def test_positions_in_columns(shape: tuple[int, int], sectors: float) -> None:
     x, y = tensor(shape), tensor(shape[1:], "i64")

@@ -155,3 +155,76 @@ def test_first_positions_side_by_side(shape: tuple[int, ...], axis: int, name: s
     text = f"func.func @main(%a: {a}) -> {r} {{\n  %r = ng.{name} %a axes [{axis}] : ({a}) -> {r}\n  return %r : {r}\n}}\n"
     (got,) = compile_module(from_text(text))(x)
     np.testing.assert_array_equal(np.asarray(got), getattr(np, name)(x, axis=axis))
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "bf16", "i8"])
+@pytest.mark.parametrize("shape", [(53, 5), (3, 64, 7), (2, 3, 41, 4), (1000, 3), (2, 2)])
+@pytest.mark.parametrize("name", ["sum", "max", "argmin"])
+def test_narrow_columns_of_what_is_computed(shape: tuple[int, ...], kind: str, name: str) -> None:
+    """Something of each row and of each column is joined with the elements, which are given back too; several axes are reduced."""
+    axes, dtype = list(range(len(shape) - 1)), DTYPES[kind]
+    a, r, c = tensor(shape, kind), tensor(shape[:-1], kind), tensor(shape[-1:], kind)
+    result = tensor(shape[-1:], "i32") if name == "argmin" else c
+    text = f"""func.func @main(%x: {a}, %r: {r}, %c: {c}) -> ({result}, {a}, {result}) {{
+  %0 = ng.broadcast %r dims {axes} : ({r}) -> {a}
+  %1 = ng.broadcast %c dims [{len(axes)}] : ({c}) -> {a}
+  %2 = ng.add %x, %0 : {a}
+  %3 = ng.add %2, %1 : {a}
+  %4 = ng.{name} %3 axes {axes} : ({a}) -> {result}
+  %5 = ng.{name} %x axes {axes} : ({a}) -> {result}
+  return %4, %3, %5 : {result}, {a}, {result}
+}}
+"""
+    random = np.random.default_rng(len(shape))
+    given = [random.integers(-4, 5, s).astype(dtype) for s in (shape, shape[:-1], shape[-1:])]
+    whole = given[0] + given[1][..., None] + given[2]
+    got, computed, plain = (np.asarray(v) for v in compile_module(from_text(text))(*given))
+    np.testing.assert_array_equal(computed, whole)
+    for found, x in ((got, whole), (plain, given[0])):
+        wide = x.reshape(-1, shape[-1]).astype(np.float64)
+        want = getattr(wide, name)(axis=0)
+        if kind == "i8" and name == "sum":
+            want = want.astype(np.int64).astype(np.int8)
+        np.testing.assert_allclose(
+            found.astype(np.float64), want.astype(np.float64), rtol=1e-2 if kind == "bf16" else 1e-6
+        )
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda-sim"])
+@pytest.mark.parametrize(
+    "shape, axes",
+    [
+        ((6, 1000), (1,)),
+        ((40, 17), (1,)),
+        ((700, 33), (0,)),
+        ((5, 60, 3), (1,)),
+        ((4, 5, 6), (0, 2)),
+        ((3, 2, 70), (1, 2)),
+    ],
+)
+def test_positions_in_what_is_computed(shape: tuple[int, ...], axes: tuple[int, ...], target: str) -> None:
+    """What comes before and after an argmax is computed by its kernel."""
+    kept = [n for d, n in enumerate(shape) if d not in axes]
+    dims = [d for d in range(len(shape)) if d not in axes]
+    a, k, p = tensor(shape, "f32"), tensor(tuple(kept), "f32"), tensor(tuple(kept), "i64")
+    text = f"""func.func @main(%x: {a}, %s: {k}) -> ({p}, {k}, {p}) {{
+  %0 = ng.broadcast %s dims {dims} : ({k}) -> {a}
+  %1 = ng.multiply %x, %0 : {a}
+  %2 = ng.absolute %1 : {a}
+  %3 = ng.argmax %2 axes {list(axes)} : ({a}) -> {p}
+  %4 = ng.max %2 axes {list(axes)} : ({a}) -> {k}
+  %5 = ng.argmin %1 axes {list(axes)} : ({a}) -> {p}
+  %6 = ng.add %3, %5 : {p}
+  return %3, %4, %6 : {p}, {k}, {p}
+}}
+"""
+    random = np.random.default_rng(sum(shape))
+    x, s = (
+        np.round(random.uniform(-9, 9, shape)).astype(np.float32),
+        random.choice([-1, 1, 2], kept).astype(np.float32),
+    )
+    where, best, both = (np.asarray(v) for v in compile_module(from_text(text), target)(x, s))
+    lines = np.moveaxis(x, dims, range(len(dims))).reshape(*kept, -1) * s[..., None]
+    np.testing.assert_array_equal(where, np.abs(lines).argmax(-1))
+    np.testing.assert_array_equal(best, np.abs(lines).max(-1))
+    np.testing.assert_array_equal(both, np.abs(lines).argmax(-1) + lines.argmin(-1))

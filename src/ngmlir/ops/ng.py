@@ -2633,7 +2633,7 @@ class ArgmaxOp(Op):
         attributes=(
             AttributeField("axes", "i64s", None, False),
         ),
-        traits=frozenset(['flat', 'pure', 'stated']),
+        traits=frozenset(['flat', 'pure', 'reduction', 'stated']),
         rule=ng_rules.arg_reduce,
         form=('$input', 'axes', '$axes'),
         loops_text='s@axes p -> p with s sequential',
@@ -2666,7 +2666,7 @@ class ArgminOp(Op):
         attributes=(
             AttributeField("axes", "i64s", None, False),
         ),
-        traits=frozenset(['flat', 'pure', 'stated']),
+        traits=frozenset(['flat', 'pure', 'reduction', 'stated']),
         rule=ng_rules.arg_reduce,
         form=('$input', 'axes', '$axes'),
         loops_text='s@axes p -> p with s sequential',

@@ -112,7 +112,9 @@ class Columns(Schedule):
 
     by = "columns"
     kind = "columns"
-    tile: int = knob_field("results that are computed at once")
+    tile: int = knob_field(
+        "results that are computed at once; in registers also the elements of several rows of narrow columns"
+    )
     band: int = knob_field(
         "rows that are added before the sums are stored to temporary memory (0: all rows); for tiles that threads share, rows of a tile",
         least=0,

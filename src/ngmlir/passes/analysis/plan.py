@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 
 from ...ir.attributes import Attribute, FloatAttr, IntegerAttr, numeric_literal
 from ...ir.core import Op, Value
@@ -148,6 +149,18 @@ class Plan:
         number = splat_number(end.attributes["value"])
         return (loops[0], number.value) if isinstance(number, IntegerAttr) else None
 
+    @property
+    def in_line(self) -> Plan | None:
+        """The same where what runs along both of the last two loops runs along one more, which is both of them; None where this does
+        not all lie in their order."""
+        near, last = len(self.sizes) - 2, len(self.sizes) - 1
+        both = {v: loops for v, loops in self.loops.items() if {near, last} <= {*loops}}
+        moved = self.accesses or self.written or self.dimension_loops or is_open(self.sizes[-2:])
+        if moved or any(loops[-2:] != (near, last) for loops in both.values()):
+            return None
+        lines = {v: (*loops[:-2], last + 1) for v, loops in both.items()}
+        return replace(self, sizes=(*self.sizes, prod(self.sizes[-2:])), loops={**self.loops, **lines})
+
     def side(self, value: Value) -> tuple[int, tuple[int, ...]]:
         """The same of an operand of a product."""
         side = self.sides.get(value)
@@ -205,8 +218,9 @@ def splat_number(attribute: Attribute) -> Attribute:
 
 
 def widest_item(planned: Plan) -> int:
-    """Bytes of the largest element that the kernel computes with."""
-    return max((item_bytes(element_type(v.type)) for v in planned.loops), default=4)
+    """Bytes of the largest element that the kernel computes with in each step of its loops."""
+    each = [v for v, loops in planned.loops.items() if len(loops) == len(planned.sizes)]
+    return max((item_bytes(element_type(v.type)) for v in each or planned.loops), default=4)
 
 
 def narrowest_item(planned: Plan) -> int:

@@ -21,6 +21,7 @@ from ...ir.elements import ElementsAttr
 from ...ir.types import shape_of
 from ...ops.fields import get_i64s
 from ..analysis.group import FREE
+from ..analysis.reduction import POSITIONS
 from .links import source
 
 
@@ -143,7 +144,8 @@ def _through(end: Value, starts: Collection[Op]) -> set[Op]:
 
 
 def _inner(op: Op) -> bool:
-    return op.name in FREE or "elementwise" in op.traits or "reduction" in op.traits
+    reduction = "reduction" in op.traits and op.name not in POSITIONS
+    return op.name in FREE or "elementwise" in op.traits or reduction
 
 
 def is_dot(op: Op) -> bool:

@@ -18,7 +18,7 @@ from ...rewrite.sweep import sweep_op
 from ...support.lengths import is_open, usual
 from ...support.target import Target
 from ..analysis.product import Product, product_of
-from ..analysis.reduction import Accumulation, merged
+from ..analysis.reduction import POSITIONS, Accumulation, merged
 from ..graph.dead_code import without_dead
 from .splitting.positions import best_in_parts, best_part
 from .splitting.room import LEAST_TILE, PATIENCE, TILE, Cut, Room
@@ -50,8 +50,7 @@ _COMBINED: dict[str, Combined] = {
 def split_reductions(module: Module, target: Target, *, elements: int = 0) -> Module:
     """Splits a reduction with many operands and few results into two, so that there is work for all cores.
 
-    The reduced dimension becomes parts, each reduced by itself; the results of the parts are reduced then. On a CPU narrow
-    columns lie side by side, as many as fill the registers. On a machine of many, parts begin where lines of memory do, and the
+    The reduced dimension becomes parts, each reduced by itself; the results of the parts are reduced then. On a machine of many, parts begin where lines of memory do, and the
     rest that a length leaves joins what the parts gave, an element for each; parts of what a few elementwise ops compute are
     computed of parts of what these read. There dimensions that do not lie side by side are reduced one after the other, and
     what runs along a line goes on in each of its runs from what comes before, and products of a batch that are too small for a
@@ -99,7 +98,7 @@ class _Splitting:
             return None
         if SCHEDULE in op.attributes or not all(_plain(v) for v in (*op.operands, *op.results)):
             return None
-        if op.name in ("ng.argmax", "ng.argmin"):
+        if op.name in POSITIONS:
             return self.position(op, b)
         if op.name == "ng.dot":
             return self.dot(op, b)
@@ -128,28 +127,19 @@ class _Splitting:
     def by_threads(
         self, b: Builder, name: str, source: Value, axes: Sequence[int], room: Room
     ) -> Value | None:
-        """In parts of equal length, for the threads of a CPU, whose registers narrow columns fill side by side."""
+        """In parts of equal length, for the threads of a CPU."""
         shape = shape_of(source.type)
         axis, last = max(axes, key=lambda d: shape[d]), len(shape) - 1
-        fold = room.fold(shape[axis], shape[last]) if axis == last - 1 and last not in axes else 1
-        size = shape[axis] // fold
-        side = 1 if last in axes else shape[last] * fold
-        results = prod(s for d, s in enumerate(shape) if d not in axes) * fold
-        parts = room.parts(size, prod(shape), room.stripes(results // side, side))
-        if parts * fold == 1:
+        side = 1 if last in axes else shape[last]
+        results = prod(s for d, s in enumerate(shape) if d not in axes)
+        parts = room.parts(shape[axis], prod(shape), room.stripes(results // side, side))
+        if parts == 1:
             return None
-        cut = [parts] if parts > 1 else []
-        behind = list(shape[axis + 1 :])
-        behind[-1:] = [behind[-1] * fold] if behind else []
         reduce = getattr(b, name)
-        value = view(b, widened(b, name, source), (*shape[:axis], *cut, size // parts, *behind))
-        value = reduce(value, axes=[d + len(cut) if d >= axis else d for d in axes])
-        place = sum(d not in axes for d in range(axis))
-        if cut:
-            value = reduce(value, axes=[place])
-        if fold > 1:
-            value = view(b, value, (*shape_of(value.type)[:-1], fold, shape[-1]))
-            value = reduce(value, axes=[place])
+        cut = (*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :])
+        value = view(b, widened(b, name, source), cut)
+        value = reduce(value, axes=[d + 1 if d >= axis else d for d in axes])
+        value = reduce(value, axes=[sum(d not in axes for d in range(axis))])
         return converted(b, value, element_type(source.type))
 
     def by_blocks(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from math import prod
 
 from ...ir.attributes import Attribute, TypeAttr, integers
@@ -16,6 +16,7 @@ from ...ops.schedules import SCHEDULE
 from ...rewrite.contracts import contract
 from ...rewrite.sweep import hand_on
 from ...support.target import Target
+from ..analysis.reduction import POSITIONS
 from .sunk_transposes import in_place
 
 
@@ -119,8 +120,6 @@ class _Shaping:
             self.broadcast(op, type)
         elif op.name == "ng.dot" and _static(op):
             self.dot(op)
-        elif op.name in ("ng.argmax", "ng.argmin"):
-            self.position(op)
         else:
             self.other(op)
 
@@ -146,22 +145,29 @@ class _Shaping:
         self.set(op, *new.results)
 
     def reduction(self, op: Op) -> None:
-        """Merges runs of dimensions that are reduced together or kept together."""
-        axes = set(get_i64s(op, "axes"))
-        shape: list[int] = []
-        reduced: list[bool] = []
-        for d, size in enumerate(shape_of(op.operands[0].type)):
-            if reduced and reduced[-1] == (d in axes):
-                shape[-1] *= size
-            elif size != 1:
-                shape.append(size)
-                reduced.append(d in axes)
+        """Merges runs of dimensions that are reduced together or kept together. Positions count along one run: where the axes
+        are several, they are moved to the end."""
+        axes, dims = set(get_i64s(op, "axes")), shape_of(op.operands[0].type)
+        order = list(range(len(dims)))
+        shape, reduced = _joined_runs(dims, axes, order)
+        if op.name in POSITIONS and sum(reduced) > 1:
+            order.sort(key=axes.__contains__)
+            shape, reduced = _joined_runs(dims, axes, order)
         kept = [s for s, r in zip(shape, reduced, strict=True) if not r]
         if not any(reduced):
-            self.base[op.results[0]] = self.base[op.operands[0]]
+            nothing = op.name in POSITIONS
+            self.base[op.results[0]] = (
+                self.builder.number(0, plain(op.results[0].type)) if nothing else self.base[op.operands[0]]
+            )
             return
+        if order == sorted(order):
+            source = self.view(op.operands[0], shape)
+        else:
+            source = self.seen(
+                self.builder.transpose(self.view(op.operands[0]), permutation=order), tuple(shape)
+            )
         new = op.rebuilt(
-            [self.view(op.operands[0], shape)],
+            [source],
             types=[TensorType(tuple(kept), element_type(op.results[0].type))],
             attributes={**op.attributes, "axes": integers(i for i, r in enumerate(reduced) if r)},
         )
@@ -170,15 +176,7 @@ class _Shaping:
 
     def broadcast(self, op: Op, type: TensorType) -> None:
         """Merges runs of dimensions that are copied together or come from the operand together."""
-        dims = get_i64s(op, "dimensions")
-        shape: list[int] = []
-        given: list[bool] = []
-        for d, size in enumerate(type.shape):
-            if given and given[-1] == (d in dims):
-                shape[-1] *= size
-            elif size != 1:
-                shape.append(size)
-                given.append(d in dims)
+        shape, given = _joined_runs(type.shape, get_i64s(op, "dimensions"), range(type.rank))
         if all(given) and type.size:
             self.base[op.results[0]] = self.base[op.operands[0]]  # nothing is repeated
             return
@@ -237,22 +235,6 @@ class _Shaping:
             return self.base[value], (*rows, *rest), depth
         return self.builder.transpose(self.view(value), permutation=order), (*rows, *rest), depth
 
-    def position(self, op: Op) -> None:
-        """The reduced axes of argmax and argmin stand together at the end, in order, or where they are."""
-        axes = sorted(get_i64s(op, "axes"))
-        if all(shape_of(op.operands[0].type)[a] == 1 for a in axes):
-            self.set(op, self.builder.number(0, plain(op.results[0].type)))
-            return
-        source, attributes = self.view(op.operands[0]), op.attributes
-        if axes != list(range(axes[0], axes[-1] + 1)):
-            rest = [d for d in range(len(shape_of(source.type))) if d not in axes]
-            source = self.builder.transpose(source, permutation=[*rest, *axes])
-            axes = list(range(len(rest), len(rest) + len(axes)))
-            attributes = {**attributes, "axes": integers(axes)}
-        new = op.rebuilt([source], attributes=attributes, types=[plain(r.type) for r in op.results])
-        self.builder.add_op(new)
-        self.set(op, *new.results)
-
     def other(self, op: Op) -> None:
         """Any other op keeps its dimensions and loses its names."""
         operands = [self.view(o) for o in op.operands]
@@ -267,6 +249,21 @@ def _plain_attribute(attribute: Attribute) -> Attribute:
     if isinstance(attribute, ElementsAttr) and isinstance(attribute.type, TensorType):
         return attribute.of_type(TensorType(attribute.type.shape, attribute.type.element))
     return attribute
+
+
+def _joined_runs(
+    dims: Sequence[int], axes: Container[int], order: Sequence[int]
+) -> tuple[list[int], list[bool]]:
+    """The lengths of the runs of dimensions, in some order, that are all among `axes`, or none of them; and whether they are."""
+    shape: list[int] = []
+    among: list[bool] = []
+    for d in order:
+        if among and among[-1] == (d in axes):
+            shape[-1] *= dims[d]
+        elif dims[d] != 1:
+            shape.append(dims[d])
+            among.append(d in axes)
+    return shape, among
 
 
 def _contracted(dot: Op) -> tuple[Sequence[int], Sequence[int]]:

@@ -12,6 +12,7 @@ from ...ir.types import TensorType, shape_of
 from ...ops.builder import Builder
 from ...ops.fields import get_i64s
 from ...ops.loops import loops_of
+from ..analysis.reduction import POSITIONS
 
 #: Ops of one tensor whose result has an order for each order of it, beside reductions.
 _FOLLOWERS = frozenset({"ng.pad", "ng.slice", "ng.windows", "ng.reshape", "ng.cast_axes"})
@@ -92,8 +93,8 @@ def sunk(op: Op, free: Free, b: Builder) -> Value | None:
     """The result of a reduction, or of an op among those `taken_in`, as a transpose of the same of what its operands move;
     None if they are no transposes, or of several orders."""
     order = next((order for v in op.operands if (order := order_of(v)) is not None), None)
-    if order is None:
-        return None
+    if order is None or (op.name in POSITIONS and len(get_i64s(op, "axes")) > 1):
+        return None  # positions along several axes count them in their order
     back = inverse(order)
     operands: list[Value] = []
     for value in op.operands:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 
 from ...ir.core import Value
 from ...ir.literals import item_bytes
@@ -18,7 +18,7 @@ from ...support.machines import GPU_REGISTERS, REGISTER_BYTES, WARP
 from ...support.target import Target
 from ..analysis.group import FREE
 from ..analysis.plan import Plan, pieces_wide, widest_item
-from ..analysis.reduction import reductions
+from ..analysis.reduction import Position, reductions
 from .candidate import Candidate, fixed, tile_sizes
 from .moves import boxes, line, rows_together
 from .programs import PROGRAM_ELEMENTS, RESIDENT, a_row_each, part_of, stages_for, tile_width
@@ -26,6 +26,10 @@ from .windows import staged_windows
 
 #: Cycles of one turn of a loop beside its work: counting, comparing, jumping.
 TURN = 2.0
+#: Instructions by which a register of elements is searched for one: compared, selected, joined with the others.
+SEARCH = 4
+#: Cycles in which the lanes of a register are searched.
+LANES = 8.0
 #: Instructions that a core looks ahead over, to begin what need not wait for what is under way (448 on Zen 5, 512 on Golden Cove).
 WINDOW = 448
 #: Registers of one tile that are tried: several have independent work for the core, too many have no place.
@@ -47,8 +51,9 @@ _BAND_REGISTERS = 128
 #: Bytes of such rows that a block may hold: a quarter of the registers of a multiprocessor, all of which it has where its threads
 #: are the most.
 _HELD_BYTES = GPU_REGISTERS * REGISTER_BYTES // 4
-#: Steps of such a reduction that are too few to fill a tile: its results lie side by side there.
-_FEW = 64
+#: Steps of such a reduction that are too few to fill a tile, of a window and of rows of memory (simulated): its results lie side by
+#: side there.
+_FEW, _FEW_ROWS = 64, 8
 #: How many places the tiles of columns have for each column, at most.
 _ROOMY = 1.25
 #: Bytes of each row that one program of a column kernel reads at least: whole pages, in order.
@@ -197,12 +202,16 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
         )
         registers = -(-width // lanes)
         cycles, roof = work.cycles(target, registers), count * columns / lanes * work.roof(target)
+        # In the end a tile is searched for what is best; before it, in a long row, the lanes that say which.
+        searches = [r for r in found if isinstance(r, Position)]
+        places = sum(width * item_bytes(r.count) for r in searches) / target.vector_bytes
+        searched = places * SEARCH / target.fmas
         if width >= inner[-1] and len(inner) == 1:
-            yield Candidate(made, count * (cycles + TURN), roof, registers)
+            yield Candidate(made, count * (cycles + TURN + searched), roof, registers)
         else:
             turns = phases * columns // inner[-1] * -(-inner[-1] // width)
-            cycles = count * turns * (max(cycles, target.fma_cycles) + TURN)
-            yield Candidate(made, cycles, roof, registers)
+            cycles = turns * (max(cycles, target.fma_cycles) + TURN) + searched + LANES * len(searches)
+            yield Candidate(made, count * cycles, roof, registers)
 
 
 def _at_once(plan: Plan) -> int:
@@ -251,7 +260,8 @@ def _apart(plan: Plan, target: Target, kept: int) -> bool:
 def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Columns]]:
     """For reductions over outer loops. What fits into the near cache is read one tile of columns after the other; more
     is read in the order in which it lies: bands of some rows by a stripe of many columns, whose sums wait in scratch."""
-    kept = set(plan.loops[reductions(plan.ops, target)[0].result])
+    found = reductions(plan.ops, target)
+    kept = set(plan.loops[found[0].result])
     last = len(plan.sizes) - 1
     sizes = usual(plan.sizes)
     outer = [sizes[l] for l in range(last) if l in kept]
@@ -269,9 +279,14 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
     if windows is not None:
         yield windows
         return
-    item = widest_item(plan)
-    work, lanes = work_of(plan), target.lanes(item)
+    item = _gathered_item(plan, target)
+    work, lanes = _column_work(plan, target), target.lanes(item)
     row = size * item
+    lines, stated = side_by_side(plan, inner, target), fixed(given, "tile", 0)
+    if lines and (not stated or stated >= 2 * size):
+        yield from _lines(plan, target, given, count, steps)
+        if stated:
+            return
     held = size <= target.vector_registers // 2 * lanes and not is_open(plan.sizes[-1:])
     whole = [size] if held else []
     for width in tile_sizes(
@@ -295,6 +310,56 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
         turns = count * steps * -(-size // width)
         cycles = turns * (max(work.cycles(target, registers), wait) + TURN)
         yield Candidate(made, cycles, count * steps * size / lanes * work.roof(target), registers)
+
+
+def side_by_side(plan: Plan, reduced: Sequence[int], target: Target) -> Plan | None:
+    """The loops of narrow columns on a CPU, several rows of which stand side by side in registers; None where they cannot."""
+    columns, near = plan.sizes[-1], len(plan.sizes) - 2
+    if target.shares_tiles or near not in reduced or is_open((columns,)):
+        return None
+    return plan.in_line if 2 * columns <= _most_in_line(plan, target) else None
+
+
+def _most_in_line(plan: Plan, target: Target) -> int:
+    """Elements of the rows that stand side by side, at most: what is gathered has to stay in registers."""
+    parts = max(len(r.carried) for r in reductions(plan.ops, target))
+    return target.vector_registers // (1 + parts) * target.lanes(_gathered_item(plan, target))
+
+
+def _gathered_item(plan: Plan, target: Target) -> int:
+    """Bytes of the largest element that a reduction of columns computes with, or carries."""
+    carried = (element for r in reductions(plan.ops, target) for element in r.carried)
+    return max(widest_item(plan), *map(item_bytes, carried))
+
+
+def _column_work(plan: Plan, target: Target) -> Work:
+    """What one register of elements costs where each is compared with the best of its column, and what it carries is chosen."""
+    work = work_of(plan)
+    more = sum(len(r.carried) - 1 for r in reductions(plan.ops, target))
+    return replace(work, instructions=work.instructions + SEARCH * more, live=work.live + 2 * more)
+
+
+def _lines(plan: Plan, target: Target, given: Given, count: int, steps: int) -> Iterator[Candidate[Columns]]:
+    """Of so many rows of results, each of so many `steps`: some rows of narrow columns side by side. In the end they are joined, one
+    by one."""
+    columns, near = usual(plan.sizes[-1:])[0], usual(plan.sizes[-2:])[0]
+    work, lanes = _column_work(plan, target), target.lanes(_gathered_item(plan, target))
+    most = _most_in_line(plan, target)
+    # Rows that fill whole registers are read as these.
+    whole = lanes // gcd(lanes, columns)
+    rows = {most // n // columns for n in (1, 2, 4, 8)}
+    rows = {r // whole * whole if r >= whole else r for r in rows} | {whole}
+    for width in tile_sizes(
+        given, [r * columns for r in sorted(rows) if 2 <= r <= near and r * columns <= most]
+    ):
+        registers = -(-width // lanes)
+        turns = count * steps // near * -(-near // (width // columns))
+        cycles = turns * (max(work.cycles(target, registers), target.fma_cycles) + TURN)
+        joined = count * (width // columns) * sum(r.steps_of_joining for r in reductions(plan.ops, target))
+        group = max(1, min(count, PROGRAM_ELEMENTS // (steps * columns)))
+        made = Columns(tile=width, band=0, stripe=width, rows=fixed(given, "rows", group))
+        roof = count * steps * columns / lanes * work.roof(target)
+        yield Candidate(made, cycles + joined, roof, registers)
 
 
 def _rows_beside(plan: Plan, target: Target, count: int, outer: Sequence[int], width: int) -> int:
@@ -332,7 +397,7 @@ def _bands(
     busy = target.multiprocessors
 
     beside = 1
-    if outer and prod(plan.sizes[l] for l in reduced) <= _FEW:
+    if outer and prod(plan.sizes[l] for l in reduced) <= (_FEW_ROWS if rows > 1 else _FEW):
         beside = _rows_beside(plan, target, count, outer, fixed(given, "tile", width))
     if fixed(given, "rows", beside) > 1 and not given.get("band"):
         return _filled(given, target, tile=width, band=0, rows=beside)

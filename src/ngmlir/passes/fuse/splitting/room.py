@@ -20,8 +20,6 @@ WORD_BYTES = 4
 MULTIPLICATIONS = 1 << 21
 #: So many parts' work may be left to one program: more kernels cost time too.
 PATIENCE = 8
-#: Elements from which narrow columns are laid side by side.
-FOLD_ELEMENTS = 1 << 12
 #: Bytes of each row that one program of a CPU reads at once.
 STRIPE_BYTES = 4096
 #: Rows and columns of a product that one program computes at least.
@@ -55,8 +53,7 @@ class Room:
     multiplications: int  # the same of a product
     depth: int  # of a part of a product, at least
     stripe: int  # columns that one program reduces side by side
-    width: int  # columns that fill its registers or threads, in whole `unit`s
-    unit: int
+    unit: int  # columns that fill a register, or the threads of a block
     squares: bool  # whether products are made of square tiles, of which one row or column leaves most empty
 
     @staticmethod
@@ -65,12 +62,11 @@ class Room:
             columns = max(target.threads, WARP * PIECE_BYTES // item)
             return Room(
                 2 * target.multiprocessors, elements or BLOCK_ELEMENTS, 1, BLOCK_DEPTH,
-                columns, columns, columns, True,
+                columns, columns, True,
             )  # fmt: skip
-        lanes = target.lanes(item)
         return Room(
             PROGRAMS, elements or ELEMENTS, MULTIPLICATIONS, DEPTH,
-            STRIPE_BYTES // item, 4 * lanes, lanes, False,
+            STRIPE_BYTES // item, target.lanes(item), False,
         )  # fmt: skip
 
     def for_bytes(self, item: int) -> Room:
@@ -128,19 +124,6 @@ class Room:
             return Cut(parts, depth // parts)
         cuts = [Cut(p, depth // p // ALIGNED * ALIGNED) for p in range(wanted, 2 * wanted)]
         return min((c for c in cuts if c.length), key=lambda c: depth - c.parts * c.length)
-
-    def fold(self, size: int, columns: int) -> int:
-        """How many rows of narrow columns lie side by side, so that they leave the least empty: a divisor of `size`. Blocks of
-        threads have several rows at once as it is."""
-        if self.squares or columns >= self.width or size * columns < min(FOLD_ELEMENTS, self.elements):
-            return 1
-
-        def filled(rows: int) -> float:
-            units = -(-rows * columns // self.unit)
-            return rows * columns / (units * self.unit)
-
-        rows = range(-(-self.width // columns), 8 * self.width // columns + 1)
-        return max((r for r in rows if size % r == 0 and r < size), key=filled, default=1)
 
 
 def divisor(size: int, wanted: int, most: int) -> int:

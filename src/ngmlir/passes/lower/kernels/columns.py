@@ -13,10 +13,11 @@ from ....ops.schedules import Columns
 from ....support.lengths import is_multiple, is_open, may_be_several, power_of_two
 from ....support.target import Target
 from ...analysis.plan import Plan, pieces_wide, plan
-from ...analysis.reduction import Reduction, reductions
-from ...schedule.loops import rows_beside
+from ...analysis.reduction import Parts, Position, Reduction, flat, in_parts, reductions
+from ...schedule.loops import rows_beside, side_by_side
 from ...schedule.windows import order, staged
-from .frame import Span, each_position, round_up, sections, share
+from .column_lines import lines_kernel
+from .frame import Span, each_position, linear, round_up, sections, share
 from .fusion_kernel import Kernel, Tile
 from .reading import all_inside
 from .staged import Staged
@@ -33,6 +34,8 @@ def columns_kernel(fusion: Op, target: Target, schedule: Columns, name: str) -> 
     last = len(planned.sizes) - 1
     outer = [l for l in range(last) if l in kept]
     reduced = [l for l in range(last) if l not in kept]
+    if schedule.tile >= 2 * planned.sizes[last] and (lines := side_by_side(planned, reduced, target)):
+        return lines_kernel(lines, schedule, target, name, outer, reduced), lines
     build = _for_threads if target.shares_tiles else _for_vectors
     return build(planned, target, schedule, name, outer, reduced, found), planned
 
@@ -61,6 +64,8 @@ def _for_threads(
     together = together if prod(beside) == 1 and planned.has_tiles(reduced[-1]) else 0
     positions = dict(zip(outer, places, strict=True))
     gathered = min(together, max(1, pieces_wide(planned, schedule.threads) // width))
+    if any(isinstance(r, Position) for r in found):
+        gathered = together
     _Columns(kernel, positions, reduced, found, together=together, gathered=gathered).tile(span)
     return kernel.finish(name, schedule.threads)
 
@@ -148,9 +153,7 @@ def _for_staged_windows(
         """Of a block: where the loops stand, its first row, and how many it has. Goes on with its copies."""
         at = dict(zip(before, places, strict=False))
         top = b.multiply(places[-1].start, b.index(stage)) if may_be_several(blocks) else b.index(0)
-        number = places[0].start
-        for span, size in zip(places[1:], inner[1:], strict=True):
-            number = b.add(b.multiply(number, b.index(size)), span.start)
+        number = linear(b, places, inner or [1])
         for copies in kernel.staged.values():
             copies.choose(b.subtract(number, begin))
         return at, top, b.minimum(b.subtract(b.index(rows), top), b.index(stage))
@@ -289,12 +292,14 @@ class _Columns:
         if not self.together:
             return values
         # Tiles of several rows become one row at the end.
-        return [r.across(self.b, v, [0]) for r, v in zip(self.found, values, strict=True)]
+        pairs = zip(self.found, in_parts(values, self.found), strict=True)
+        return flat([r.reduced(self.b, parts, 0) for r, parts in pairs])
 
     def bands(self, tiles: Callable[[Callable[[Span], None]], None], start: Value, stripe: int) -> None:
         """All tiles of a stripe, a band of rows after the other; `tiles` runs a body over them."""
         b = self.b
-        sums = [b.alloc(type=MemRefType((stripe,), r.accumulator, None, 0, 3)) for r in self.found]
+        elements = [element for r in self.found for element in r.carried]
+        sums = [b.alloc(type=MemRefType((stripe,), element, None, 0, 3)) for element in elements]
         size = self.sizes[self.reduced[-1]]
         full = size // self.rows * self.rows
 
@@ -305,8 +310,8 @@ class _Columns:
         def kept(span: Span) -> list[Value]:
             at = [b.subtract(span.start, start)]
             return [
-                b.load(buffer, at, type=VectorType((span.size,), r.accumulator))
-                for r, buffer in zip(self.found, sums, strict=True)
+                b.load(buffer, at, type=VectorType((span.size,), element))
+                for element, buffer in zip(elements, sums, strict=True)
             ]
 
         def band(inner: dict[int, Span], first: Value, rows: int) -> tuple[()]:
@@ -338,7 +343,7 @@ class _Columns:
     def starts(self, span: Span) -> list[Value]:
         beside = [place.size for place in self.outer.values() if place.size]
         shape = (*beside, *[self.gathered] * bool(self.together), span.size)
-        return [self.b.number(r.start, VectorType(shape, r.accumulator)) for r in self.found]
+        return flat([r.starts(self.b, shape) for r in self.found])
 
     def joined(
         self, inner: dict[int, Span], span: Span, values: Sequence[Value], inside: bool = False
@@ -346,18 +351,22 @@ class _Columns:
         """The accumulators after one more element of each column; `inside`: no border is near."""
         b, here = self.b, self.at(inner, span, inside=inside)
         # Everything is loaded before the stores: they may overwrite an input.
-        rows = self.reduced[-1]
-        made: list[Value] = []
-        for r, v in zip(self.found, values, strict=True):
-            new = here.neutral(r, rows)
-            made.append(r.combine(b, v, r.folded(b, new, self.gathered) if self.together else new))
+        made: list[Parts] = []
+        for r, parts in zip(self.found, in_parts(values, self.found), strict=True):
+            made.append(r.gather(b, parts, here.neutral(r, self.reduced[-1]), self.position(r, inner)))
         here.store([(v, buffer) for v, buffer in self.buffers.items() if self.every(v)])
-        return made
+        return flat(made)
+
+    def position(self, reduction: Reduction, inner: dict[int, Span]) -> Value | None:
+        """The position of an element among those that are reduced, where it is asked for."""
+        if not isinstance(reduction, Position):
+            return None
+        return linear(self.b, [inner[l] for l in self.reduced], [self.sizes[l] for l in self.reduced])
 
     def finish(self, span: Span, totals: Sequence[Value]) -> None:
         """What follows from the results, and their place in memory."""
-        b = self.b
-        known = {r.result: r.leave(b, total) for r, total in zip(self.found, totals, strict=True)}
+        pairs = zip(self.found, in_parts(totals, self.found), strict=True)
+        known = {r.result: r.given(self.b, parts) for r, parts in pairs}
         outputs = [(v, buffer) for v, buffer in self.buffers.items() if not self.every(v)]
         self.at({}, span, known).store(outputs)
 

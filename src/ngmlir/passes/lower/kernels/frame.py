@@ -102,6 +102,14 @@ def delinearize(b: Builder, number: Value, sizes: Sequence[int]) -> list[Span]:
     return spans
 
 
+def linear(b: Builder, spans: Sequence[Span], sizes: Sequence[int]) -> Value:
+    """The running number that positions in several loops stand for, the last loop fastest."""
+    number = spans[0].start
+    for span, size in zip(spans[1:], sizes[1:], strict=True):
+        number = b.add(b.multiply(number, b.index(size)), span.start)
+    return number
+
+
 def each_position(
     b: Builder, start: Value, stop: Value, sizes: Sequence[int], body: Callable[[list[Span]], None]
 ) -> None:

@@ -15,13 +15,14 @@ from typing import NamedTuple
 
 from ....ir.attributes import Attribute
 from ....ir.core import Op, Value
-from ....ir.types import FloatType, MemRefType, VectorType, element_type
+from ....ir.literals import item_bytes
+from ....ir.types import FloatType, MemRefType, VectorType, element_type, index
 from ....ops.schedules import Rows
 from ....support.lengths import is_open, may_be_several, power_of_two, usual
 from ....support.target import Target
 from ...analysis.plan import Plan, pieces_wide, plan
-from ...analysis.reduction import Reduction, reductions
-from .frame import Span, share
+from ...analysis.reduction import Parts, Position, Reduction, flat, in_parts, reductions
+from .frame import Span, linear, positions, share
 from .fusion_kernel import Kernel, Tile
 
 #: Scratch for the costly values of one row, in bytes.
@@ -92,8 +93,8 @@ def _several(
     found = reductions(planned.ops, target)
     tile = Tile(kernel, [*spans, Span(b.index(0), size, size != width)], beyond=found[0].beyond)
     for reduction in found:
-        total = reduction.across(b, tile.neutral(reduction, len(outer)), [1])
-        tile.known[reduction.result] = reduction.leave(b, total)
+        total = reduction.of_tile(b, tile.neutral(reduction, len(outer)), 1)
+        tile.known[reduction.result] = reduction.given(b, total)
     tile.store(list(zip(planned.outputs, kernel.results, strict=True)))
     return kernel.finish(name, schedule.threads)
 
@@ -142,8 +143,8 @@ class _Row:
         span = Span(self.b.index(0), size, size != width)
         tile = Tile(self.kernel, [*self.outer, span], beyond=found[0].beyond)
         for reduction in found:
-            total = reduction.across(self.b, tile.neutral(reduction, len(self.outer)), [0])
-            tile.known[reduction.result] = reduction.leave(self.b, total)
+            total = reduction.of_tile(self.b, tile.neutral(reduction, len(self.outer)), 0)
+            tile.known[reduction.result] = reduction.given(self.b, total)
         tile.store(list(zip(self.plan.outputs, self.kernel.results, strict=True)))
 
     # -- long rows ---------------------------------------------------------------------------------------
@@ -166,12 +167,13 @@ class _Row:
         """Reductions by how many others must be known before them."""
         depth: dict[Value, int] = {}
         phases: list[list[Reduction]] = []
+        found = {r.op: r for r in reductions(self.plan.ops, self.kernel.target)}
         for op in self.plan.ops:
             level = max((depth.get(o, 0) for o in op.operands), default=0)
-            if "reduction" in op.traits:
+            if op in found:
                 while len(phases) <= level:
                     phases.append([])
-                phases[level].append(Reduction(op, self.kernel.target))
+                phases[level].append(found[op])
                 level += 1
             depth[op.results[0]] = level
         return phases
@@ -231,8 +233,10 @@ class _Row:
         body: Callable[[Tile, Sequence[Value]], Sequence[Value]],
         join: Join | None = None,
         beyond: Attribute | None = None,
+        back: bool = False,
     ) -> Sequence[Value]:
-        """Runs over the tiles of the row, with elements `beyond` its end; outer reduced loops one by one.
+        """Runs over the tiles of the row, with elements `beyond` its end; outer reduced loops one by one. `back`: what is met twice
+        changes nothing, so that the last tile may reach back into the one before.
 
         With `join`, long rows are walked in blocks that start from `carried` anew and are joined: sums of few
         parts each, whose errors grow far slower than those of one long sum.
@@ -249,6 +253,9 @@ class _Row:
             def tile(span: Span, v: Sequence[Value]) -> Sequence[Value]:
                 return body(self.tile([*spans, span], beyond), v)
 
+            if back and not self.kernel.masks and not is_open((size,)) and size > step:
+                values = self.kernel.tiles(size // step * step, step, values, tile)
+                return tile(Span(b.index(size - step), step), values) if size % step else values
             if few or join is None:
                 return self.kernel.tiles(size, step, values, tile, stages=self.schedule.stages)
 
@@ -280,33 +287,62 @@ class _Row:
         step = self.schedule.tile
         row = self.inner[-1]
         width = min(step, power_of_two(row) if self.kernel.masks else step if is_open((row,)) else row)
-        gathered = min(width, pieces_wide(self.plan, self.schedule.threads)) if self.kernel.masks else width
-        starts = [b.number(r.start, VectorType((gathered,), r.accumulator)) for r in phase]
-        starts += [b.number(r.start, r.accumulator) for r in phase]  # what shorter tiles gave
+        gathered = [self.gathered(r, width) for r in phase]
+        starts = [r.starts(b, (size,)) for r, size in zip(phase, gathered, strict=True)]
+        starts += [r.starts(b, (), none=True) for r in phase]  # what shorter tiles gave
+        twice = [*phase, *phase]
 
         def body(tile: Tile, values: Sequence[Value]) -> list[Value]:
-            lanes, rest = list(values[: len(phase)]), list(values[len(phase) :])
+            parts = in_parts(values, twice)
+            lanes, rest = parts[: len(phase)], parts[len(phase) :]
             size = tile.spans[-1].size
             for i, r in enumerate(phase):
                 source = tile.neutral(r, len(tile.spans) - 1)
+                at = None
+                if isinstance(r, Position):
+                    at = linear(b, tile.spans[len(self.outer) :], self.inner)
                 if size == width:
-                    lanes[i] = r.combine(b, lanes[i], r.folded(b, source, gathered))
+                    lanes[i] = r.gather(b, lanes[i], source, at)
                 else:
-                    rest[i] = r.combine(b, rest[i], r.across(b, source, [0]))
-            return [*lanes, *rest]
+                    rest[i] = r.joined(b, rest[i], r.of_tile(b, source, 0, at))
+            return flat([*lanes, *rest])
 
         def join(x: Sequence[Value], y: Sequence[Value]) -> list[Value]:
-            return [
-                r.combine(b, *pair) for r, pair in zip([*phase, *phase], zip(x, y, strict=True), strict=True)
-            ]
+            pairs = zip(in_parts(x, twice), in_parts(y, twice), strict=True)
+            return flat([r.joined(b, *pair) for r, pair in zip(twice, pairs, strict=True)])
 
         rounds = any(r.op.name == "ng.sum" and isinstance(r.accumulator, FloatType) for r in phase)
-        done = self.walk(starts, body, join if rounds else None, phase[0].beyond)
+        back = all(r.idempotent for r in phase)
+        done = self.walk(flat(starts), body, join if rounds else None, phase[0].beyond, back)
         self.filled |= set(self.kept) & self.needed([r.source for r in phase], ())
+        parts = in_parts(done, twice)
         for i, r in enumerate(phase):
-            total = r.combine(b, r.across(b, done[i], [0]), done[len(phase) + i])
-            self.row_values[r.result] = r.leave(b, total)
+            if isinstance(r, Position) and gathered[i] < width:
+                one = self.searched(r, parts[i], width)
+            else:
+                one = r.reduced(b, parts[i], 0)
+            self.row_values[r.result] = r.given(b, r.joined(b, one, parts[len(phase) + i]))
         self.follow_up()
+
+    def gathered(self, reduction: Reduction, width: int) -> int:
+        """In how many lanes a reduction gathers tiles of a width. What is best needs less than where it is: on a CPU each lane asks only
+        of the best of some registers whether it is better than what it had, and the first such tile is searched in the end."""
+        target, position = self.kernel.target, isinstance(reduction, Position)
+        if self.kernel.masks:
+            return width if position else min(width, pieces_wide(self.plan, self.schedule.threads))
+        lanes = target.lanes(item_bytes(reduction.element))
+        whole = len(self.inner) == 1 and not is_open(self.inner) and width % lanes == 0
+        return lanes if position and whole else width
+
+    def searched(self, reduction: Position, parts: Parts, width: int) -> Parts:
+        """Where in the tile that begins at the first place of the best element that is."""
+        b, (best, starts) = self.b, parts
+        top = reduction.across(b, best, [0])
+        start = reduction.first(b, best, starts, top, 0)
+        tile = self.tile([Span(b.cast(start, type=index), width)], None)
+        source = reduction.enter(b, tile.at(reduction.source))
+        places = positions(b, start, VectorType((width,), reduction.count))
+        return [top, reduction.first(b, source, places, top, 0)]
 
     def follow_up(self) -> None:
         """Computes what follows for the whole row from the reductions known by now, outside the loops."""

@@ -66,9 +66,7 @@ class SingleFrame(Frame):
     def each_row(self, body: Callable[[Span], None]) -> None:
         """Runs `body` on this program's steps of the outermost loop; `sizes` tell what they cost."""
         b, rows = self.b, self.sizes[0]
-        if self.masks:
-            body(Span(self.programs[0]))
-        elif not self.programs:
+        if not self.programs:
             self.nest((rows,), lambda spans: body(spans[0]))
         else:
             start, stop = share(b, self.programs[0], steps_of(self.part, self.sizes, self.width), rows)

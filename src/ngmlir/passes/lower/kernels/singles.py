@@ -9,7 +9,6 @@ from ....ir.core import Op
 from ....support.target import Kind, Target
 from .concatenate import concatenate_kernel
 from .exchanges import argsort_by_blocks
-from .extremes import arg_by_blocks, arg_kernel
 from .indexed import gather_elements_kernel, gather_kernel, scatter_by_blocks, scatter_kernel
 from .ragged import segment_cumulative_kernel, segment_expand_kernel, segment_reduce_kernel
 from .ragged_blocks import segment_cumulative_by_blocks, segment_expand_by_blocks, segment_reduce_by_blocks
@@ -29,8 +28,6 @@ _ALL: _Table = {
 }
 _CPU: _Table = {
     "ng.scatter": scatter_kernel,
-    "ng.argmax": arg_kernel,
-    "ng.argmin": arg_kernel,
     "ng.argsort": argsort_kernel,
     "ng.cumulative_sum": cumulative_kernel,
     "ng.cumulative_product": cumulative_kernel,
@@ -43,8 +40,6 @@ _CPU: _Table = {
 #: A block of threads shares a tile.
 _GPU: _Table = {
     "ng.scatter": scatter_by_blocks,
-    "ng.argmax": arg_by_blocks,
-    "ng.argmin": arg_by_blocks,
     "ng.argsort": argsort_by_blocks,
     "ng.cumulative_sum": cumulative_by_blocks,
     "ng.cumulative_product": cumulative_by_blocks,

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Column kernels of narrow columns on a CPU: several rows stand side by side in registers, as they follow each other in memory, and
+are joined at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ....ir.core import Op, Value
+from ....ir.types import VectorType, element_type
+from ....ops.schedules import Columns
+from ....support.lengths import may_be_several
+from ....support.target import Target
+from ...analysis.plan import Plan
+from ...analysis.reduction import Reduction, flat, in_parts, reductions
+from .frame import Span, each_position, exact_tiles, linear, share
+from .fusion_kernel import Kernel, Tile
+
+
+def lines_kernel(
+    lines: Plan, schedule: Columns, target: Target, name: str, outer: Sequence[int], reduced: Sequence[int]
+) -> Op:
+    """The kernel of a plan as `Plan.in_line` gives it; programs share the rows of results."""
+    sizes = [lines.sizes[l] for l in outer]
+    rows, group = prod(sizes), schedule.rows
+    programs = -(-rows // group)
+    kernel = Kernel(lines, target, (programs,) if may_be_several(programs) else ())
+    b = kernel.b
+
+    def row(places: Sequence[Span]) -> None:
+        _Lines(kernel, dict(zip(outer, places, strict=True)), reduced, schedule.tile).build()
+
+    if rows == 1:
+        row([Span(b.index(0))] * len(outer))
+    else:
+        first = kernel.programs[0] if kernel.programs else b.index(0)
+        each_position(b, *share(b, first, group, rows), sizes, row)
+    return kernel.finish(name)
+
+
+class _Lines:
+    """One row of results."""
+
+    def __init__(self, kernel: Kernel, outer: dict[int, Span], reduced: Sequence[int], width: int):
+        self.kernel, self.b, self.plan = kernel, kernel.b, kernel.plan
+        self.outer, self.reduced = outer, reduced
+        *_, self.steps, self.columns, _ = self.plan.sizes
+        self.line = len(self.plan.sizes) - 1
+        self.rows = min(width // self.columns, self.steps)
+        self.found = reductions(self.plan.ops, kernel.target)
+        self.outputs = list(zip(self.plan.outputs, kernel.results, strict=True))
+        self.whole = [(v, buffer) for v, buffer in self.outputs if self.line in self.plan.loops[v]]
+        # What is met twice must change nothing, and no longer be there otherwise.
+        self.back = all(r.idempotent for r in self.found) and not self.whole
+        rest = self.steps % self.rows and not self.back
+        #: What whole tiles give, and after it what shorter ones give, one row.
+        self.parts: list[Reduction] = [*self.found, *(self.found if rest else [])]
+
+    def build(self) -> None:
+        b, count = self.b, len(self.found)
+        starts = [r.starts(b, (self.rows * self.columns,)) for r in self.found]
+        starts += [r.starts(b, (self.columns,), none=True) for r in self.parts[count:]]
+        parts = in_parts(self.level({}, flat(starts)), self.parts)
+        known: dict[Value, Value] = {}
+        for i, r in enumerate(self.found):
+            total = r.reduced(b, [self.side_by_side(value, self.rows) for value in parts[i]], 0)
+            if parts[count:]:
+                total = r.joined(b, total, parts[count + i])
+            known[r.result] = r.given(b, total)
+        self.at({}, Span(b.index(0)), known).store([o for o in self.outputs if o not in self.whole])
+
+    def level(self, inner: dict[int, Span], values: Sequence[Value]) -> Sequence[Value]:
+        """The reduced loops, the last of them in tiles."""
+        b = self.b
+        if len(inner) < len(self.reduced) - 1:
+            l = self.reduced[len(inner)]
+            return b.loop(0, self.plan.sizes[l], 1, values, lambda i, v: self.level({**inner, l: Span(i)}, v))
+
+        def tile(span: Span, v: Sequence[Value]) -> Sequence[Value]:
+            return self.joined(inner, span, v)
+
+        rest = self.steps % self.rows
+        if not rest or not self.back:
+            return exact_tiles(b, self.steps, self.rows, values, tile)
+        values = exact_tiles(b, self.steps - rest, self.rows, values, tile)
+        return tile(Span(b.index(self.steps - self.rows), self.rows), values)
+
+    def joined(self, inner: dict[int, Span], span: Span, values: Sequence[Value]) -> list[Value]:
+        """The parts with some more rows."""
+        b, here = self.b, self.at(inner, span)
+        parts, place = in_parts(values, self.parts), {**inner, self.reduced[-1]: span}
+        at = linear(b, [place[l] for l in self.reduced], [self.plan.sizes[l] for l in self.reduced])
+        for i, r in enumerate(self.found):
+            source = here.neutral(r, self.line)
+            if span.size == self.rows:
+                parts[i] = r.gather(b, parts[i], source, at)
+            else:
+                own = r.of_tile(b, self.side_by_side(source, span.size), 0, at)
+                parts[len(self.found) + i] = r.joined(b, parts[len(self.found) + i], own)
+        here.store(self.whole)
+        return flat(parts)
+
+    def side_by_side(self, value: Value, rows: int) -> Value:
+        """A line as so many rows."""
+        return self.b.reshape(value, type=VectorType((rows, self.columns), element_type(value.type)))
+
+    def at(self, inner: dict[int, Span], span: Span, known: dict[Value, Value] | None = None) -> Tile:
+        b = self.b
+        line = Span(b.multiply(span.start, b.index(self.columns)), span.size * self.columns)
+        own = {self.reduced[-1]: span, self.line - 1: Span(b.index(0), self.columns), self.line: line}
+        spans = {**self.outer, **inner, **own}
+        return _LineTile(self.kernel, [spans.get(l, Span(b.index(0))) for l in range(self.line + 1)], known)
+
+
+class _LineTile(Tile):
+    """Some rows of all columns, one after the other."""
+
+    def broadcast(self, operand: Value, source: Value, value: Value) -> Value:
+        *_, line = range(len(self.spans))
+        own = self.kernel.plan.loops[source]
+        # A value of each row or of each column is repeated along the other.
+        kept = [d for d, l in enumerate((line - 2, line - 1)) if l in own]
+        if line not in self.kernel.plan.loops[value] or not kept:
+            return super().broadcast(operand, source, value)
+        rows, columns = (self.spans[l].size for l in (line - 2, line - 1))
+        wide = VectorType((rows, columns), element_type(value.type))
+        return self.b.reshape(self.b.broadcast(operand, type=wide, dimensions=kept), type=self.type(value))
