@@ -11,19 +11,18 @@ import numpy as np
 from ..op_graph.errors import UserError, fail
 from ..op_graph.tensor import Tensor
 from .arrays import aligned, as_array, joined, of_type, shape
+from .composed import hypot, where
 from .elementwise import (
     add,
     arctan2,
     divide,
     equal,
-    hypot,
     inexact,
     logical_and,
     multiply,
     negative,
     square,
     subtract,
-    where,
 )
 from .indexing import getitem
 

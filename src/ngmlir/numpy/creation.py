@@ -18,7 +18,7 @@ from ..op_graph.verbs import VERBS
 from ..ops import ng
 from ..support.lengths import is_open, range_size
 from .arrays import Shape, as_array, as_type, element, expand, known, lengths, shape
-from .elementwise import where
+from .composed import where
 
 
 def asarray(a: Any, dtype: Any = None) -> Tensor:

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-from ml_dtypes import finfo
 
 from ..ir.literals import dtype_of, type_of_dtype
-from ..ir.types import FloatType, IntegerType, Type, f32, f64, i1, ui64
+from ..ir.types import FloatType, IntegerType, Type, i1, ui64
 from ..op_graph.errors import UserError, fail
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
-from .arrays import aligned, as_array, as_type, element, expand, joined, known, of_type, shape, truth, weak
+from .arrays import aligned, as_array, as_type, element, expand, known, of_type, shape, truth, weak
 
 #: What a verb of numbers is called for truth values, where NumPy has it for them.
 _OF_TRUTH = {
@@ -35,7 +34,7 @@ class Binary(Protocol):
     def __call__(self, x1: Any, x2: Any, /, *, dtype: Any = None) -> Tensor: ...
 
 
-def _types(ufunc: np.ufunc, dtype: Any, *xs: Any) -> list[Type]:
+def types_in(ufunc: np.ufunc, dtype: Any, *xs: Any) -> list[Type]:
     """The types that NumPy computes in: of the operands, and of the result."""
     wanted = None if dtype is None else dtype_of(element(dtype))
     try:
@@ -55,10 +54,10 @@ def _types(ufunc: np.ufunc, dtype: Any, *xs: Any) -> list[Type]:
 
 def inexact(x: Any) -> Tensor:
     """An operand with elements of a float, as `exp` computes in: NumPy's own choice where it had others."""
-    return of_type(x, _types(np.exp, None, x)[0])
+    return of_type(x, types_in(np.exp, None, x)[0])
 
 
-def _named(function: Any, ufunc: np.ufunc, more: str = "") -> Any:
+def named(function: Any, ufunc: np.ufunc, more: str = "") -> Any:
     function.__name__ = function.__qualname__ = ufunc.__name__
     function.__doc__ = (
         f"`numpy.{ufunc.__name__}` of {'arrays, broadcast together' if ufunc.nin > 1 else 'an array'}.{more}"
@@ -76,25 +75,25 @@ def _unary(
     name = verb or ufunc.__name__
 
     def function(x: Any, /, *, dtype: Any = None) -> Tensor:
-        source, _ = _types(ufunc, dtype, x)
+        source, _ = types_in(ufunc, dtype, x)
         x = of_type(x, source)
         other = of_all or (None if isinstance(source, FloatType) else of_others)
         if other is not None:
             return other(x)
         return getattr(VERBS, name)(x)
 
-    return _named(function, ufunc)
+    return named(function, ufunc)
 
 
 def _binary(ufunc: np.ufunc, verb: str = "") -> Binary:
     name = verb or ufunc.__name__
 
     def function(x1: Any, x2: Any, /, *, dtype: Any = None) -> Tensor:
-        one, other, _ = _types(ufunc, dtype, x1, x2)
+        one, other, _ = types_in(ufunc, dtype, x1, x2)
         x, y = aligned(of_type(x1, one), of_type(x2, other))
         return getattr(VERBS, _OF_TRUTH.get(name, name) if one is i1 else name)(x, y)
 
-    return _named(function, ufunc)
+    return named(function, ufunc)
 
 
 def _held(x: Any, beside: Any) -> Any:
@@ -112,7 +111,7 @@ def _compare(ufunc: np.ufunc, below: bool) -> Binary:
 
     def function(x1: Any, x2: Any, /, *, dtype: Any = None) -> Tensor:
         x1, x2 = _held(x1, x2), _held(x2, x1)
-        one, other, _ = _types(ufunc, None, x1, x2)
+        one, other, _ = types_in(ufunc, None, x1, x2)
         x, y = aligned(of_type(x1, one), of_type(x2, other))
         verb = getattr(VERBS, name)
         if one is other:
@@ -125,20 +124,20 @@ def _compare(ufunc: np.ufunc, below: bool) -> Binary:
             made = VERBS.select(negative, fixed, verb(as_type(x, ui64), as_type(y, ui64)))
         return made if dtype is None else as_type(made, element(dtype))
 
-    return _named(function, ufunc)
+    return named(function, ufunc)
 
 
 def _itself(x: Tensor) -> Tensor:
     return x
 
 
-def _like(value: Any, x: Tensor) -> Tensor:
+def like(value: Any, x: Tensor) -> Tensor:
     return expand(known(value, x.dtype), shape(x))
 
 
 def _negative(x: Tensor) -> Tensor:
     unsigned = isinstance(x.element, IntegerType) and x.element.unsigned
-    return VERBS.subtract(_like(0, x), x) if unsigned else VERBS.negative(x)
+    return VERBS.subtract(like(0, x), x) if unsigned else VERBS.negative(x)
 
 
 def _absolute(x: Tensor) -> Tensor:
@@ -147,14 +146,14 @@ def _absolute(x: Tensor) -> Tensor:
 
 def _sign(x: Tensor) -> Tensor:
     if isinstance(x.element, FloatType):  # that of -0.0 is 0.0
-        return VERBS.add(VERBS.sign(x), _like(0, x))
+        return VERBS.add(VERBS.sign(x), like(0, x))
     unsigned = isinstance(x.element, IntegerType) and x.element.unsigned
-    return VERBS.minimum(x, _like(1, x)) if unsigned else VERBS.sign(x)
+    return VERBS.minimum(x, like(1, x)) if unsigned else VERBS.sign(x)
 
 
 def _reciprocal(x: Tensor) -> Tensor:
     # 1 and -1 are their own; of every other integer nothing is left. (A square may be 1 too: 127 of 8 bits has it.)
-    return VERBS.select(VERBS.equal(_absolute(x), _like(1, x)), x, _like(0, x))
+    return VERBS.select(VERBS.equal(_absolute(x), like(1, x)), x, like(0, x))
 
 
 negative, absolute, sign = _unary(np.negative, of_others=_negative), _unary(np.absolute, of_others=_absolute), _unary(np.sign, of_all=_sign)  # fmt: skip
@@ -179,7 +178,7 @@ add, subtract, multiply, divide = (
     _binary(np.multiply),
     _binary(np.divide),
 )
-remainder, power, _floored_quotient = _binary(np.remainder), _binary(np.power), _binary(np.floor_divide)
+remainder, power, floored_quotient = _binary(np.remainder), _binary(np.power), _binary(np.floor_divide)
 maximum, minimum, arctan2, copysign = _binary(np.maximum), _binary(np.minimum), _binary(np.arctan2, "atan2"), _binary(np.copysign)  # fmt: skip
 bitwise_and, bitwise_or, bitwise_xor = (
     _binary(np.bitwise_and),
@@ -241,7 +240,7 @@ def isfinite(x: Any, /) -> Tensor:
     x = as_array(x)
     if not isinstance(x.element, FloatType):
         return expand(known(True), shape(x))
-    return VERBS.less(VERBS.absolute(x), _like(math.inf, x))
+    return VERBS.less(VERBS.absolute(x), like(math.inf, x))
 
 
 def isinf(x: Any, /) -> Tensor:
@@ -249,7 +248,7 @@ def isinf(x: Any, /) -> Tensor:
     x = as_array(x)
     if not isinstance(x.element, FloatType):
         return expand(known(False), shape(x))
-    return VERBS.equal(VERBS.absolute(x), _like(math.inf, x))
+    return VERBS.equal(VERBS.absolute(x), like(math.inf, x))
 
 
 def isposinf(x: Any, /) -> Tensor:
@@ -264,9 +263,9 @@ def isneginf(x: Any, /) -> Tensor:
 
 def signbit(x: Any, /) -> Tensor:
     """Where the sign is minus; -0.0 has one."""
-    source, _ = _types(np.signbit, None, x)
+    source, _ = types_in(np.signbit, None, x)
     x = of_type(x, source)
-    return VERBS.less(VERBS.copysign(_like(1, x), x), _like(0, x))
+    return VERBS.less(VERBS.copysign(like(1, x), x), like(0, x))
 
 
 def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
@@ -274,196 +273,3 @@ def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
     near = less_equal(absolute(subtract(a, b)), add(atol, multiply(rtol, absolute(b))))
     made = logical_or(logical_and(near, isfinite(b)), equal(a, b))
     return logical_or(made, logical_and(isnan(a), isnan(b))) if equal_nan else made
-
-
-# ---- composed
-
-
-def where(condition: Any, x: Any = None, y: Any = None, /) -> Tensor:
-    """x where the condition holds, else y. With a condition alone its size would depend on data, which is refused."""
-    if x is None or y is None:
-        fail(
-            UserError,
-            "where(condition) returns positions, whose number depends on data",
-            "use where(condition, x, y); nonzero(condition, size=n) gives n places",
-        )
-    kind = joined(x, y)
-    return VERBS.select(*aligned(truth(condition), of_type(x, kind), of_type(y, kind)))
-
-
-def positive(x: Any, /) -> Tensor:
-    """x itself."""
-    return as_array(x)
-
-
-def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Tensor:
-    """Held between two bounds; None is no bound."""
-    low, high = a_min if min is None else min, a_max if max is None else max
-    made = as_array(a)
-    made = made if low is None else maximum(made, low)
-    return made if high is None else minimum(made, high)
-
-
-def round(a: Any, decimals: int = 0) -> Tensor:
-    """To so many decimals, ties to even."""
-    x = as_array(a)
-    if not isinstance(x.element, FloatType):
-        if x.element is i1:
-            return as_type(x, element("float16"))
-        if decimals >= 0:
-            return x
-        return as_type(multiply(rint(divide(x, 10.0**-decimals)), 10.0**-decimals), x.element)
-    if decimals == 0:
-        return rint(x)
-    scale = 10.0 ** (decimals if decimals > 0 else -decimals)
-    return (
-        divide(rint(multiply(x, scale)), scale) if decimals > 0 else multiply(rint(divide(x, scale)), scale)
-    )
-
-
-around = round
-
-
-def fix(x: Any, /) -> Tensor:
-    """The integer part, towards zero."""
-    return trunc(x)
-
-
-def floor_divide(x1: Any, x2: Any, /, *, dtype: Any = None) -> Tensor:
-    """`numpy.floor_divide` of arrays, broadcast together: an infinity by any number but 0 is NaN."""
-    made = _floored_quotient(x1, x2, dtype=dtype)
-    if not isinstance(made.element, FloatType):
-        return made
-    return where(logical_and(isinf(x1), not_equal(x2, 0)), math.nan, made)
-
-
-def divmod(x1: Any, x2: Any, /) -> tuple[Tensor, Tensor]:
-    """floor_divide and remainder."""
-    return floor_divide(x1, x2), remainder(x1, x2)
-
-
-def modf(x: Any, /) -> tuple[Tensor, Tensor]:
-    """The fraction and the integer part, both with the sign of x."""
-    whole = trunc(_floating(x))
-    rest = where(isinf(whole), 0.0, subtract(_floating(x), whole))
-    return copysign(rest, whole), whole
-
-
-def fmod(x1: Any, x2: Any, /) -> Tensor:
-    """The remainder with the sign of x1, as C has it: of floats exact for every quotient."""
-    one, other, _ = _types(np.fmod, None, x1, x2)
-    x, y = of_type(x1, one), of_type(x2, other)
-    if isinstance(x.element, FloatType):
-        return remainder(x, copysign(y, x))
-    made = remainder(x, y)
-    # Where the signs differ, what is left below is as far above the next multiple of x2.
-    above = logical_and(not_equal(made, 0), not_equal(less(x, 0), less(y, 0)))
-    return where(above, subtract(made, y), made)
-
-
-def _floating(x: Any) -> Tensor:
-    x = as_array(x)
-    return x if isinstance(x.element, FloatType) else as_type(x, f64)
-
-
-def _extreme(ufunc: np.ufunc, extreme: Binary) -> Binary:
-    def function(x1: Any, x2: Any, /, *, dtype: Any = None) -> Tensor:
-        kind = joined(x1, x2) if dtype is None else element(dtype)
-        x, y = aligned(of_type(x1, kind), of_type(x2, kind))
-        return where(isnan(x), y, where(isnan(y), x, extreme(x, y)))
-
-    return _named(function, ufunc, " Of a NaN and a number the number.")
-
-
-fmax, fmin = _extreme(np.fmax, maximum), _extreme(np.fmin, minimum)
-
-
-def hypot(x1: Any, x2: Any, /) -> Tensor:
-    """The length of (x1, x2), which does not overflow on the way."""
-    one, other, kind = _types(np.hypot, None, x1, x2)
-    x, y = (VERBS.absolute(v) for v in aligned(of_type(x1, one), of_type(x2, other)))
-    big, small = VERBS.maximum(x, y), VERBS.minimum(x, y)
-    zero = equal(big, 0)
-    ratio = where(zero, small, divide(small, where(zero, 1, big)))
-    made = multiply(big, sqrt(add(1, square(ratio))))
-    return as_type(where(logical_or(isinf(x), isinf(y)), math.inf, made), kind)
-
-
-def _log_of_sum(ufunc: np.ufunc, x1: Any, x2: Any, base: float) -> Tensor:
-    """log(base**x1 + base**x2) by the greater and softplus of the distance, whose slope is smooth where both are equal."""
-    one, other, _ = _types(ufunc, None, x1, x2)
-    x, y = aligned(of_type(x1, one), of_type(x2, other))
-    # Of equal infinities the distance would be NaN.
-    apart = where(logical_and(equal(x, y), isinf(x)), 0.0, subtract(x, y))
-    scale = math.log(base)
-
-    def more(d: Tensor) -> Tensor:
-        return divide(VERBS.softplus(multiply(d, scale)), scale)
-
-    return where(greater(apart, 0), add(x, more(negative(apart))), add(y, more(apart)))
-
-
-def logaddexp(x1: Any, x2: Any, /) -> Tensor:
-    """log(exp(x1) + exp(x2)) of numbers of any size."""
-    return _log_of_sum(np.logaddexp, x1, x2, math.e)
-
-
-def logaddexp2(x1: Any, x2: Any, /) -> Tensor:
-    """log2(2**x1 + 2**x2) of numbers of any size."""
-    return _log_of_sum(np.logaddexp2, x1, x2, 2)
-
-
-def cbrt(x: Any, /) -> Tensor:
-    """The cube root."""
-    source, _ = _types(np.cbrt, None, x)
-    x = of_type(x, source)
-    size = as_type(VERBS.absolute(x), f64 if source is f64 else f32)
-    root = power(size, 1 / 3)
-    # One step of Newton's method takes back what the exponent, which is not quite a third, lost.
-    safe = logical_and(greater(root, 0), isfinite(root))
-    guess = where(safe, root, 1)
-    better = subtract(guess, divide(subtract(guess, divide(where(safe, size, 1), square(guess))), 3))
-    return copysign(as_type(where(safe, better, root), source), x)
-
-
-def float_power(x1: Any, x2: Any, /) -> Tensor:
-    """x1 to the power of x2, in float64."""
-    return power(x1, x2, dtype=np.float64)
-
-
-def heaviside(x1: Any, x2: Any, /) -> Tensor:
-    """0 below zero, 1 above, x2 at zero; NaN of NaN."""
-    one, other, _ = _types(np.heaviside, None, x1, x2)
-    x, y = aligned(of_type(x1, one), of_type(x2, other))
-    return where(isnan(x), x, where(equal(x, 0), y, where(less(x, 0), _like(0, x), _like(1, x))))
-
-
-def sinc(x: Any, /) -> Tensor:
-    """sin(pi x) / (pi x), which is 1 at 0."""
-    x = multiply(_floating(x), math.pi)
-    zero = equal(x, 0)
-    return where(zero, 1, divide(sin(x), where(zero, 1, x)))
-
-
-def deg2rad(x: Any, /) -> Tensor:
-    """Degrees as radians."""
-    return multiply(of_type(x, _types(np.deg2rad, None, x)[0]), math.pi / 180)
-
-
-def rad2deg(x: Any, /) -> Tensor:
-    """Radians as degrees."""
-    return multiply(of_type(x, _types(np.rad2deg, None, x)[0]), 180 / math.pi)
-
-
-radians, degrees = deg2rad, rad2deg
-
-
-def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
-    """Numbers in the place of NaN and infinities (by itself, the greatest that the type has)."""
-    x = as_array(x)
-    if not isinstance(x.element, FloatType):
-        return x
-    limits = finfo(x.dtype)
-    made = where(isposinf(x), float(limits.max) if posinf is None else posinf, x)
-    made = where(isneginf(x), float(limits.min) if neginf is None else neginf, made)
-    return where(isnan(x), nan, made)

@@ -17,17 +17,8 @@ from ..op_graph.errors import UserError, fail, limit
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
 from .arrays import as_array, as_type, constant_elements, expand, join, known, reshape, shape, truth
-from .elementwise import (
-    floor_divide,
-    isnan,
-    less,
-    logical_and,
-    logical_or,
-    not_equal,
-    remainder,
-    subtract,
-    where,
-)
+from .composed import floor_divide, where
+from .elementwise import isnan, less, logical_and, logical_or, not_equal, remainder, subtract
 from .indexing import getitem
 from .joining import stack
 from .reductions import cumsum

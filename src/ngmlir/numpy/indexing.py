@@ -39,7 +39,8 @@ from .arrays import (
     shape,
     weak,
 )
-from .elementwise import add, greater_equal, maximum, minimum, multiply, remainder, where
+from .composed import where
+from .elementwise import add, greater_equal, maximum, minimum, multiply, remainder
 
 #: How a write combines with what is there.
 Combine = Literal["set", "add", "max", "min"]

@@ -19,8 +19,9 @@ from ..op_graph.positions import Positions
 from ..op_graph.tensor import Tensor
 from ..ops.hosts import Refusal
 from .arrays import known, shape
+from .composed import where
 from .creation import tril
-from .elementwise import divide, equal, logical_and, multiply, negative, reciprocal, subtract, where
+from .elementwise import divide, equal, logical_and, multiply, negative, reciprocal, subtract
 from .indexing import getitem
 from .joining import concatenate
 from .products import matmul

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..op_graph.errors import UserError, fail
 from ..op_graph.tensor import Tensor
-from . import elementwise, finding, indexing, products, reductions, shaping, sorting
+from . import composed, finding, indexing, products, reductions, shaping, sorting
 from .arrays import shape
 
 
@@ -36,7 +36,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     **{f.__name__: f for f in (
         shaping.astype, shaping.diagonal, shaping.ravel, shaping.repeat, shaping.squeeze, shaping.swapaxes, shaping.trace,
         reductions.all, reductions.any, reductions.argmax, reductions.argmin, reductions.cumprod, reductions.cumsum,
-        reductions.std, reductions.var, elementwise.clip, elementwise.round, products.dot,
+        reductions.std, reductions.var, composed.clip, composed.round, products.dot,
         sorting.argsort, sorting.searchsorted, sorting.sort, indexing.choose, indexing.compress, indexing.take, finding.nonzero,
     )},
     "ptp": reductions.ptp,

@@ -15,7 +15,8 @@ from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
 from . import reductions
 from .arrays import Axis, as_type, expand, of_type, places, reshape, shape
-from .elementwise import add, divide, exp, greater, inexact, isfinite, less, log, maximum, subtract, where
+from .composed import where
+from .elementwise import add, divide, exp, greater, inexact, isfinite, less, log, maximum, subtract
 from .random import Generator
 
 

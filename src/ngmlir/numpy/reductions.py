@@ -19,7 +19,7 @@ from ..op_graph.positions import Positions
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
 from ..ops import ng
-from . import elementwise
+from . import composed, elementwise
 from .arrays import (
     Axis,
     as_array,
@@ -58,7 +58,7 @@ def kept(made: Tensor, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tens
 
 def _only(x: Tensor, where: Any, identity: Any) -> Tensor:
     """x with what a reduction leaves alone in the place of what is not wanted."""
-    return x if where is None or where is True else elementwise.where(where, x, _number(identity, x.element))
+    return x if where is None or where is True else composed.where(where, x, _number(identity, x.element))
 
 
 def _number(value: Any, kind: Type) -> Tensor:
@@ -257,9 +257,7 @@ def argmin(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Tensor
 
 def _numbers(a: Any, instead: Any) -> Tensor:
     x = as_array(a)
-    return (
-        elementwise.where(isnan(x), _number(instead, x.element), x) if isinstance(x.element, FloatType) else x
-    )
+    return composed.where(isnan(x), _number(instead, x.element), x) if isinstance(x.element, FloatType) else x
 
 
 def _there(a: Any) -> Tensor:
@@ -282,7 +280,7 @@ def _nan_extreme(a: Any, axis: Axis, keepdims: bool, low: bool) -> Tensor:
     if not isinstance(x.element, FloatType):
         return reduce(x, axis, keepdims=keepdims)
     made = reduce(_numbers(x, math.inf if low else -math.inf), axis, keepdims=keepdims)
-    return elementwise.where(any(_there(x), axis, keepdims=keepdims), made, math.nan)
+    return composed.where(any(_there(x), axis, keepdims=keepdims), made, math.nan)
 
 
 def nanmax(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
@@ -309,7 +307,7 @@ def nanvar(
     there = _there(a)
     made = var(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=there)
     enough = elementwise.greater(sum(there, axis, keepdims=keepdims), ddof)
-    return elementwise.where(enough, made, math.nan)
+    return composed.where(enough, made, math.nan)
 
 
 def nanstd(

@@ -33,8 +33,8 @@ from .arrays import (
     places,
     surround,
 )
+from .composed import clip
 from .creation import arange
-from .elementwise import clip
 from .indexing import getitem, written
 
 

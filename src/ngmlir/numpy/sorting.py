@@ -31,11 +31,11 @@ from .arrays import (
     reshape,
     shape,
 )
+from .composed import floor_divide, where
 from .elementwise import (
     add,
     ceil,
     floor,
-    floor_divide,
     greater_equal,
     isnan,
     less,
@@ -45,7 +45,6 @@ from .elementwise import (
     multiply,
     rint,
     subtract,
-    where,
 )
 from .indexing import getitem, take_along_axis
 
