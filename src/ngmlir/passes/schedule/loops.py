@@ -397,7 +397,7 @@ def _bands(
     busy = target.multiprocessors
 
     beside = 1
-    if outer and prod(plan.sizes[l] for l in reduced) <= (_FEW_ROWS if rows > 1 else _FEW):
+    if outer and prod(plan.sizes[l] for l in reduced) <= (_FEW if plan.accesses else _FEW_ROWS):
         beside = _rows_beside(plan, target, count, outer, fixed(given, "tile", width))
     if fixed(given, "rows", beside) > 1 and not given.get("band"):
         return _filled(given, target, tile=width, band=0, rows=beside)
