@@ -227,8 +227,11 @@ def _quotient(a: Array, b: Array) -> tuple[Array, Array]:
 def _extreme(slots: Slots, instruction: Instruction) -> Step:
     least = instruction.head == "min"
     if not _is_float(instruction.type):
-        return simple(slots, instruction, instruction.type, np.minimum if least else np.maximum)
-    if "abs" in instruction.modifiers or len(instruction.operands) > 3:
+        whole = np.minimum if least else np.maximum
+        if "relu" not in instruction.modifiers:
+            return simple(slots, instruction, instruction.type, whole)
+        return simple(slots, instruction, instruction.type, lambda a, b: np.maximum(whole(a, b), 0))
+    if "relu" in instruction.modifiers or "abs" in instruction.modifiers or len(instruction.operands) > 3:
         raise slots.limit(instruction)
     propagate = "NaN" in instruction.modifiers
     pick = (np.minimum if least else np.maximum) if propagate else (np.fmin if least else np.fmax)

@@ -32,7 +32,7 @@ DECODERS: dict[str, Decoder] = {}
 #: Words of an opcode that change what it does, and the heads with which each is modelled.
 _MODELLED: dict[str, frozenset[str]] = {
     "sat": frozenset({"add", "sub", "mul", "mad", "fma", "cvt"}),
-    "relu": frozenset({"fma", "cvt"}),
+    "relu": frozenset({"fma", "cvt", "min", "max"}),
     "satfinite": frozenset({"mma"}),
     "async": frozenset({"cp", "fence"}),
     "bulk": frozenset({"cp"}),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ...ir.core import Block, Op, Region, Value
-from ...ir.types import shape_of
+from ...ir.types import TensorType, shape_of
 from ...ops.fields import get_i64
 from ...support.diagnostics import Diagnostic, Limit
 from ...support.target import Target
@@ -57,6 +57,7 @@ def _found(fusion: Op, whole: bool) -> Found:
     for value in (*accesses, *(op.results[0] for op in products)):
         known[value] = space.atoms(shape_of(value.type))
     related = label(space, [op for op in body.ops[:-1] if op.name != "ng.dot"], known)
+    related = related and all(isinstance(v.type, TensorType) for v in (*fusion.operands, *fusion.results))
     if not related or not _side_by_side(space, body, known):
         raise Limit(Diagnostic("the loops of the ops of this fusion do not match", fusion.location))
     for value in body.ops[-1].operands:  # an argument may be handed through without any op

@@ -34,7 +34,8 @@ def columns_kernel(fusion: Op, target: Target, schedule: Columns, name: str) -> 
     last = len(planned.sizes) - 1
     outer = [l for l in range(last) if l in kept]
     reduced = [l for l in range(last) if l not in kept]
-    if schedule.tile >= 2 * planned.sizes[last] and (lines := side_by_side(planned, reduced, target)):
+    lines = side_by_side(planned, reduced, target)
+    if lines and schedule.tile >= 2 * planned.sizes[last]:
         return lines_kernel(lines, schedule, target, name, outer, reduced), lines
     build = _for_threads if target.shares_tiles else _for_vectors
     return build(planned, target, schedule, name, outer, reduced, found), planned
