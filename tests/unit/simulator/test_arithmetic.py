@@ -116,6 +116,19 @@ def test_integer_extremes(name, kind):
         assert_same(actual, pick(left, right))
 
 
+@pytest.mark.parametrize("name", ["smin", "smax"])
+def test_integer_extremes_that_are_not_negative(name):
+    """An extreme beside zero is one instruction from sm_90 on."""
+    call, head = intrinsic(name, "i32", 2)
+    call = call.replace("%r", "%m") + "\n  %r = call i32 @llvm.smax.i32(i32 %m, i32 0)"
+    head = head if name == "smax" else head + "\ndeclare i32 @llvm.smax.i32(i32, i32)"
+    left, right = pairs("i32")
+    ptx = elementwise(call, ["i32", "i32"], "i32", head)
+    pick = np.minimum if name == "smin" else np.maximum
+    assert f"{name[1:]}.relu.s32" in ptx
+    assert_same(apply(ptx, [left, right], TYPES["i32"]), np.maximum(pick(left, right), 0))
+
+
 @pytest.mark.parametrize("kind", INTEGERS)
 @pytest.mark.parametrize("name", ["ctpop", "bitreverse", "ctlz", "cttz", "abs"])
 def test_bit_counting(name, kind):
