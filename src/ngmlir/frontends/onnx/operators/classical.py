@@ -161,8 +161,13 @@ def labelled(n: Node, scores: Tensor, limit: float | None = None) -> list[Thing]
     if scores.shape[1] < count or limit is not None:
         best = (scores.at(1, scores.shape[1] - 1) > (limit or 0.0)).cast(i64)
     else:
-        best = n.verbs.argmax(scores, type=TensorType((scores.shape[0],), i64), axes=[1])
+        best = greatest(n, scores)
     return [label_of(n, best), pair(n, scores, limit) if scores.shape[1] < count else shown(n, scores)]
+
+
+def greatest(n: Node, scores: Tensor) -> Tensor:
+    """The place of the greatest score of each row."""
+    return n.verbs.argmax(scores, type=TensorType((scores.shape[0],), i64), axes=[1])
 
 
 def labels_of(n: Node) -> list[int] | list[str]:

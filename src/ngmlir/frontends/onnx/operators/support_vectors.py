@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from itertools import combinations
+from operator import add
 
 import numpy as np
 
-from ....ir.types import TensorType, f32, i1, i64
+from ....ir.types import f32, i1, i64
 from ..nodes import Node, operator
 from ..tensor import Array, Tensor, Thing
-from .classical import label_of, labels_of, pair, shown
+from .classical import greatest, label_of, labels_of, pair, shown
 from .control import emitter_of
 from .products import multiplied
 
@@ -50,12 +52,9 @@ def svm_regressor(n: Node, x: Tensor) -> Tensor:
     x, weights = _rows(x), _floats(n, "coefficients")
     count = n.integer("n_supports")
     if count:
-        near = _kernel(
-            n, x, _floats(n, "support_vectors").reshape(count, -1), n.text("kernel_type", "LINEAR")
-        )
-        made = multiplied(near, n.verbs.known(weights.reshape(-1, 1)))
-    else:
-        made = multiplied(x, n.verbs.known(weights.reshape(-1, 1)))
+        vectors = _floats(n, "support_vectors").reshape(count, -1)
+        x = _kernel(n, x, vectors, n.text("kernel_type", "LINEAR"))
+    made = multiplied(x, n.verbs.known(weights.reshape(-1, 1)))
     made = made + n.verbs.known(_floats(n, "rho")[:1])
     return (made > 0).cast(f32) * 2 - 1 if n.flag("one_class") else shown(n, made)
 
@@ -68,21 +67,17 @@ def svm_classifier(n: Node, x: Tensor) -> list[Thing]:
     if not sum(sizes):  # one plane for each class
         scores = multiplied(x, n.verbs.known(np.ascontiguousarray(weights.reshape(classes, -1).T)))
         scores = scores + n.verbs.known(rho[:1])
-        return [label_of(n, _greatest(n, scores)), shown(n, scores)]
+        return [label_of(n, greatest(n, scores)), shown(n, scores)]
     vectors = _floats(n, "support_vectors").reshape(sum(sizes), -1)
     near = _kernel(n, x, vectors, n.text("kernel_type", "LINEAR"))
     pairs = list(combinations(range(classes), 2))
     scores = multiplied(near, n.verbs.known(_planes(weights.reshape(-1, sum(sizes)), sizes, pairs)))
     scores = scores + n.verbs.known(rho)
     votes = _votes(n, scores, pairs, classes)
-    label = label_of(n, _greatest(n, votes))
+    label = label_of(n, greatest(n, votes))
     if n.floats("prob_a"):
         return [label, shown(n, _probabilities(n, scores, pairs, classes))]
     return [label, pair(n, scores, 0.0) if len(pairs) == 1 else shown(n, scores)]
-
-
-def _greatest(n: Node, scores: Tensor) -> Tensor:
-    return n.verbs.argmax(scores, type=TensorType((scores.shape[0],), i64), axes=[1])
 
 
 def _planes(weights: Array, sizes: list[int], pairs: list[tuple[int, int]]) -> Array:
@@ -115,7 +110,7 @@ def _probabilities(n: Node, scores: Tensor, pairs: list[tuple[int, int]], classe
     # The loser of each pair, squared and summed, is on the diagonal.
     matrix = [
         [
-            _sum([columns[other, i] * columns[other, i] for other in range(classes) if other != i])
+            reduce(add, [columns[other, i] * columns[other, i] for other in range(classes) if other != i])
             if i == j
             else -columns[j, i] * columns[i, j]
             for j in range(classes)
@@ -154,10 +149,3 @@ def _probabilities(n: Node, scores: Tensor, pairs: list[tuple[int, int]], classe
     regions = [emitter.region(types, what)[0] for what in (going, improved)]
     shares, *_ = emitter.while_(state, types=types, regions=regions)
     return shares
-
-
-def _sum(parts: list[Tensor]) -> Tensor:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
