@@ -73,7 +73,8 @@ def staged_windows(
         return _cycles(found.values(), plan, target, outer, taps, beside)
 
     # Of any number of rows few are computed in vain.
-    several = _FEW if is_open((plan.sizes[along],)) else range(1, rows + 1)
+    most_beside = min(rows, target.vector_registers)  # each holds a sum
+    several = _FEW if is_open((plan.sizes[along],)) else range(1, most_beside + 1)
     beside = fixed(given, "beside", min(several, key=cycles))
     stripe = fixed(given, "stripe", -(-min(columns, _STRIPE) // width) * width)
     # What is copied stays in the near cache.
