@@ -124,7 +124,7 @@ class Reduction(Accumulation):
     #: Instructions by which a register is joined to another one of them in the end.
     steps_of_joining = 2
 
-    def __init__(self, op: Op, target: Target | None = None):
+    def __init__(self, op: Op, target: Target):
         self.op = op
         self.source = op.operands[0]
         self.result = op.results[0]

@@ -18,7 +18,7 @@ from ...support.machines import GPU_REGISTERS, REGISTER_BYTES, WARP
 from ...support.target import Target
 from ..analysis.group import FREE
 from ..analysis.plan import Plan, pieces_wide, widest_item
-from ..analysis.reduction import Position, reductions
+from ..analysis.reduction import Position, Reduction, reductions
 from .candidate import Candidate, fixed, tile_sizes
 from .moves import boxes, line, rows_together
 from .programs import PROGRAM_ELEMENTS, RESIDENT, a_row_each, part_of, stages_for, tile_width
@@ -279,12 +279,12 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
     if windows is not None:
         yield windows
         return
-    item = _gathered_item(plan, target)
-    work, lanes = _column_work(plan, target), target.lanes(item)
+    item = _gathered_item(found, plan)
+    work, lanes = _column_work(found, plan), target.lanes(item)
     row = size * item
-    lines, stated = side_by_side(plan, inner, target), fixed(given, "tile", 0)
-    if lines and (not stated or stated >= 2 * size):
-        yield from _lines(plan, target, given, count, steps)
+    stated = fixed(given, "tile", 0)
+    if side_by_side(plan, inner, target, stated):
+        yield from _lines(found, plan, target, given, count, steps)
         if stated:
             return
     held = size <= target.vector_registers // 2 * lanes and not is_open(plan.sizes[-1:])
@@ -312,39 +312,43 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
         yield Candidate(made, cycles, count * steps * size / lanes * work.roof(target), registers)
 
 
-def side_by_side(plan: Plan, reduced: Sequence[int], target: Target) -> Plan | None:
-    """The loops of narrow columns on a CPU, several rows of which stand side by side in registers; None where they cannot."""
+def side_by_side(plan: Plan, reduced: Sequence[int], target: Target, tile: int = 0) -> Plan | None:
+    """The loops of narrow columns on a CPU, several rows of which are in one tile, in registers; None where they cannot be, or a given
+    `tile` has but one."""
     columns, near = plan.sizes[-1], len(plan.sizes) - 2
-    if target.shares_tiles or near not in reduced or is_open((columns,)):
+    if target.shares_tiles or near not in reduced or is_open((columns,)) or 0 < tile < 2 * columns:
         return None
-    return plan.in_line if 2 * columns <= _most_in_line(plan, target) else None
+    return plan.in_line if 2 * columns <= _most_in_line(reductions(plan.ops, target), plan, target) else None
 
 
-def _most_in_line(plan: Plan, target: Target) -> int:
-    """Elements of the rows that stand side by side, at most: what is gathered has to stay in registers."""
-    parts = max(len(r.carried) for r in reductions(plan.ops, target))
-    return target.vector_registers // (1 + parts) * target.lanes(_gathered_item(plan, target))
+def _most_in_line(found: Sequence[Reduction], plan: Plan, target: Target) -> int:
+    """Elements of the rows of one tile, at most: what is gathered has to stay in registers."""
+    parts = max(len(r.carried) for r in found)
+    return target.vector_registers // (1 + parts) * target.lanes(_gathered_item(found, plan))
 
 
-def _gathered_item(plan: Plan, target: Target) -> int:
+def _gathered_item(found: Sequence[Reduction], plan: Plan) -> int:
     """Bytes of the largest element that a reduction of columns computes with, or carries."""
-    carried = (element for r in reductions(plan.ops, target) for element in r.carried)
-    return max(widest_item(plan), *map(item_bytes, carried))
+    return max(widest_item(plan), *[item_bytes(element) for r in found for element in r.carried])
 
 
-def _column_work(plan: Plan, target: Target) -> Work:
+def _column_work(found: Sequence[Reduction], plan: Plan) -> Work:
     """What one register of elements costs where each is compared with the best of its column, and what it carries is chosen."""
     work = work_of(plan)
-    more = sum(len(r.carried) - 1 for r in reductions(plan.ops, target))
+    more = sum(len(r.carried) - 1 for r in found)
     return replace(work, instructions=work.instructions + SEARCH * more, live=work.live + 2 * more)
 
 
-def _lines(plan: Plan, target: Target, given: Given, count: int, steps: int) -> Iterator[Candidate[Columns]]:
-    """Of so many rows of results, each of so many `steps`: some rows of narrow columns side by side. In the end they are joined, one
+def _lines(
+    found: Sequence[Reduction], plan: Plan, target: Target, given: Given, count: int, steps: int
+) -> Iterator[Candidate[Columns]]:
+    """Of so many rows of results, each of so many `steps`: some rows of narrow columns in one tile. In the end they are joined, one
     by one."""
     columns, near = usual(plan.sizes[-1:])[0], usual(plan.sizes[-2:])[0]
-    work, lanes = _column_work(plan, target), target.lanes(_gathered_item(plan, target))
-    most = _most_in_line(plan, target)
+    work, lanes = _column_work(found, plan), target.lanes(_gathered_item(found, plan))
+    most = _most_in_line(found, plan, target)
+    joining = sum(r.steps_of_joining for r in found)
+    roof = count * steps * columns / lanes * work.roof(target)
     # Rows that fill whole registers are read as these.
     whole = lanes // gcd(lanes, columns)
     rows = {most // n // columns for n in (1, 2, 4, 8)}
@@ -355,10 +359,9 @@ def _lines(plan: Plan, target: Target, given: Given, count: int, steps: int) -> 
         registers = -(-width // lanes)
         turns = count * steps // near * -(-near // (width // columns))
         cycles = turns * (max(work.cycles(target, registers), target.fma_cycles) + TURN)
-        joined = count * (width // columns) * sum(r.steps_of_joining for r in reductions(plan.ops, target))
+        joined = count * (width // columns) * joining
         group = max(1, min(count, PROGRAM_ELEMENTS // (steps * columns)))
         made = Columns(tile=width, band=0, stripe=width, rows=fixed(given, "rows", group))
-        roof = count * steps * columns / lanes * work.roof(target)
         yield Candidate(made, cycles + joined, roof, registers)
 
 

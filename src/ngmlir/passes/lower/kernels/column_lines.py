@@ -80,11 +80,7 @@ class _Lines:
         def tile(span: Span, v: Sequence[Value]) -> Sequence[Value]:
             return self.joined(inner, span, v)
 
-        rest = self.steps % self.rows
-        if not rest or not self.back:
-            return exact_tiles(b, self.steps, self.rows, values, tile)
-        values = exact_tiles(b, self.steps - rest, self.rows, values, tile)
-        return tile(Span(b.index(self.steps - self.rows), self.rows), values)
+        return exact_tiles(b, self.steps, self.rows, values, tile, back=self.back)
 
     def joined(self, inner: dict[int, Span], span: Span, values: Sequence[Value]) -> list[Value]:
         """The parts with some more rows."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 from math import prod
+from typing import NamedTuple
 
 from ....ir.core import Op, Value
 from ....ir.types import MemRefType, VectorType
@@ -34,22 +35,54 @@ def columns_kernel(fusion: Op, target: Target, schedule: Columns, name: str) -> 
     last = len(planned.sizes) - 1
     outer = [l for l in range(last) if l in kept]
     reduced = [l for l in range(last) if l not in kept]
-    lines = side_by_side(planned, reduced, target)
-    if lines and schedule.tile >= 2 * planned.sizes[last]:
+    if lines := side_by_side(planned, reduced, target, schedule.tile):
         return lines_kernel(lines, schedule, target, name, outer, reduced), lines
-    build = _for_threads if target.shares_tiles else _for_vectors
-    return build(planned, target, schedule, name, outer, reduced, found), planned
+    staging = _for_staged_windows if schedule.stage and outer else _for_vectors
+    build = _for_threads if target.shares_tiles else staging
+    return build(_Given(planned, target, schedule, name, outer, reduced, found)), planned
 
 
-def _for_threads(
-    planned: Plan,
-    target: Target,
-    schedule: Columns,
-    name: str,
-    outer: Sequence[int],
-    reduced: Sequence[int],
-    found: Sequence[Reduction],
-) -> Op:
+class _Given(NamedTuple):
+    """What a kernel is built from: `outer` loops are kept, as the innermost is; the `found` reductions run over the `reduced` ones."""
+
+    planned: Plan
+    target: Target
+    schedule: Columns
+    name: str
+    outer: Sequence[int]
+    reduced: Sequence[int]
+    found: Sequence[Reduction]
+
+
+class _Stripes:
+    """A kernel whose programs share groups of results, and stripes of their columns: `first` is the number of a program's group, and its
+    columns go from `start` to `stop`."""
+
+    def __init__(self, planned: Plan, target: Target, schedule: Columns, groups: int):
+        self.columns, self.width, stripe = planned.sizes[-1], schedule.tile, schedule.stripe
+        if not is_open((self.columns,)):
+            self.width, stripe = min(self.columns, self.width), min(self.columns, stripe)
+        grid = (groups, -(-self.columns // stripe))
+        self.stripe, self.are_several = stripe, may_be_several(grid[1])
+        self.kernel = Kernel(planned, target, [size for size in grid if may_be_several(size)])
+        b, programs = self.kernel.b, iter(self.kernel.programs)
+        self.first, place = (next(programs) if may_be_several(size) else b.index(0) for size in grid)
+        self.start, self.stop = share(b, place, stripe, self.columns)
+
+    def between(self, body: Callable[[Span], None]) -> None:
+        """Runs `body` on the tiles of a program's stripe."""
+        self.kernel.tiles_between(self.start, self.stop, self.columns, self.width, body)
+
+    def tiles(self, body: Callable[[Span], None]) -> None:
+        """The same; of all columns, where there is but one stripe."""
+        if self.are_several:
+            self.between(body)
+        else:
+            self.kernel.tiles(self.columns, self.width, (), lambda span, _: body(span) or ())
+
+
+def _for_threads(of: _Given) -> Op:
+    planned, target, schedule, name, outer, reduced, found = of
     columns, width = planned.sizes[-1], schedule.tile
     rows = [planned.sizes[l] for l in outer]
     beside = rows_beside(planned, outer, schedule.rows)
@@ -71,83 +104,49 @@ def _for_threads(
     return kernel.finish(name, schedule.threads)
 
 
-def _for_vectors(
-    planned: Plan,
-    target: Target,
-    schedule: Columns,
-    name: str,
-    outer: Sequence[int],
-    reduced: Sequence[int],
-    found: Sequence[Reduction],
-) -> Op:
+def _for_vectors(of: _Given) -> Op:
     """Programs share the kept loops: some rows of results, or some columns of one.
 
     What fits into the near cache is read one tile of columns after the other. More is read in the order in which
     it lies: bands of some rows by a stripe of many columns, whose sums wait in scratch.
     """
-    columns, width, stripe = planned.sizes[-1], schedule.tile, schedule.stripe
-    if schedule.stage and outer:
-        return _for_staged_windows(planned, target, schedule, name, outer, reduced, found)
-    if not is_open((columns,)):
-        width, stripe = min(columns, width), min(columns, stripe)
+    planned, target, schedule, name, outer, reduced, found = of
     sizes = [planned.sizes[l] for l in outer]
-    rows = prod(sizes)
-    stripes = -(-columns // stripe)
-    group = schedule.rows
-    grid = (-(-rows // group), stripes)
-    kernel = Kernel(planned, target, [size for size in grid if may_be_several(size)])
-    b = kernel.b
-    programs = iter(kernel.programs)
-    first, place = (next(programs) if may_be_several(size) else b.index(0) for size in grid)
-    start, stop = share(b, place, stripe, columns)
+    rows, group = prod(sizes), schedule.rows
+    stripes = _Stripes(planned, target, schedule, -(-rows // group))
+    kernel, b = stripes.kernel, stripes.kernel.b
 
     def row(places: Sequence[Span]) -> None:
         body = _Columns(kernel, dict(zip(outer, places, strict=True)), reduced, found, schedule.band)
         if schedule.band:
-            body.bands(lambda visit: kernel.tiles_between(start, stop, columns, width, visit), start, stripe)
-        elif may_be_several(stripes):
-            kernel.tiles_between(start, stop, columns, width, body.tile)
+            body.bands(stripes.between, stripes.start, stripes.stripe)
         else:
-            kernel.tiles(columns, width, (), lambda span, _: body.tile(span) or ())
+            stripes.tiles(body.tile)
 
     if rows == 1:
         row([Span(b.index(0))] * len(outer))
     else:
-        each_position(b, *share(b, first, group, rows), sizes, row)
+        each_position(b, *share(b, stripes.first, group, rows), sizes, row)
     return kernel.finish(name)
 
 
-def _for_staged_windows(
-    planned: Plan,
-    target: Target,
-    schedule: Columns,
-    name: str,
-    outer: Sequence[int],
-    reduced: Sequence[int],
-    found: Sequence[Reduction],
-) -> Op:
+def _for_staged_windows(of: _Given) -> Op:
     """Programs share blocks of neighbouring rows of results, which read from one copy of what lies across borders."""
+    planned, target, schedule, name, outer, reduced, found = of
     (*before, along), last, sizes = outer, len(planned.sizes) - 1, planned.sizes
-    rows, columns, beside, stage = sizes[along], sizes[last], schedule.beside, schedule.stage
-    width, stripe = schedule.tile, schedule.stripe
-    if not is_open((columns,)):
-        width, stripe = min(columns, width), min(columns, stripe)
-    blocks = -(-rows // stage)
+    rows, beside, stage = sizes[along], schedule.beside, schedule.stage
+    blocks, group = -(-rows // stage), schedule.rows // stage
     inner = [*(sizes[l] for l in before), *([blocks] if may_be_several(blocks) else [])]
-    group, stripes = schedule.rows // stage, -(-columns // stripe)
-    grid = (-(-prod(inner) // group), stripes)
-    kernel = Kernel(planned, target, [size for size in grid if may_be_several(size)])
-    b, programs = kernel.b, iter(kernel.programs)
-    first, place = (next(programs) if may_be_several(size) else b.index(0) for size in grid)
-    start, stop = share(b, place, stripe, columns)
-    counts = {along: stage, **{l: sizes[l] for l in reduced}, last: stripe}
+    stripes = _Stripes(planned, target, schedule, -(-prod(inner) // group))
+    kernel, b, start = stripes.kernel, stripes.kernel.b, stripes.start
+    counts = {along: stage, **{l: sizes[l] for l in reduced}, last: stripes.stripe}
     kernel.staged = {
         value: Staged(kernel, access, kernel.buffers[value], counts, group)
         for value, access in staged(planned, target, outer).items()
     }
     for value in kernel.staged:
         reduced = order(planned.accesses[value], outer, reduced)
-    begin, end = share(b, first, group, prod(inner))
+    begin, end = share(b, stripes.first, group, prod(inner))
     even = is_multiple(rows, beside)
 
     def found_at(places: Sequence[Span]) -> tuple[dict[int, Span], Value, Value]:
@@ -164,8 +163,8 @@ def _for_staged_windows(
         needed = dict[int, Value]()
         if not is_multiple(rows, stage):
             needed[along] = here if even else b.minimum(round_up(b, here, beside), b.index(stage))
-        if may_be_several(stripes):
-            needed[last] = round_up(b, b.subtract(stop, start), kernel.least(width))
+        if stripes.are_several:
+            needed[last] = round_up(b, b.subtract(stripes.stop, start), kernel.least(stripes.width))
         spans = [at.get(l, Span(b.index(0))) for l in range(last + 1)]
         spans[along], spans[last] = Span(top), Span(start)
         for copies in kernel.staged.values():
@@ -178,15 +177,12 @@ def _for_staged_windows(
             row = Span(b.add(top, i), beside if beside > 1 else 0, masked)
 
             def column(span: Span) -> None:
-                near = b.subtract(span.start, start) if may_be_several(stripes) else span.start
+                near = b.subtract(span.start, start) if stripes.are_several else span.start
                 for copies in kernel.staged.values():
                     copies.places = {row.start: i, span.start: near}
                 _Columns(kernel, {**at, along: row}, reduced, found).tile(span)
 
-            if may_be_several(stripes):
-                kernel.tiles_between(start, stop, columns, width, column)
-            else:
-                kernel.tiles(columns, width, (), lambda span, _: column(span) or ())
+            stripes.tiles(column)
             return ()
 
         if even:

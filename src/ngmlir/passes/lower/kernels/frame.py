@@ -47,9 +47,10 @@ def exact_tiles(
     masked: bool = False,
     alike: bool = False,
     least: int = 1,
+    back: bool = False,
 ) -> Sequence[Value]:
     """Runs `body` on the tiles of a loop of `size`, the last of which may be shorter (`masked`: the next power of two, or as
-    long as the others where all are to be `alike`); the loop's index is `name`. What is left of a size that is not known are tiles
+    long as the others where all are to be `alike`; `back`: it begins earlier, if one is before it); the loop's index is `name`. What is left of a size that is not known are tiles
     of `least` elements, and a masked one; not `masked`, ever smaller ones."""
     if is_open((size,)):
         full = 0
@@ -80,7 +81,9 @@ def exact_tiles(
         carried = b.loop(
             0, full, step, carried, lambda i, values: body(Span(i, step), values), name=name, stages=stages
         )
-    if rest := size - full:
+    if (rest := size - full) and back and full and not masked:
+        carried = body(Span(b.index(size - step), step), carried)
+    elif rest:
         last = rest if not masked else step if alike else power_of_two(rest)
         carried = body(Span(b.index(full), last, last != rest), carried)
     return carried
@@ -166,21 +169,6 @@ def within(b: Builder, tile: Value, start: Value, size: int, fill: Value, dimens
     return b.select(b.less(places, b.number(size, whole)), tile, fill)
 
 
-def halved(b: Builder, low: Value, high: Value, size: int, more: Callable[[Value], Value]) -> Value:
-    """How many places of loops of `size` steps, at least `low` and at most `high`, `more` holds for, where it holds for all
-    places before some one: each of a tile by itself."""
-    one = b.number(1, low.type)
-
-    def halve(_: Value, between: Sequence[Value]) -> list[Value]:
-        low, high = between
-        middle = b.shift_right_logical(b.add(low, high), one)
-        further, unknown = more(middle), b.less(low, high)
-        above, below = b.bitwise_and(further, unknown), b.bitwise_and(b.bitwise_not(further), unknown)
-        return [b.select(above, b.add(middle, one), low), b.select(below, middle, high)]
-
-    return b.loop(0, size.bit_length(), 1, [low, high], halve, name="step")[0]
-
-
 def sections(size: int, cuts: Sequence[int]) -> list[tuple[int, int]]:
     """The parts of a loop between its ends and the positions at which it is cut."""
     return [*pairwise([0, *cuts, size])]
@@ -247,6 +235,7 @@ class Frame:
         stages: int = 1,
         alike: bool = False,
         masks: bool = True,
+        back: bool = False,
     ) -> Sequence[Value]:
         """Runs `body` on the tiles of a loop of `size`: whole ones, of which those of `stages` rounds are under way at once,
         and a shorter last one, which may be masked; where threads carry tiles of the same shape, all are `alike`. What is left of a
@@ -256,7 +245,7 @@ class Frame:
             step = min(step, power_of_two(size))
         masked = self.masks or (masks and is_open((size,)))
         least = step if carried else self.least(step)
-        return exact_tiles(self.b, size, step, carried, body, name, stages, masked, alike, least)
+        return exact_tiles(self.b, size, step, carried, body, name, stages, masked, alike, least, back)
 
     def least(self, step: int) -> int:
         """The elements of a tile that is masked, in a loop of a size that is not known in tiles of `step`: those of a register."""

@@ -10,7 +10,8 @@ from ....ops.builder import Builder
 from ....ops.fields import get_i64
 from ....support.target import Target
 from ...analysis.reduction import merged
-from .frame import Span, halved
+from .frame import Span
+from .halving import halved
 from .single import Single, line_frame, places_in
 
 

@@ -13,7 +13,8 @@ from ....support.lengths import power_of_two
 from ....support.target import Target
 from ...analysis.indices import wide, within
 from ...analysis.reduction import merged
-from .frame import Span, halved, positions
+from .frame import Span, positions
+from .halving import halved
 from .running import Running
 from .segments import RowsBetween
 from .single import Single, SingleFrame, line_frame, places_in

@@ -253,11 +253,8 @@ class _Row:
             def tile(span: Span, v: Sequence[Value]) -> Sequence[Value]:
                 return body(self.tile([*spans, span], beyond), v)
 
-            if back and not self.kernel.masks and not is_open((size,)) and size > step:
-                values = self.kernel.tiles(size // step * step, step, values, tile)
-                return tile(Span(b.index(size - step), step), values) if size % step else values
             if few or join is None:
-                return self.kernel.tiles(size, step, values, tile, stages=self.schedule.stages)
+                return self.kernel.tiles(size, step, values, tile, stages=self.schedule.stages, back=back)
 
             def one(start: Value, v: Sequence[Value], join: Join = join) -> Sequence[Value]:
                 stop = b.add(start, b.index(block))

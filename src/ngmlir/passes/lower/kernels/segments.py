@@ -31,7 +31,8 @@ from ....support.target import Target
 from ...analysis.indices import wide, within
 from ...analysis.plan import Shape
 from ...analysis.reduction import Accumulation, merged
-from .frame import Span, halved, positions
+from .frame import Span, positions
+from .halving import halved
 from .single import Single, SingleFrame
 
 #: Elements of a result that one thread has, and updates of a longer segment that it joins at once.

@@ -20,8 +20,8 @@ from .reading import position, read
 _TOGETHER = 4
 
 
-class _Piece(NamedTuple):
-    """A piece of rows: where the copy begins in the buffer and ends, the place of the piece in a row of the buffer and in one of the
+class _Chunk(NamedTuple):
+    """A chunk of rows: where the copy begins in the buffer and ends, the place of the chunk in a row of the buffer and in one of the
     copy, and whether some of it may lie beyond the border."""
 
     first: Sequence[Value]
@@ -72,11 +72,11 @@ class Staged:
         ends = [self._end(d, needed) for d in self.moved]
         row = self.moved[-1]
 
-        def piece(span: Span) -> tuple[()]:
+        def chunk(span: Span) -> tuple[()]:
             at = b.add(first[row], span.start)
 
             def copied(masked: bool) -> None:
-                self._rows(_Piece(first, ends, at, span, masked), [], True)
+                self._rows(_Chunk(first, ends, at, span, masked), [], True)
 
             if known(at) is not None:
                 copied(True)
@@ -88,10 +88,10 @@ class Staged:
 
         end = known(ends[-1])
         if end is None:
-            b.loop(0, ends[-1], self.lanes, (), lambda i, _: piece(Span(i, self.lanes)))
+            b.loop(0, ends[-1], self.lanes, (), lambda i, _: chunk(Span(i, self.lanes)))
         else:
             whole = -(-end // self.lanes) * self.lanes
-            exact_tiles(b, whole, min(whole, _TOGETHER * self.lanes), (), lambda span, _: piece(span))
+            exact_tiles(b, whole, min(whole, _TOGETHER * self.lanes), (), lambda span, _: chunk(span))
 
     def _end(self, dimension: int, needed: Mapping[int, Value]) -> Value:
         """How many elements of a dimension of the copy are needed."""
@@ -103,10 +103,10 @@ class Staged:
             total = b.add(total, b.multiply(needed[l], b.index(terms[l])))
         return total
 
-    def _rows(self, piece: _Piece, done: Sequence[Value], inside: bool) -> tuple[()]:
-        """Copies a piece of the rows at `done` of the copy's outer dimensions; `inside`: they are not beyond a border."""
+    def _rows(self, chunk: _Chunk, done: Sequence[Value], inside: bool) -> tuple[()]:
+        """Copies a chunk of the rows at `done` of the copy's outer dimensions; `inside`: they are not beyond a border."""
         b, number = self.b, len(done)
-        d, first, end = self.moved[number], piece.first[self.moved[number]], piece.ends[number]
+        d, first, end = self.moved[number], chunk.first[self.moved[number]], chunk.ends[number]
         lowest, highest = self.access.places[d].ends(self.access.sizes)
         size, zero = self.access.shape[d], b.index(0)
         last = number == len(self.moved) - 2
@@ -114,14 +114,14 @@ class Staged:
         def run(start: Value, stop: Value, inside: bool) -> None:
             def one(i: Value, _: object) -> tuple[()]:
                 here = [*done, i]
-                return self._copy(piece, here, 1, inside) if last else self._rows(piece, here, inside)
+                return self._copy(chunk, here, 1, inside) if last else self._rows(chunk, here, inside)
 
             if last and inside and not below(size, _TOGETHER):
-                # What a piece is masked with is found for several rows at once.
+                # What a chunk is masked with is found for several rows at once.
                 step = b.index(_TOGETHER)
 
                 def several(i: Value, _: object) -> list[Value]:
-                    self._copy(piece, [*done, i], _TOGETHER, True)
+                    self._copy(chunk, [*done, i], _TOGETHER, True)
                     return [b.add(i, step)]
 
                 (start,) = b.loop(
@@ -142,15 +142,15 @@ class Staged:
             run(high, end, False)
         return ()
 
-    def _copy(self, piece: _Piece, done: Sequence[Value], rows: int, inside: bool) -> tuple[()]:
-        """Copies a piece of neighbouring rows."""
+    def _copy(self, chunk: _Chunk, done: Sequence[Value], rows: int, inside: bool) -> tuple[()]:
+        """Copies a chunk of neighbouring rows."""
         b, fill, source = self.b, self.access.fill, self.buffer.type
         assert isinstance(source, MemRefType) and fill is not None
-        type = VectorType((rows, piece.span.size), self.element)
+        type = VectorType((rows, chunk.span.size), self.element)
         if inside:
-            indices = [*piece.first[:-1], b.index(0)]
+            indices = [*chunk.first[:-1], b.index(0)]
             for d, i in zip(self.moved, done, strict=False):
-                indices[d] = b.add(piece.first[d], i)
+                indices[d] = b.add(chunk.first[d], i)
             # From these rows on nobody has to ask whether they are there.
             near = self.moved[-2]
             shape = (rows, *[1] * (len(source.shape) - near - 2), source.shape[-1])
@@ -158,13 +158,13 @@ class Staged:
             view = b.subview(self.buffer, indices, type=view)
             tile = b.load(
                 view,
-                [*[b.index(0)] * (len(shape) - 1), piece.at],
+                [*[b.index(0)] * (len(shape) - 1), chunk.at],
                 type=type,
                 dims=[0, len(shape) - 1],
-                masked=piece.masked,
-                pad=fill if piece.masked else None,
+                masked=chunk.masked,
+                pad=fill if chunk.masked else None,
             )
         else:
             tile = b.number(fill, type)
-        b.store(tile, self.copy, [*done, piece.span.start])
+        b.store(tile, self.copy, [*done, chunk.span.start])
         return ()
