@@ -107,7 +107,7 @@ def test_parameters_end():
         ("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r1], %r2, [%r3];", ".async of st"),
         ("st.bulk.shared::cta [%r1], 16, 0;", ".bulk of st"),
         ("atom.global.exch.b128 %rd2, [%rd1], %rd2;", ".b128 of atom"),
-        ("max.relu.s32 %r4, %r3, %r3;", ".relu of max"),
+        ("min.xorsign.abs.f32 %f1, %f0, %f0;", "xorsign.abs"),
         ("mad.lo.cc.u32 %r4, %r2, %r2, %r2;", ".cc of mad"),
         ("cvt.rn.satfinite.tf32.f32 %r4, %f1;", ".satfinite of cvt"),
         ("discard.global.L2 [%rd1], 128;", "discard.global.L2"),
