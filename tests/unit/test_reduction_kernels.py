@@ -228,3 +228,20 @@ def test_positions_in_what_is_computed(shape: tuple[int, ...], axes: tuple[int, 
     np.testing.assert_array_equal(where, np.abs(lines).argmax(-1))
     np.testing.assert_array_equal(best, np.abs(lines).max(-1))
     np.testing.assert_array_equal(both, np.abs(lines).argmax(-1) + lines.argmin(-1))
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda-sim"])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_positions_in_padded_windows(name: str, target: str) -> None:
+    """Taps count row by row, also where rows of results that see the same are computed beside each other."""
+    text = f"""func.func @main(%x: tensor<11x12xf32>) -> tensor<6x6xi64> {{
+  %0 = ng.pad %x low [1, 1] high [1, 1] : (tensor<11x12xf32>) -> tensor<13x14xf32>
+  %1 = ng.windows %0 axes [0, 1] steps [2, 2] dilations [1, 1] : (tensor<13x14xf32>) -> tensor<3x3x6x6xf32>
+  %2 = ng.{name} %1 axes [0, 1] : (tensor<3x3x6x6xf32>) -> tensor<6x6xi64>
+  return %2 : tensor<6x6xi64>
+}}
+"""
+    x = np.random.default_rng(0).integers(-3, 4, (11, 12)).astype(np.float32)  # some are equal
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, 1), (3, 3))[::2, ::2].reshape(6, 6, 9)
+    (found,) = compile_module(from_text(text), target)(x)
+    np.testing.assert_array_equal(found, getattr(windows, name)(-1))

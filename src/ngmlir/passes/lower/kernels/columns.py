@@ -144,8 +144,9 @@ def _for_staged_windows(of: _Given) -> Op:
         value: Staged(kernel, access, kernel.buffers[value], counts, group)
         for value, access in staged(planned, target, outer).items()
     }
-    for value in kernel.staged:
-        reduced = order(planned.accesses[value], outer, reduced)
+    if not any(isinstance(r, Position) for r in found):  # which come in their own order
+        for value in kernel.staged:
+            reduced = order(planned.accesses[value], outer, reduced)
     begin, end = share(b, stripes.first, group, prod(inner))
     even = is_multiple(rows, beside)
 
