@@ -23,6 +23,10 @@ def logits(metadata: Mapping[str, Any], tensors: Mapping[str, Any], tokens: Sequ
     )
     size = known["attention.key_length"]
     count = len(tokens)
+    scaling, factor = (
+        known.get("rope.scaling.type", "linear"),
+        known.get("rope.scaling.factor", known.get("rope.scale_linear", 1.0)) or 1.0,
+    )
     x = w["token_embd.weight"][np.asarray(tokens)] * (np.sqrt(width) if gemma else 1)
 
     def norm(x: np.ndarray, name: str) -> np.ndarray:
@@ -30,6 +34,21 @@ def logits(metadata: Mapping[str, Any], tensors: Mapping[str, Any], tokens: Sequ
             return x
         mean = (x * x).mean(-1, keepdims=True)
         return x / np.sqrt(mean + known["attention.layer_norm_rms_epsilon"]) * w[name]
+
+    amplitude = known.get("rope.scaling.attn_factor", 1.0)
+    if scaling == "yarn":
+        amplitude *= 1 + 0.1 * np.log(factor)
+
+    def ramp(i: int, turned: int) -> float:
+        """How much of the factor of YaRN frequency i has: from those that turn `fast` times in the first context to those that turn `slow` times."""
+        trained = known.get("rope.scaling.original_context_length", known["context_length"])
+        fast, slow = known.get("rope.scaling.yarn_beta_fast", 32), known.get("rope.scaling.yarn_beta_slow", 1)
+        low, high = (
+            turned * np.log(trained / (turns * 2 * np.pi)) / (2 * np.log(known["rope.freq_base"]))
+            for turns in (fast, slow)
+        )
+        low, high = max(np.floor(low), 0), min(np.ceil(high), turned - 1)
+        return float(np.clip((i - low) / max(high - low, 0.001), 0, 1))
 
     def rotated(x: np.ndarray, base: float) -> np.ndarray:
         turned = known.get("rope.dimension_count", size)
@@ -39,10 +58,12 @@ def logits(metadata: Mapping[str, Any], tensors: Mapping[str, Any], tokens: Sequ
                 angle = position * base ** (-2 * i / turned)
                 if "rope_freqs.weight" in w:
                     angle /= w["rope_freqs.weight"][i]
-                if known.get("rope.scaling.type") == "linear":
-                    angle /= known["rope.scaling.factor"]
+                if scaling == "linear":
+                    angle /= factor
+                if scaling == "yarn":
+                    angle *= 1 - ramp(i, turned) + ramp(i, turned) / factor
                 p, q = (2 * i, 2 * i + 1) if a == "llama" else (i, i + turned // 2)
-                cos, sin = np.cos(angle), np.sin(angle)
+                cos, sin = amplitude * np.cos(angle), amplitude * np.sin(angle)
                 made[position, :, p] = x[position, :, p] * cos - x[position, :, q] * sin
                 made[position, :, q] = x[position, :, q] * cos + x[position, :, p] * sin
         return made
@@ -62,6 +83,9 @@ def logits(metadata: Mapping[str, Any], tensors: Mapping[str, Any], tokens: Sequ
             v.reshape(count, shared, size),
         )
         near = {"gemma2": layer % 2 == 0, "gemma3": layer % 6 < 5, "phi3": True}.get(a, False)
+        pattern = known.get("attention.sliding_window_pattern")
+        if pattern is not None:
+            near = pattern[layer] if isinstance(pattern, list) else layer % pattern < pattern - 1
         base = 10000.0 if a == "gemma3" and near else known["rope.freq_base"]
         q, k = norm(q, at + "attn_q_norm.weight"), norm(k, at + "attn_k_norm.weight")
         q, k = rotated(q, base), rotated(k, base)
@@ -78,17 +102,22 @@ def logits(metadata: Mapping[str, Any], tensors: Mapping[str, Any], tokens: Sequ
                         scores[i, j] = -np.inf
             shares = np.exp(scores - scores.max(-1, keepdims=True))
             out[:, h] = shares / shares.sum(-1, keepdims=True) @ v[:, g]
-        y = out.reshape(count, heads * size) @ w[at + "attn_output.weight"].T
+        y = out.reshape(count, heads * size) @ w[at + "attn_output.weight"].T + w.get(
+            at + "attn_output.bias", 0
+        )
         x = x + norm(y, at + "post_attention_norm.weight")
         y = norm(x, at + "ffn_norm.weight")
         if at + "ffn_gate.weight" in w:
-            gate, up = y @ w[at + "ffn_gate.weight"].T, y @ w[at + "ffn_up.weight"].T
+            gate, up = (
+                y @ w[f"{at}ffn_{p}.weight"].T + w.get(f"{at}ffn_{p}.bias", 0) for p in ("gate", "up")
+            )
         else:
             gate, up = np.split(y @ w[at + "ffn_up.weight"].T, 2, axis=-1)
         if gemma:
             gate = 0.5 * gate * (1 + np.tanh(np.sqrt(2 / np.pi) * (gate + 0.044715 * gate**3)))
         else:
             gate = gate / (1 + np.exp(-gate))
-        x = x + norm((gate * up) @ w[at + "ffn_down.weight"].T, at + "post_ffw_norm.weight")
+        y = (gate * up) @ w[at + "ffn_down.weight"].T + w.get(at + "ffn_down.bias", 0)
+        x = x + norm(y, at + "post_ffw_norm.weight")
     made = norm(x, "output_norm.weight") @ w.get("output.weight", w["token_embd.weight"]).T
     return 30 * np.tanh(made / 30) if a == "gemma2" else made

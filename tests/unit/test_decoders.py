@@ -16,6 +16,9 @@ from decoder_blocks import SIZES
 import ngmlir as ng
 from ngmlir.frontends import gguf
 from ngmlir.frontends.decoders.model import LanguageModel
+from ngmlir.frontends.gguf.architectures import ARCHITECTURES as KNOWN
+from ngmlir.frontends.gguf.architectures import _Metadata
+from ngmlir.frontends.gguf.container import Container
 
 TOKENS = np.random.default_rng(5).integers(0, 270, 21).tolist()
 ARCHITECTURES = ("llama", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "gemma3")
@@ -62,6 +65,73 @@ def test_all_formats_and_scaled_positions(tmp_path: Path) -> None:
     assert {kind for _, kind, _ in tensors.values()} == {*SIZES}
     model = gguf.load(path)
     near(model.logits(TOKENS), decoder_reference.logits(metadata, tensors, TOKENS))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scaling.type": "none", "scaling.factor": 2.0},
+        {"scaling.factor": 0.0},
+        {"scaling.factor": 3.0},
+        {"scale_linear": 3.0},
+        {"scaling.type": "linear", "scaling.factor": 4.0, "scaling.attn_factor": 1.25},
+        {"scaling.type": "yarn", "scaling.factor": 4.0, "scaling.original_context_length": 128},
+        {"scaling.type": "yarn", "scaling.factor": 16.0, "dimension_count": 48, "freq_base": 5e5},
+        {"scaling.type": "yarn", "scaling.factor": 8.0, "scaling.attn_factor": 0.75, "scaling.original_context_length": 64,
+         "scaling.yarn_beta_fast": 16.0, "scaling.yarn_beta_slow": 2.0, "freqs": True},
+    ],
+)  # fmt: skip
+def test_scaled_positions(changes: dict[str, Any], tmp_path: Path) -> None:
+    factors = changes.get("freqs")
+    named = {f"llama.rope.{key}": value for key, value in changes.items() if key != "freqs"}
+    metadata, tensors = gguf_files.model("llama", seed=4, **named)
+    if factors:
+        tensors["rope_freqs.weight"] = ((32,), "F32", np.linspace(1, 4, 32).astype(np.float32).tobytes())
+    path = tmp_path / "model.gguf"
+    path.write_bytes(gguf_files.content(metadata, tensors))
+    near(gguf.load(path).logits(TOKENS), decoder_reference.logits(metadata, tensors, TOKENS))
+
+
+def test_biases_of_all_products(tmp_path: Path) -> None:
+    metadata, tensors = gguf_files.model("llama", seed=6)
+    draw = np.random.default_rng(9)
+    for layer in range(gguf_files.LAYERS):
+        for part in ("attn_q", "attn_output", "ffn_gate", "ffn_up", "ffn_down"):
+            (rows, _), _, _ = tensors[f"blk.{layer}.{part}.weight"]
+            bias = draw.normal(size=rows).astype(np.float32)
+            tensors[f"blk.{layer}.{part}.bias"] = ((rows,), "F32", bias.tobytes())
+    path = tmp_path / "model.gguf"
+    path.write_bytes(gguf_files.content(metadata, tensors))
+    near(gguf.load(path).logits(TOKENS), decoder_reference.logits(metadata, tensors, TOKENS))
+
+
+@pytest.mark.parametrize("pattern", [2, [True, False], [False, False]])
+def test_windows_as_the_file_says(pattern: Any, tmp_path: Path) -> None:
+    changes = {"gemma3.attention.sliding_window": 5, "gemma3.attention.sliding_window_pattern": pattern}
+    metadata, tensors = gguf_files.model("gemma3", seed=2, **changes)
+    path = tmp_path / "model.gguf"
+    path.write_bytes(gguf_files.content(metadata, tensors))
+    near(gguf.load(path).logits(TOKENS), decoder_reference.logits(metadata, tensors, TOKENS))
+    path.unlink()
+    path.write_bytes(
+        gguf_files.content(metadata | {"gemma3.attention.sliding_window_pattern": [True]}, tensors)
+    )
+    with pytest.raises(
+        ng.UserError, match="2 layers, and 1 numbers in gemma3.attention.sliding_window_pattern"
+    ):
+        gguf.load(path)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "layers", "own"), [("gemma2", 46, True), ("gemma3", 62, True), ("gemma3", 48, False)]
+)
+def test_scale_of_the_large_models(architecture: str, layers: int, own: bool, tmp_path: Path) -> None:
+    a = architecture
+    changes: dict[str, Any] = {f"{a}.block_count": layers, f"{a}.attention.head_count": 2, f"{a}.attention.key_length": 32,
+                               f"{a}.attention.value_length": 32}  # fmt: skip
+    path = gguf_files.written(tmp_path / "model.gguf", a, **changes)
+    config = _Metadata(Container(path), a, KNOWN[a]).config()
+    assert config.scale == 1 / np.sqrt(gguf_files.WIDTH / 2 if own else 32)
 
 
 def test_prompts_in_parts_give_what_whole_prompts_give(small: LanguageModel) -> None:

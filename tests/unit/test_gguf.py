@@ -167,7 +167,7 @@ def test_what_is_not_supported_is_named_with_what_is(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], str, str]] = [
         ({"general.architecture": "mamba"}, "the architecture 'mamba'", "llama, qwen2, qwen3"),
         ({"llama.expert_count": 8}, "mixture of experts", ""),
-        ({"llama.rope.scaling.type": "yarn"}, "by the method 'yarn'", "linear"),
+        ({"llama.rope.scaling.type": "su"}, "by the method 'su'", "linear, yarn"),
         ({"llama.attention.value_length": 32}, "keys and values of different sizes", ""),
         ({"tokenizer.ggml.model": "bert"}, "a tokenizer of kind 'bert'", "llama .*gpt2"),
         ({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.merges": ["a b"], "tokenizer.ggml.pre": "other"}, "by the method 'other'", "qwen2"),
@@ -180,6 +180,57 @@ def test_what_is_not_supported_is_named_with_what_is(tmp_path: Path) -> None:
     for number, name in ((10, "Q2_K"), (16, "IQ2_XXS"), (39, "MXFP4"), (77, "of number 77")):
         with pytest.raises(ng.Limit, match=f"(?s)blk.0.attn_q.weight has elements of type {name}.*Q4_0"):
             gguf.load(file(tmp_path, content[:at] + struct.pack("<I", number) + content[at + 4 :]))
+
+
+def test_tensors_that_nothing_reads_are_refused(tmp_path: Path) -> None:
+    metadata, tensors = gguf_files.model()
+    extra = ((8,), "F32", bytes(32))
+    with pytest.raises(ng.Limit, match=r"'llama', has tensors that are not supported: output.bias$"):
+        loaded(tmp_path, metadata, tensors | {"output.bias": extra})
+    more = {f"blk.0.more.{i}": extra for i in range(5)}
+    with pytest.raises(ng.Limit, match=r"blk.0.more.0, blk.0.more.1, blk.0.more.2, and 2 more$"):
+        loaded(tmp_path, metadata, tensors | more)
+
+
+def parts(folder: Path, changes: dict[str, Any] | None = None) -> list[Path]:
+    """A model in three files."""
+    metadata, tensors = gguf_files.model()
+    names, made = [*tensors], list[Path]()
+    for i in range(3):
+        own: dict[str, Any] = {"split.no": i, "split.count": 3, "split.tensors.count": len(names)} | (
+            changes or {}
+        )
+        path = folder / f"small-{i + 1:05}-of-00003.gguf"
+        path.write_bytes(
+            gguf_files.content(
+                own if i else metadata | own, {n: tensors[n] for n in names[i * 9 : i * 9 + 9 + 9 * (i == 2)]}
+            )
+        )
+        made.append(path)
+    return made
+
+
+def test_models_in_several_files(tmp_path: Path) -> None:
+    first, second, third = parts(tmp_path)
+    metadata, tensors = gguf_files.model()
+    whole, split = loaded(tmp_path, metadata, tensors), gguf.load(first)
+    assert [bytes(w.data) for w in split.weights.all()] == [bytes(w.data) for w in whole.weights.all()]
+    with pytest.raises(ng.UserError, match=r"(?s)is part 2 of a model in 3 files.*open the first"):
+        gguf.load(second)
+    other = tmp_path / "other.gguf"
+    other.write_bytes(first.read_bytes())
+    with pytest.raises(ng.UserError, match=r"is part 1 of a model in 3 files"):
+        gguf.load(other)
+    third.unlink()
+    with pytest.raises(ng.UserError, match=r"00003-of-00003.gguf' cannot be read: No such file"):
+        gguf.load(first)
+    third.write_bytes(second.read_bytes())
+    with pytest.raises(
+        ng.UserError, match=r"the tensor .* stands in .*00003-of-00003.gguf' and in a part before it"
+    ):
+        gguf.load(first)
+    with pytest.raises(ng.UserError, match=r"the 3 parts of .* tensors, not 99 as it says"):
+        gguf.load(parts(tmp_path, {"split.tensors.count": 99})[0])
 
 
 def test_metadata_that_does_not_fit(tmp_path: Path) -> None:
@@ -199,6 +250,13 @@ def test_metadata_that_does_not_fit(tmp_path: Path) -> None:
         ({"llama.rope.dimension_count": 63}, "embedded in 63 elements"),
         ({"llama.rope.dimension_count": 128}, "embedded in 128 elements"),
         ({"llama.rope.freq_base": 0.0}, "not finite"),
+        ({"llama.rope.scaling.factor": -2.0}, "scales positions by -2.0"),
+        ({"llama.rope.scaling.attn_factor": 0.0}, "multiplies rotated elements by 0.0"),
+        ({"llama.rope.scaling.type": "yarn", "llama.rope.freq_base": 1.0}, "by yarn with base 1.0"),
+        (
+            {"llama.rope.scaling.type": "yarn", "llama.rope.scaling.yarn_beta_slow": 40.0},
+            "turns 40.0 to 32.0",
+        ),
         ({"llama.attention.layer_norm_rms_epsilon": float("nan")}, "not finite"),
         ({"general.alignment": 7}, "general.alignment is 7"),
         ({"tokenizer.ggml.eos_token_id": 5000}, "which is no token"),

@@ -140,6 +140,16 @@ def test_templates_without_jinja(monkeypatch: pytest.MonkeyPatch) -> None:
     assert templates.prompt_of(MESSAGES[1:2], None) == "user: hi \nassistant:"
 
 
+def test_templates_with_what_trainers_write_into_them() -> None:
+    marked = "{% for m in messages %}{% generation %}{{ m.content }}|{% endgeneration %}{% endfor %}"
+    assert templates.prompt_of(MESSAGES, marked) == "be kind|hi |yes|so|"
+    dumped = templates.prompt_of([{"role": "user", "content": "<é>'&"}], "{{ messages[0] | tojson }}")
+    assert dumped == '{"role": "user", "content": "<é>\'&"}'
+    assert templates.prompt_of(MESSAGES, "{{ messages[:1] | tojson(indent=1) }}").startswith(
+        '[\n {\n  "role"'
+    )
+
+
 def test_templates_see_nothing_but_the_conversation() -> None:
     for template in (
         "{{ raise_exception('no') }}",
@@ -218,11 +228,60 @@ def test_folders_give_the_logits_of_files(tmp_path: Path) -> None:
     assert np.abs(safetensors.load(path).logits(TOKENS) - wanted).max() < 0.05
 
 
+@pytest.mark.parametrize("own", [None, 1.5])
+def test_positions_of_folders_scaled_by_yarn(own: float | None, tmp_path: Path) -> None:
+    told = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128, "truncate": True}
+    path, metadata, tensors = folder(tmp_path, rope_scaling=told | ({"attention_factor": own} if own else {}))
+    scaled = {"scaling.type": "yarn", "scaling.factor": 4.0, "scaling.original_context_length": 128}
+    if own:
+        scaled["scaling.attn_factor"] = own / float(1 + 0.1 * np.log(4))
+    file = tmp_path / "model.gguf"
+    file.write_bytes(
+        gguf_files.content(metadata | {f"qwen2.rope.{k}": v for k, v in scaled.items()}, tensors)
+    )
+    wanted = gguf.load(file).logits(TOKENS)
+    assert np.abs(safetensors.load(path).logits(TOKENS) - wanted).max() < 1e-5
+
+
+def test_tensors_of_folders_that_nothing_reads_are_refused(tmp_path: Path) -> None:
+    from ngmlir.frontends.neon.safetensors import read
+
+    path, _, _ = folder(tmp_path, tie_word_embeddings=True)
+    safetensors.load(path)  # the output is there, and is the embedding all the same
+    whole, file = dict(read(path / "model.safetensors")), path / "model.safetensors"
+    file.unlink()
+    write(file, whole | {"model.layers.0.self_attn.rotary_emb.inv_freq": np.ones(4, np.float32)})
+    safetensors.load(path)
+    file.unlink()
+    write(file, whole | {"model.layers.0.self_attn.sinks": np.ones(4, np.float32)})
+    with pytest.raises(ng.Limit, match=r"tensors that are not supported: model.layers.0.self_attn.sinks$"):
+        safetensors.load(path)
+
+
 def test_folders_that_are_refused(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"model_type": "bert"}, ng.Limit, "(?s)type 'bert'.*llama, mistral"),
         ({"hidden_act": "relu"}, ng.Limit, "activation 'relu'"),
-        ({"rope_scaling": {"type": "yarn", "factor": 2.0}}, ng.Limit, "method 'yarn'"),
+        (
+            {"rope_scaling": {"type": "longrope", "factor": 2.0}},
+            ng.Limit,
+            "(?s)method 'longrope'.*llama3, yarn",
+        ),
+        (
+            {"rope_scaling": {"type": "yarn", "factor": 2.0, "mscale": 1.0}},
+            ng.Limit,
+            "yarn with mscale = 1.0",
+        ),
+        (
+            {"rope_scaling": {"type": "yarn", "factor": 2.0, "truncate": False}},
+            ng.Limit,
+            "yarn with truncate = False",
+        ),
+        (
+            {"quantization_config": {"quant_method": "gptq", "bits": 4}},
+            ng.Limit,
+            "(?s)of the method 'gptq'.*GGUF",
+        ),
         ({"layer_types": ["full_attention", "linear_attention"]}, ng.Limit, "layers of other types"),
         ({"hidden_size": "x"}, ng.UserError, "not of type int"),
         ({"hidden_size": 128}, ng.UserError, "has shape"),

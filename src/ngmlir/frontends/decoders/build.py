@@ -151,7 +151,10 @@ class _Building:
                 b.broadcast(places, type=type, dimensions=[0, 1]),
                 b.broadcast(frequencies, type=type, dimensions=[3]),
             )
-            self.turns[id(rotation)] = _Turns(rotation, b.cos(angles), b.sin(angles))
+            turns = [b.cos(angles), b.sin(angles)]
+            if rotation.amplitude != 1.0:
+                turns = [b.multiply(each, b.number(rotation.amplitude, type)) for each in turns]
+            self.turns[id(rotation)] = _Turns(rotation, *turns)
         return self.turns[id(rotation)]
 
     def turned(self, x: Value, rotation: Rotation) -> Value:
@@ -217,8 +220,11 @@ class _Building:
 
     def gated(self, x: Value, layer: Mapping[str, Weight]) -> Value:
         b = self.b
-        gate, up = (self.product(x, layer[f"ffn_{part}"]) for part in ("gate", "up"))
-        return self.product(b.multiply(self.active(gate), up), layer["ffn_down"])
+
+        def part(x: Value, name: str) -> Value:
+            return self.biased(self.product(x, layer[f"ffn_{name}"]), layer.get(f"ffn_{name}_bias"))
+
+        return part(b.multiply(self.active(part(x, "gate")), part(x, "up")), "down")
 
     def active(self, x: Value) -> Value:
         b = self.b

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
+from math import ceil, floor, isfinite, log, pi
 from typing import Literal
 
 import numpy as np
@@ -22,7 +22,7 @@ class Rotation:
     """Rotary position embedding: pairs of elements of a head are rotated by the position times their frequency.
 
     The pairs are neighbours (`interleaved`), or elements half of `size` apart (`halves`). Frequency i of `size / 2` is
-    `base ** (-2 i / size)`, divided by `factors[i]`, and by `linear`.
+    `base ** (-2 i / size)`, divided by `factors[i]`, and by `linear`. Rotated elements are multiplied by `amplitude`.
     """
 
     size: int
@@ -30,6 +30,7 @@ class Rotation:
     order: Literal["interleaved", "halves"] = "halves"
     linear: float = 1.0
     factors: Sequence[float] | None = None
+    amplitude: float = 1.0
 
     def frequencies(self) -> np.ndarray:
         """[size / 2], float32."""
@@ -39,6 +40,29 @@ class Rotation:
             if self.factors is not None:
                 made = made / np.asarray(self.factors, np.float64)
             return made.astype(np.float32)
+
+
+def yarn(
+    size: int, base: float, factor: float, context: float, fast: float = 32.0, slow: float = 1.0
+) -> list[float]:
+    """What YaRN divides the `size / 2` frequencies by: 1 where a wave turns more than `fast` times in the `context` that a model was first trained
+    for, `factor` where it turns less than `slow` times, something between for those between. UserError for numbers that have no such waves."""
+    if not (base > 1 and factor > 0 and context >= 1 and 0 < slow < fast):
+        raise UserError(
+            f"positions are scaled by yarn with base {base}, factor {factor}, context {context}, turns {slow} to {fast}"
+        )
+
+    def place(turns: float) -> float:
+        return size * log(context / (turns * 2 * pi)) / (2 * log(base))
+
+    low, high = max(floor(place(fast)), 0), min(ceil(place(slow)), size - 1)
+    ramp = np.clip((np.arange(size // 2) - low) / max(high - low, 0.001), 0.0, 1.0)
+    return (1 / (ramp / factor + 1 - ramp)).tolist()
+
+
+def yarn_amplitude(factor: float) -> float:
+    """The amplitude of YaRN where a model says no other."""
+    return 1 + 0.1 * log(factor) if factor > 1 else 1.0
 
 
 @dataclass(frozen=True)
@@ -101,6 +125,8 @@ class DecoderConfig:
                 raise UserError(f"the model says that a position attends to {kind.window} positions")
             if not np.isfinite(kind.rotation.frequencies()).all():
                 raise UserError("the model has frequencies of positions that are not finite")
+            if not (isfinite(kind.rotation.amplitude) and kind.rotation.amplitude > 0):
+                raise UserError(f"the model multiplies rotated elements by {kind.rotation.amplitude}")
         numbers = [self.epsilon, self.scale, self.attention_cap, self.logit_cap, self.embedding_scale]
         if not all(isfinite(n) and n >= 0 for n in numbers):
             raise UserError(f"the model has numbers that are not finite or below 0: {numbers}")
@@ -126,6 +152,9 @@ OPTIONAL = (
     "attn_q_norm",
     "attn_k_norm",
     "attn_post_norm",
+    "ffn_gate_bias",
+    "ffn_up_bias",
+    "ffn_down_bias",
     "ffn_post_norm",
 )
 
@@ -169,6 +198,9 @@ class DecoderWeights:
             "attn_q_norm": (config.head_size,),
             "attn_k_norm": (config.head_size,),
             "attn_post_norm": (width,),
+            "ffn_gate_bias": (config.hidden,),
+            "ffn_up_bias": (config.hidden,),
+            "ffn_down_bias": (width,),
             "ffn_post_norm": (width,),
         }
         table = (config.vocabulary, width)

@@ -4,6 +4,7 @@ one of the well-known ones that it resembles."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -51,14 +52,31 @@ def checked(messages: Messages) -> None:
 
 def _rendered(messages: Messages, template: str, begin: str, end: str) -> str:
     import jinja2
-    from jinja2.ext import loopcontrols
+    from jinja2 import nodes
+    from jinja2.ext import Extension, loopcontrols
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     def refused(message: str) -> Any:
         raise jinja2.TemplateError(message)
 
+    def dumped(value: Any, indent: int | None = None) -> str:
+        return json.dumps(value, ensure_ascii=False, indent=indent)
+
+    class Generation(Extension):
+        """`{% generation %}` ... `{% endgeneration %}` marks for training what the model is to say, and leaves it as it is."""
+
+        tags = {"generation"}  # noqa: RUF012
+
+        def parse(self, parser: Any) -> nodes.Node:
+            line = next(parser.stream).lineno
+            body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+            return nodes.Scope(body, lineno=line)
+
     # A template comes with a file from anywhere: it sees nothing but what it is given.
-    known = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+    known = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, Generation]
+    )
+    cast("Any", known).filters["tojson"] = dumped  # that of Jinja is for HTML, and writes < as an escape
     given: dict[str, Any] = {"raise_exception": refused, "strftime_now": datetime.now(UTC).strftime}
     try:
         return known.from_string(template).render(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -13,11 +13,20 @@ from ...ir.core import Value
 from ...ir.elements import ElementsAttr
 from ...ir.types import TensorType, Type, f16, f32, shape_of, ui8
 from ...ops.builder import Builder
-from ...support.diagnostics import UserError
+from ...support.diagnostics import Limit, UserError
 from .formats import Blocks, Format
 
 #: Blocks whose scales are looked at together.
 _CHUNK = 1 << 20
+#: Tensors that an error names, at most.
+_NAMED = 3
+
+
+def refuse_unread(names: Sequence[str], where: str) -> None:
+    """Limit where there are names of tensors that nothing reads: without them results would be others than the model's."""
+    if names:
+        more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        raise Limit(f"{where} has tensors that are not supported: {', '.join(names[:_NAMED])}{more}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeVar, cast
 import numpy as np
 
 from ...support.diagnostics import Limit, UserError
-from ..decoders.config import DecoderConfig, DecoderWeights, LayerKind, Rotation
-from ..decoders.weights import Weight
+from ..decoders.config import DecoderConfig, DecoderWeights, LayerKind, Rotation, yarn, yarn_amplitude
+from ..decoders.weights import Weight, refuse_unread
 from .container import Container
 
 T = TypeVar("T")
@@ -58,6 +58,9 @@ ARCHITECTURES: Mapping[str, _Architecture] = {
         near_base=10000.0,
     ),
 }
+#: Models whose scale of products of queries and keys is that of `width / heads`, not of the size of a head: those of 27 billion
+#: parameters, which their files do not say. Architecture and number of layers.
+_OWN_SCALE = (("gemma2", 46), ("gemma3", 62))
 #: Roles of a layer's weights, and what they are called behind `blk.N.`.
 _LAYER = {
     "attn_norm": "attn_norm.weight",
@@ -76,6 +79,9 @@ _LAYER = {
     "ffn_gate": "ffn_gate.weight",
     "ffn_up": "ffn_up.weight",
     "ffn_down": "ffn_down.weight",
+    "ffn_gate_bias": "ffn_gate.bias",
+    "ffn_up_bias": "ffn_up.bias",
+    "ffn_down_bias": "ffn_down.bias",
     "ffn_post_norm": "post_ffw_norm.weight",
 }
 
@@ -95,6 +101,7 @@ def decoder_of(file: Container) -> tuple[DecoderConfig, DecoderWeights]:
     config.check()
     weights = _weights(file, config)
     weights.check(config)
+    refuse_unread(file.unread(), f"'{file.path}', of the architecture {name!r},")
     for weight in weights.all():
         weight.check_scales()
     file.let_go()
@@ -129,11 +136,7 @@ class _Metadata:
         vocabulary = table.shape[0]
         if tokens is not None and len(tokens) > vocabulary:
             raise UserError(f"'{self.file.path}' has {len(tokens)} tokens, and embeddings for {vocabulary}")
-        scale = 1 / sqrt(max(head_size, 1))
-        if (
-            self.name == "gemma2" and layers == 46
-        ):  # the model of 27 billion parameters has a scale of its own
-            scale = 1 / sqrt(width / heads)
+        scale = 1 / sqrt(width / heads if (self.name, layers) in _OWN_SCALE else max(head_size, 1))
         return DecoderConfig(
             architecture=self.name,
             vocabulary=vocabulary,
@@ -161,34 +164,54 @@ class _Metadata:
         if self.known.near_base is not None:
             near = Rotation(far.size, self.get("rope.freq_base_swa", self.known.near_base), far.order)
         kinds = {True: LayerKind(near, window), False: LayerKind(far)}
-        return [kinds[self.known.window(layer)] for layer in range(count)]
+        return [kinds[each] for each in self.windowed(count, self.known.window)]
+
+    def windowed(self, count: int, usual: Callable[[int], bool]) -> list[bool]:
+        """Of each layer, whether it attends to near positions only: as the file says, by a flag for each layer or by the number of
+        layers of which the last does not, else as usual."""
+        key = f"{self.name}.attention.sliding_window_pattern"
+        flags = self.file.numbers(key)
+        if flags is not None:
+            if len(flags) != count:
+                raise UserError(f"'{self.file.path}' has {count} layers, and {len(flags)} numbers in {key}")
+            return [bool(flag) for flag in flags]
+        every = self.get("attention.sliding_window_pattern", 0)
+        return [layer % every < every - 1 if every > 0 else usual(layer) for layer in range(count)]
 
     def rotation(self, head_size: int) -> Rotation:
-        kind = self.get("rope.scaling.type", "none")
-        if kind not in ("none", "linear", "longrope"):
+        kind = self.get("rope.scaling.type", "linear")
+        if kind not in ("none", "linear", "yarn", "longrope"):
             raise Limit(
                 f"'{self.file.path}' scales positions by the method {kind!r}, which is not supported",
-                hint="supported methods: none, linear, and frequency factors (rope_freqs.weight)",
+                hint="supported methods: none, linear, yarn, and frequency factors (rope_freqs.weight)",
             )
-        linear = (
-            self.get("rope.scaling.factor", self.get("rope.scale_linear", 1.0)) if kind != "longrope" else 1.0
-        )
-        if not linear > 0:
-            raise UserError(f"'{self.file.path}' scales positions by {linear}")
-        size = self.get("rope.dimension_count", head_size)
+        scale = self.get("rope.scaling.factor", self.get("rope.scale_linear", 1.0))
+        if kind in ("none", "longrope") or scale == 0:  # 0 is written where there is none
+            scale = 1.0
+        if not scale > 0:
+            raise UserError(f"'{self.file.path}' scales positions by {scale}")
+        size, base = self.get("rope.dimension_count", head_size), self.get("rope.freq_base", 10000.0)
         for long in ("rope_factors_long.weight", "rope_factors_short.weight"):
             if long in self.file.tensors:
                 raise Limit(f"'{self.file.path}' scales positions by {long}, which is not supported")
         factors = self.file.weight("rope_freqs.weight")
         if factors is not None and (factors.format.name != "F32" or factors.shape != (size // 2,)):
             raise UserError(f"'{self.file.path}': rope_freqs.weight is not {size // 2} elements of F32")
-        return Rotation(
+        divided: list[float] | None = None if factors is None else np.frombuffer(factors.data, "<f4").tolist()
+        amplitude = self.get("rope.scaling.attn_factor", 1.0)
+        if kind != "yarn":
+            return Rotation(size, base, self.known.order, scale, divided, amplitude)
+        made = yarn(
             size,
-            self.get("rope.freq_base", 10000.0),
-            self.known.order,
-            linear,
-            None if factors is None else np.frombuffer(factors.data, "<f4").tolist(),
+            base,
+            scale,
+            self.get("rope.scaling.original_context_length", self.get("context_length", int)),
+            self.get("rope.scaling.yarn_beta_fast", 32.0),
+            self.get("rope.scaling.yarn_beta_slow", 1.0),
         )
+        if divided is not None:
+            made = [a * b for a, b in zip(made, divided, strict=True)]
+        return Rotation(size, base, self.known.order, 1.0, made, amplitude * yarn_amplitude(scale))
 
     def get(self, key: str, default: T | type[T]) -> T:
         """The value of a key: of the kind of the default, or of the type that stands for it, which has to be there."""

@@ -8,6 +8,7 @@ memory than its size.
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,33 +43,65 @@ TYPES: Mapping[int, str] = {
 
 @dataclass(frozen=True)
 class Stored:
-    """Where a tensor is: its shape (the last dimension is contiguous), the number of its type, and its first byte."""
+    """Where a tensor is: its shape (the last dimension is contiguous), the number of its type, its first byte, and the file."""
 
     name: str
     shape: tuple[int, ...]
     type: int
     start: int
+    data: memoryview
 
 
 class Container:
-    """An open file: `metadata` by key, and its tensors by name. UserError for a file that is none, or is damaged."""
+    """An open file: `metadata` by key, and its tensors by name. UserError for a file that is none, or is damaged.
+
+    A model may be split into several files, `NAME-00001-of-00003.gguf` and so on: the first has the metadata, and is the one to open.
+    """
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
-        try:
-            with self.path.open("rb") as stream:
-                self.data = mapped(stream.fileno())
-        except (OSError, ValueError) as error:
+        self.data = _content(self.path)
+        self.metadata, self.tensors = _Reader(self.data, str(self.path)).read()
+        self._contents, self._read = [self.data], set[str]()
+        if self._number("split.count") > 1:
+            self._join()
+
+    def _join(self) -> None:
+        """Takes in the tensors of the other files of a model that is split."""
+        count, number = self._number("split.count"), self._number("split.no")
+        match = re.fullmatch(r"(.*)-\d{5}-of-\d{5}\.gguf", self.path.name)
+        if number or match is None:
             raise UserError(
-                f"'{self.path}' cannot be read: {getattr(error, 'strerror', None) or error}"
-            ) from None
-        reader = _Reader(self.data, str(self.path))
-        self.metadata, self.tensors = reader.read()
+                f"'{self.path}' is part {number + 1} of a model in {count} files",
+                hint=f"open the first of them; they are called NAME-00001-of-{count:05}.gguf and so on",
+            )
+        for other in range(1, count):
+            path = self.path.with_name(f"{match[1]}-{other + 1:05}-of-{count:05}.gguf")
+            data = _content(path)
+            _, tensors = _Reader(data, str(path)).read()
+            if twice := sorted({*tensors} & {*self.tensors}):
+                raise UserError(f"the tensor {twice[0]!r} stands in '{path}' and in a part before it")
+            self.tensors |= tensors
+            self._contents.append(data)
+        total = self._number("split.tensors.count")
+        if total and total != len(self.tensors):
+            raise UserError(
+                f"the {count} parts of '{self.path}' have {len(self.tensors)} tensors, not {total} as it says"
+            )
+
+    def _number(self, key: str) -> int:
+        found = self.metadata.get(key, 0)
+        return found if isinstance(found, int) else 0
+
+    def unread(self) -> list[str]:
+        """The tensors that `weight` was not asked for."""
+        return [name for name in self.tensors if name not in self._read]
 
     def let_go(self) -> None:
-        """What has been looked at of the file is in memory no longer."""
-        if (mapping := mapping_of(self.data)) is not None:
-            mapping.let_go()
+        """What has been looked at of the files is in memory no longer."""
+        for content in self._contents:
+            if (mapping := mapping_of(content)) is not None:
+                mapping.let_go()
 
     def strings(self, key: str) -> list[str] | None:
         """The texts of an entry of metadata; None where it is not a list of texts."""
@@ -86,6 +119,7 @@ class Container:
         found = self.tensors.get(name)
         if found is None:
             return None
+        self._read.add(name)
         kind = TYPES.get(found.type, f"of number {found.type}")
         known = FORMATS.get(kind)
         if known is None:
@@ -99,11 +133,20 @@ class Container:
                 f"'{self.path}': tensor {name} has rows of {row} elements, not a multiple of the {known.elements} of a block of {kind}"
             )
         size = prod(found.shape) // known.elements * known.bytes
-        if found.start + size > len(self.data):
+        if found.start + size > len(found.data):
             raise UserError(
-                f"'{self.path}': tensor {name} ends at byte {found.start + size:,} of {len(self.data):,}: the file is cut short"
+                f"'{self.path}': tensor {name} ends at byte {found.start + size:,} of {len(found.data):,}: the file is cut short"
             )
-        return Weight(name, found.shape, known, self.data[found.start : found.start + size])
+        return Weight(name, found.shape, known, found.data[found.start : found.start + size])
+
+
+def _content(path: Path) -> memoryview:
+    """The bytes of a file, mapped. UserError where it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            return mapped(stream.fileno())
+    except (OSError, ValueError) as error:
+        raise UserError(f"'{path}' cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 class _Reader:
@@ -143,7 +186,7 @@ class _Reader:
                 self.damaged(
                     f"the tensor {info.name!r} begins at byte {info.start}, not a multiple of {alignment}"
                 )
-            found[info.name] = Stored(info.name, info.shape, info.type, begin + info.start)
+            found[info.name] = Stored(info.name, info.shape, info.type, begin + info.start, self.data)
         return metadata, found
 
     def info(self) -> Stored:
@@ -154,7 +197,7 @@ class _Reader:
         lengths = [self.scalar("Q") for _ in range(rank)]
         if prod(max(length, 1) for length in lengths) > 1 << 48 or 0 in lengths:
             self.damaged(f"the tensor {name!r} has the shape {lengths[::-1]}")
-        return Stored(name, tuple(lengths[::-1]), self.scalar("I"), self.scalar("Q"))
+        return Stored(name, tuple(lengths[::-1]), self.scalar("I"), self.scalar("Q"), self.data)
 
     def value(self, kind: int, key: str, depth: int) -> Any:
         if kind in _SCALARS:

@@ -40,6 +40,7 @@ class Tensors:
     def __init__(self, folder: Path):
         self.folder = folder
         self._found: dict[str, Weight | str] = {}
+        self._read_names = set[str]()
         for name in self._names():
             self._read(folder / name)
 
@@ -72,9 +73,21 @@ class Tensors:
             usable = known is not None and known.element is not None
             self._found[name] = Weight(name, shape, known, data[start:end]) if known and usable else kind
 
+    def unread(self) -> list[str]:
+        """The tensors that `weight` was not asked for, but for those that follow from others: frequencies of positions, and
+        the output where it is the embedding."""
+        return [
+            name
+            for name in self._found
+            if name not in self._read_names
+            and name != "lm_head.weight"
+            and not name.endswith("rotary_emb.inv_freq")
+        ]
+
     def weight(self, name: str) -> Weight | None:
         """A tensor; None where there is none. Limit for elements of a type that is not supported."""
         found = self._found.get(name)
+        self._read_names.add(name)
         if isinstance(found, str):
             raise Limit(
                 f"the tensor {name} in '{self.folder}' has elements of type {found}, which is not supported",

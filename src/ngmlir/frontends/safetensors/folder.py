@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 
 from ...support.diagnostics import Limit, UserError
-from ..decoders.config import DecoderConfig, DecoderWeights, LayerKind, Rotation
+from ..decoders.config import DecoderConfig, DecoderWeights, LayerKind, Rotation, yarn, yarn_amplitude
 from ..decoders.tokens.tokenizer import Tokenizer
-from ..decoders.weights import Weight
+from ..decoders.weights import Weight, refuse_unread
 from .files import Tensors, json_of
 from .vocabulary import tokenizer_of
 
@@ -68,6 +68,9 @@ _LAYER = {
     "ffn_gate": "mlp.gate_proj.weight",
     "ffn_up": "mlp.up_proj.weight",
     "ffn_down": "mlp.down_proj.weight",
+    "ffn_gate_bias": "mlp.gate_proj.bias",
+    "ffn_up_bias": "mlp.up_proj.bias",
+    "ffn_down_bias": "mlp.down_proj.bias",
 }
 _WITH_POST_NORMS = {
     **_LAYER,
@@ -90,11 +93,22 @@ def read(folder: str | os.PathLike[str]) -> Model:
             f"'{path}' is a model of type {name!r}, which is not supported",
             hint=f"supported types: {', '.join(_KINDS)}",
         )
+    if (quantised := found.get("quantization_config")) is not None:
+        method = (
+            cast("Mapping[str, Any]", quantised).get("quant_method")
+            if isinstance(quantised, Mapping)
+            else quantised
+        )
+        raise Limit(
+            f"'{path}' has quantised weights, of the method {method!r}, which is not supported",
+            hint="supported are tensors of F32, F16 and BF16; and GGUF files, which have quantised weights",
+        )
     tensors = Tensors(path)
     config = _Config(path, found, str(name), kind).config()
     config.check()
     weights = _weights(tensors, config, kind, bool(found.get("tie_word_embeddings", kind.gemma)))
     weights.check(config)
+    refuse_unread(tensors.unread(), f"'{path}', a model of type {name!r},")
     tokenizer, template = tokenizer_of(path, found, config.vocabulary)
     return Model(config, weights, tokenizer, template)
 
@@ -208,10 +222,30 @@ class _Config:
             return Rotation(size, base, linear=factor)
         if kind == "llama3":
             return Rotation(size, base, factors=self._llama3(size, base, factor, known))
+        if kind == "yarn":
+            return self._yarn(size, base, factor, known)
         raise Limit(
             f"'{self.path}' scales positions by the method {kind!r}, which is not supported",
-            hint="supported methods: default, linear, llama3",
+            hint="supported methods: default, linear, llama3, yarn",
         )
+
+    def _yarn(self, size: int, base: float, factor: float, known: Mapping[str, Any]) -> Rotation:
+        for key in ("mscale", "mscale_all_dim", "truncate"):
+            if known.get(key) is not None and known[key] is not (key == "truncate"):
+                raise Limit(
+                    f"'{self.path}' scales positions by yarn with {key} = {known[key]!r}, which is not supported"
+                )
+        context = self.get("max_position_embeddings", int)
+        divided = yarn(
+            size,
+            base,
+            factor,
+            self.get("original_max_position_embeddings", context, known),
+            self.get("beta_fast", 32.0, known),
+            self.get("beta_slow", 1.0, known),
+        )
+        amplitude = self.get("attention_factor", yarn_amplitude(factor), known)
+        return Rotation(size, base, factors=divided, amplitude=amplitude)
 
     def _llama3(self, size: int, base: float, factor: float, known: Mapping[str, Any]) -> list[float]:
         """What each frequency is divided by: long waves by the factor, short ones by 1, those between by something between."""

@@ -31,8 +31,8 @@ _GPT4O = _WORDS.replace("(ENDINGS)", _ENDINGS) + r"|\p{N}{1,3}" + _REST
 #: Patterns that are applied one after the other, by the value of `tokenizer.ggml.pre`.
 KINDS: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("gpt-2", "phi-2", "olmo", "mpt"), (GPT2,)),
-    **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "falcon3"), (_LLAMA3,)),
-    **dict.fromkeys(("qwen2", "deepseek-r1-qwen", "stablelm2"), (_QWEN2,)),
+    **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "falcon3", "dbrx", "smaug-bpe"), (_LLAMA3,)),
+    **dict.fromkeys(("qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"), (_QWEN2,)),
     **dict.fromkeys(("smollm", "starcoder", "refact", "command-r", "codeshell"), (r"\p{N}", GPT2)),
     "tekken": (_TEKKEN,),
     "gpt-4o": (_GPT4O,),
