@@ -18,7 +18,8 @@ from ngmlir.programs.attributes import completed
 from ngmlir.programs.backward import append_gradients
 from ngmlir.programs.catalogue import REGISTRY
 from ngmlir.programs.descriptions import Program
-from ngmlir.programs.lower import Lowered, lower
+from ngmlir.programs.lower import lower
+from ngmlir.programs.lowered import Lowered
 from ngmlir.programs.names import offsets_name, offsets_names
 
 Array = np.ndarray

@@ -231,3 +231,55 @@ def test_files_of_another_version(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is no file of variables"):
         fluid.io.load_params(executor, str(tmp_path))
     assert np.array_equal(np.array(fluid.global_scope().tensor("w")), before)
+
+
+# ---- classes
+
+
+def _rnn(action: Callable[[Any, Any], Any]) -> Callable[[], Any]:
+    """An action on a recurrent network and the slice of its input, inside of its step."""
+
+    def act() -> None:
+        rnn = layers.StaticRNN()
+        with rnn.step():
+            action(rnn, rnn.step_input(layers.data("x", [3, 2], append_batch_size=False)))
+
+    return act
+
+
+def _of_branches() -> None:
+    x = layers.data("x", [1])
+    choice = layers.IfElse(x > layers.fill_constant([1], "float32", 0.0))
+    with choice.true_block():
+        choice.output(choice.input(x))
+    with choice.false_block():
+        choice.output(choice.input(x), choice.input(x))
+    choice()
+
+
+def _without_steps() -> None:
+    with layers.StaticRNN().step():
+        pass
+
+
+METHODS: dict[str, tuple[Callable[[], Any], str]] = {
+    "memory": (_rnn(lambda rnn, word: rnn.memory(shape=[2])), "a memory begins as init="),
+    "update": (_rnn(lambda rnn, word: rnn.update_memory(word, word)), "is no memory of this network"),
+    "steps": (_without_steps, "goes over a sequence"),
+    "call": (lambda: layers.DynamicRNN()(), "when its step is filled"),
+    "outside": (lambda: layers.StaticRNN().step_input(None), "is said inside of the step"),
+    "branches": (_of_branches, "the true block gives 1 variables, the false block 2"),
+    "rate": (lambda: fluid.optimizer.SGD(learning_rate="fast"), "a learning rate is a number"),
+    "clip": (lambda: fluid.clip.set_gradient_clip("hard"), "is no clip"),
+    "metric": (lambda: fluid.metrics.Accuracy().eval(), "has seen no data"),
+    "tensor": (lambda: fluid.create_lod_tensor(X, [[1, 1]], None), "4 rows are not cut into sequences"),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_and_blocks_of_classes_name_the_line(name: str) -> None:
+    action, message = METHODS[name]
+    with pytest.raises(UserError) as caught:
+        action()
+    (found,) = caught.value.diagnostics
+    assert message in found.message and found.location.file == __file__

@@ -16,7 +16,8 @@ from ngmlir import numpy as ops
 from ngmlir.frontends.fluid import layers
 from ngmlir.op_graph.packed_lanes import rows_of_lanes
 from ngmlir.programs.lanes import packed
-from ngmlir.programs.lower import Lowered, lower
+from ngmlir.programs.lower import lower
+from ngmlir.programs.lowered import Lowered
 from ngmlir.transformers import compiled_programs
 
 

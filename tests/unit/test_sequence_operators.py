@@ -210,6 +210,17 @@ def test_slice(target: str) -> None:
     same(found, x.array[[1, 2, 3]], [[2, 0, 1]])
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_reaches_out_of_a_sequence_is_left_out(target: str) -> None:
+    x = Rows(normal(8, 2), [[3, 2, 0, 3]])
+    begin, length = np.array([[-1], [1], [-2], [1 << 33]], np.int64), np.array([[2], [9], [5], [1]], np.int64)
+    found = Applied("sequence_slice", {"X": x, "Offset": begin, "Length": length}).results(target)["Out"]
+    same(found, x.array[[0, 4]], [[1, 1, 0, 0]])
+    length = np.array([[-1], [-3], [0], [1]], np.int64)
+    found = Applied("sequence_slice", {"X": x, "Offset": begin, "Length": length}).results(target)["Out"]
+    same(found, x.array[:0], [[0, 0, 0, 0]])
+
+
 def test_gradients_of_slice() -> None:
     inputs = {
         "X": Rows(normal(6, 2), [[3, 0, 3]]), "Offset": np.array([[1], [0], [0]], np.int64),

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from types import FrameType, FunctionType, TracebackType
@@ -55,21 +56,27 @@ def answered(function: F, called: str = "") -> F:
     return cast(F, answering)
 
 
-def answer_all(module: MutableMapping[str, Any], names: Iterable[str], called: str) -> None:
-    """Makes the functions and classes of these names in a module `answered`."""
+def answer_all(
+    module: MutableMapping[str, Any], names: Iterable[str], called: str, *, methods: bool = False
+) -> None:
+    """Makes the functions and classes of these names in a module `answered`, with `methods` also the public methods of the classes."""
     for name in names:
         value = module.get(name)
         if isinstance(value, (FunctionType, type)) and not (
             isinstance(value, type) and issubclass(value, BaseException)
         ):
             module[name] = answered(cast("Callable[..., Any]", value), f"{called}.{name}")
+            if methods and isinstance(value, type):
+                answer_methods(*value.__mro__[:-1], called=called)
 
 
 def answer_methods(*owners: type, called: str) -> None:
-    """Makes the public methods of classes `answered`."""
+    """Makes the public methods of classes, and calls of their objects, `answered`."""
     for owner in owners:
         for name, value in list(vars(owner).items()):
-            if isinstance(value, FunctionType) and not name.startswith("_") and name not in _ANSWERING:
+            if not isinstance(value, FunctionType) or value.__code__.co_name in _ANSWERING:
+                continue
+            if (name == "__call__" or not name.startswith("_")) and is_ours(value.__code__):
                 setattr(owner, name, answered(value, f"{called}.{owner.__name__}.{name}"))
 
 
@@ -93,6 +100,16 @@ def locate(error: NgmlirError) -> None:
     first, *rest = error.diagnostics
     if not first.location.known:
         error.diagnostics = (replace(first, location=user_location()), *rest)
+
+
+@contextmanager
+def locating() -> Generator[None]:
+    """Gives errors of what is done inside that know no place the user's line."""
+    try:
+        yield
+    except NgmlirError as error:
+        locate(error)
+        raise
 
 
 def _has_users(trace: TracebackType | None) -> bool:

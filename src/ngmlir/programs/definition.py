@@ -70,6 +70,11 @@ class Context(Protocol):
         """The greatest length of sequences in the run that is compiled for; 0 where there are none."""
         ...
 
+    def require(self, holds: Tensor, message: str, hint: str = "") -> None:
+        """States that bools hold. Where one does not, a run is refused before it begins, with a UserError of this message. Values that
+        an iteration of a loop computes are not looked at."""
+        ...
+
     def agree(self, offsets: Tensor, others: Tensor) -> None:
         """States that two levels must be equal: where both are fed, a run with others is refused."""
         ...

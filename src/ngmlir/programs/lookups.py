@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of rows that are no rows of their table, and sequences of other lengths than those beside them: looked for before a program
-runs, so that nothing has changed.
+"""Numbers of rows that are no rows of their table, numbers of classes that are none, and sequences of other lengths than those beside
+them: looked for before a program runs, so that nothing has changed.
 
-What is fed, also in another shape or step by step, is looked at on the host. Numbers that the program computes are computed by a program of
-its own first, unless that would change a variable; those that a sub-block computes are not looked at: what is read for them is the nearest row.
+What is fed, also in another shape or step by step, is looked at on the host. Numbers of rows of a table of embeddings that the program computes
+are computed by a program of its own first, unless that would change a variable; those that a sub-block computes, and other numbers that are
+not fed, are not looked at: what is read for them is the nearest row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,23 @@ from .descriptions import BlockView, Operator, Program
 from .names import LEVEL
 from .prune import pruned
 
-#: The slot of the numbers of rows.
+#: The slot of the numbers of rows of a table.
 _IDS = {"lookup_table": "Ids", "shard_index": "X"}
+#: Of operators that choose by other numbers the slot of these, what they are numbers of, and the slot and the dimension of what is so long.
+_CHOICES = {
+    "cross_entropy": ("Label", "class", "X", -1),
+    "gather": ("Index", "row", "X", 0),
+    "linear_chain_crf": ("Label", "class", "Emission", -1),
+    "scatter": ("Ids", "row", "X", 0),
+    "softmax_with_cross_entropy": ("Label", "class", "Logits", -1),
+    "warpctc": ("Label", "class", "Logits", -1),
+}
+#: Of others the attribute that says how many there are.
+_COUNTED = {
+    "hierarchical_sigmoid": ("Label", "class", "num_classes"),
+    "nce": ("Label", "class", "num_total_classes"),
+    "one_hot": ("X", "class", "depth"),
+}
 #: Operators that change at most the shape and the order of X.
 _SAME = frozenset(
     {
@@ -40,24 +56,30 @@ _SAME = frozenset(
 
 @dataclass(frozen=True)
 class Lookup:
-    """An operator that looks up rows of a table by numbers, and the variable that has these: fed, or computed."""
+    """An operator that looks up rows of a table by numbers, or chooses others of `things` by them, and the variable that has these: fed,
+    or computed."""
 
     ids: str
     table: str
     height: int
     location: Location
+    things: str = "row"
 
-    def check(self, ids: Any) -> None:
-        """UserError, at the operator's line, where one of the numbers is no row."""
+    def check(self, ids: Any, table: Any = None) -> None:
+        """UserError, at the operator's line, where one of the numbers is no row of the table, which is given where it is fed."""
+        if table is not None:
+            return replace(self, height=len(table)).check(ids)
         array = np.asarray(ids)
         # A negative number is a large one without its sign.
-        unsigned = array.view(np.uint64) if array.dtype == np.int64 else array
-        if not array.size or (unsigned.max() < self.height and array.dtype == np.int64):
+        signed = array.dtype.kind == "i"
+        unsigned = array.view(f"u{array.itemsize}") if signed else array
+        if not array.size or (unsigned.max() < self.height and signed):
             return
         wrong = np.argwhere((array < 0) | (array >= self.height))
         if len(wrong):
-            at = tuple(wrong[0].tolist())
-            message = f"there is no row {array[at]} in '{self.table}', which has {self.height} rows"
+            at, one = tuple(wrong[0].tolist()), self.things
+            many = {"class": "classes"}.get(one, f"{one}s")
+            message = f"there is no {one} {array[at]} in '{self.table}', which has {self.height} {many}"
             hint = f"it is the number at {list(at)} of '{self.ids}'; they go from 0 to {self.height - 1}"
             raise UserError(Diagnostic(message, self.location, hint=hint))
 
@@ -90,8 +112,8 @@ def agreements(program: Program, pairs: Sequence[tuple[str, str]]) -> list[Agree
 
 def lookups(program: Program) -> tuple[list[Lookup], list[Lookup]]:
     """Those whose numbers are fed, and those of the global block whose numbers are computed; each table and variable once."""
-    fed: dict[tuple[str, str], Lookup] = {}
-    computed: dict[tuple[str, str], Lookup] = {}
+    fed: dict[tuple[str, ...], Lookup] = {}
+    computed: dict[tuple[str, ...], Lookup] = {}
     _found(program.top, {}, fed, computed)
     return [*fed.values()], [*computed.values()]
 
@@ -99,8 +121,8 @@ def lookups(program: Program) -> tuple[list[Lookup], list[Lookup]]:
 def _found(
     block: BlockView,
     sources: dict[str, str],
-    fed: dict[tuple[str, str], Lookup],
-    computed: dict[tuple[str, str], Lookup] | None,
+    fed: dict[tuple[str, ...], Lookup],
+    computed: dict[tuple[str, ...], Lookup] | None,
 ) -> None:
     """Adds the lookups of a block, in which variables hold the numbers of `sources`; of a sub-block those alone that are fed."""
     #: Numbers among the rows of a block, which were looked at before.
@@ -113,6 +135,9 @@ def _found(
         ids = operator.inputs[slot][0] if slot else ""
         if operator.type == "shard_index":
             local.update(operator.writes)
+        if (choice := _choice(operator)) is not None and choice.ids in sources:
+            choice = replace(choice, ids=sources[choice.ids])
+            fed.setdefault((choice.ids, choice.table, choice.things), choice)
         if slot and ids not in local:
             found = _lookup(operator, sources.get(ids, ids))
             kept = fed if ids in sources else computed
@@ -128,6 +153,26 @@ def _found(
             sources.pop(name, None)
             if source is not None and name in operator.outputs.get("Out", ()):
                 sources[name] = source
+
+
+def _choice(operator: Operator) -> Lookup | None:
+    """What an operator that looks up no table chooses by numbers; None where it does not."""
+    if operator.attribute("soft_label"):
+        return None
+    if operator.type in _COUNTED:
+        slot, things, attribute = _COUNTED[operator.type]
+        of, count = operator.writes[0], operator.attribute(attribute)
+    elif operator.type == "multiplex":
+        slot, things, of, count = "Ids", "input", operator.writes[0], len(operator.inputs["X"])
+    elif operator.type in _CHOICES:
+        slot, things, source, dimension = _CHOICES[operator.type]
+        (of,) = operator.inputs[source]
+        shape = operator.block.visible(of, operator.location).type.shape
+        count = shape[dimension]
+    else:
+        return None
+    ids = operator.inputs[slot][0]
+    return Lookup(ids, of, count, operator.location, things)
 
 
 def _lookup(operator: Operator, ids: str) -> Lookup:

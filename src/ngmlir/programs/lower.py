@@ -17,14 +17,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import numpy as np
-from ..ir.core import Module
 from ..ir.types import FloatType, TensorType, ui64
 from ..op_graph.building import BUILDING
 from ..op_graph.computation import Computation
 from ..op_graph.functions.composed import stop_gradient
-from ..op_graph.host_ops import HostOp
 from ..op_graph.known import depends_on_parameters, outside
-from ..op_graph.lift import Trace, lift
+from ..op_graph.lift import lift
 from ..op_graph.node import Op, closure
 from ..op_graph.positions import Positions
 from ..op_graph.raising import FixedAxis
@@ -47,42 +45,13 @@ from .infer import rows_of
 from .interface import Interface
 from .kernel_values import kernel_values
 from .kernels import KERNELS
+from .lowered import Lowered, Written
 from .names import EMPTY, GRADIENT, LEVEL, RANDOM, offsets_names
 from .places import at
 from .prune import reads_of
 from .ragged import shared
 from .rank_operators import RANK_OPERATORS
 from .sparse_rows import SparseRows, all_dense, dense, has_rows
-
-
-@dataclass(frozen=True)
-class Written:
-    """What an operator writes to a variable: the result of that number among those that are tied to no argument."""
-
-    operator: Operator
-    name: str
-    result: int
-
-
-@dataclass(frozen=True)
-class Lowered:
-    """A program as a function of values; `fetches` names its results that are tied to no argument. `written` is what its operators
-    write, in their order, where every value is a result too. The Python functions that it calls live as long as this does.
-
-    With `measures` it is the part of the program that computes lengths, its only result, which have to be known to lower the rest.
-    """
-
-    module: Module
-    interface: Interface
-    fetches: tuple[str, ...]
-    written: tuple[Written, ...]
-    trace: Trace
-    measures: bool = False
-
-    @property
-    def calls_python(self) -> bool:
-        """Whether functions of Python compute a part of it."""
-        return any(isinstance(t.op, HostOp) for ops in self.trace.ops.values() for t in ops)
 
 
 class _Unknown(Exception):
@@ -268,18 +237,31 @@ class _Lowering:
         assert operator is not None
         if most is not None and (depends_on_parameters(count) or self._is_only_fetched(operator)):
             return most()
-        type = _forward(operator.type)
-        slots = [s.name for s in REGISTRY.get(type).entry.inputs]
-        names = [n for slot in slots for n in operator.inputs.get(slot, ()) if n != EMPTY]
+        return self.lengths(self._asked_again(), [count])[0]
+
+    def _asked_again(self) -> tuple[Any, ...]:
+        """A key of what an operator asks for: the same when its gradient asks, another one for each time that it does."""
+        operator = self.operator
+        assert operator is not None
+        entry = REGISTRY.get(_forward(operator.type)).entry
+        names = [n for s in entry.inputs for n in operator.inputs.get(s.name, ()) if n != EMPTY]
         read = [self.read(operator, n) for n in names]
         tensors = [n for n, value in zip(names, read, strict=True) if isinstance(value, Tensor)]
         offsets = [o for n in tensors for o in self.levels_of(operator, n)]
+        settings = [repr(operator.attribute(a.name)) for a in entry.attributes]
         self.asked += 1
-        return self.lengths((type, *read, *offsets, self.asked), [count])[0]
+        return entry.type, *read, *offsets, *settings, self.asked
 
     def longest(self, offsets: Tensor) -> int:
         known = self.bounds.get(offsets)
         return self.lengths(offsets, [segments.longest(offsets)])[0] if known is None else known
+
+    def require(self, holds: Tensor, message: str, hint: str = "") -> None:
+        # Without a run, and for the values of one iteration, there is nothing to look at.
+        if isinstance(self.sizes, Sequence) and not depends_on_parameters(holds):
+            wrong = np.astype(np.any(np.logical_not(holds)), "int64")
+            if self.lengths(self._asked_again(), [wrong])[0]:
+                raise UserError(message, hint=hint)
 
     def agree(self, offsets: Tensor, others: Tensor) -> None:
         names: dict[Tensor, str] = {fed: name for name, fed in self.feeds.items()}

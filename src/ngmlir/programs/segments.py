@@ -29,6 +29,14 @@ def sequences(offsets: Tensor) -> int:
     return length_of(offsets) - 1
 
 
+def as_many(offsets: Tensor, others: Tensor) -> int:
+    """How many sequences there are of both; UserError where these are not as many."""
+    count, wanted = sequences(offsets), sequences(others)
+    if count != wanted:
+        raise UserError(f"{count} sequences go with {wanted}: an operator takes them in pairs")
+    return count
+
+
 def starts(offsets: Tensor) -> Tensor:
     """Where each sequence begins."""
     return getitem(offsets, slice(None, -1))

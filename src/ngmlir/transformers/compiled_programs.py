@@ -11,11 +11,13 @@ from ..programs.catalogue import REGISTRY
 from ..programs.descriptions import Program
 from ..programs.interface import Interface
 from ..programs.lookups import Agreement, Lookup, agreements, lookups, program_of_ids
-from ..programs.lower import Lowered, lower
+from ..programs.lower import lower
+from ..programs.lowered import Lowered
 from ..programs.select_kernels import with_kernels
 from ..programs.text import program_text
 from ..runtime.executable import Prepare
 from ..runtime.targets import device_named
+from ..support.lengths import is_open
 from .backends import backend_for, in_memory
 from .host_steps import Bind, Run, Storage
 from .kept import KeptPrograms
@@ -62,10 +64,14 @@ def looking_first(
     fed, computed = found
     if not fed and not computed and not agreed:
         return bind
-    places = [(interface.feeds.index(each.ids), each) for each in fed if each.ids in interface.feeds]
-    pairs = [
-        (interface.feeds.index(each.offsets), interface.feeds.index(each.others), each) for each in agreed
+    at = {name: i for i, name in enumerate(interface.feeds)}
+    # How many rows something fed has is seen in a run. How many a computed value has may follow from lengths.
+    places = [
+        (at[each.ids], at.get(each.table) if each.things == "row" else None, each)
+        for each in fed
+        if each.ids in at and ((each.things == "row" and each.table in at) or not is_open([each.height]))
     ]
+    pairs = [(at[each.offsets], at[each.others], each) for each in agreed]
     names = [*dict.fromkeys(each.ids for each in computed)]
     guard = ids(names) if names else None
     if guard is not None and guard.measures:
@@ -78,10 +84,10 @@ def looking_first(
         first = None if guard is None or guard.interface.tied else _bound_by_name(guard, interface, state)
 
         def call(*values: Any) -> Sequence[Any]:
-            for at, other, each in pairs:
-                each.check(values[at], values[other])
-            for at, each in places:
-                each.check(values[at])
+            for i, other, each in pairs:
+                each.check(values[i], values[other])
+            for i, table, each in places:
+                each.check(values[i], None if table is None else values[table])
             if first is not None:
                 found = dict(zip(names, first(*values), strict=True))
                 for each in computed:

@@ -4,6 +4,7 @@
 A program is a module of the dialect `program`, which prints, is edited and lowered like any other (docs/programs.md).
 """
 
+from ...op_graph.answers import answer_all
 from . import (
     average,
     backward,
@@ -70,3 +71,20 @@ __all__ = [
     "param_attr", "pipeline_stage", "profiler", "program_guard", "reader", "regularizer", "release_memory", "scope_guard", "switch_main_program",
     "switch_startup_program", "transpiler", "unique_name",
 ]  # fmt: skip
+
+for _module in (
+    average,
+    clip,
+    data_feeder,
+    evaluator,
+    initializer,
+    metrics,
+    nets,
+    optimizer,
+    param_attr,
+    regularizer,
+):
+    _own = [
+        name for name, value in vars(_module).items() if getattr(value, "__module__", "") == _module.__name__
+    ]
+    answer_all(vars(_module), _own, f"fluid.{_module.__name__.rpartition('.')[2]}", methods=True)

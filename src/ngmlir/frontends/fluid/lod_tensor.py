@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...op_graph.answers import answer_all
 from ...support.diagnostics import UserError
 from .places import Place
 from .scope import LoDTensor
@@ -50,3 +51,6 @@ def create_random_int_lodtensor(
     rows = sum(recursive_seq_lens[-1])
     array = np.random.default_rng().integers(low, high, (rows, *base_shape), endpoint=True)
     return create_lod_tensor(array, recursive_seq_lens, place)
+
+
+answer_all(globals(), ["create_lod_tensor", "create_random_int_lodtensor"], "fluid")

@@ -16,7 +16,8 @@ import numpy as np
 
 from ...ir.core import Block, Value
 from ...programs.descriptions import Operator, Program
-from ...programs.lower import Lowered, Written, lower
+from ...programs.lower import lower
+from ...programs.lowered import Lowered, Written
 from ...programs.names import EMPTY
 from ...programs.select_kernels import with_kernels
 from ...runtime.executable import Prepare

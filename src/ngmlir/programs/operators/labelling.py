@@ -137,7 +137,7 @@ def warpctc(
         raise UserError(f"the blank is class {blank}, and there are {classes} classes")
     context.give_levels("Loss", ())
     time, text = OverTime(offsets, context), OverTime(own, context)
-    count, most = time.count, text.steps
+    count, most = segments.as_many(offsets, own), text.steps
     # The labels of each sequence with a blank before, between and behind them.
     given = np.transpose(text.rows(numbers(label))) if segments.length_of(label) else None
     blanks = np.full([count, most + 1], blank, np.int32)
@@ -218,14 +218,14 @@ def ctc_align(input: Tensor, *, blank: int, merge_repeated: bool, context: Conte
 @operator
 def edit_distance(hyps: Tensor, refs: Tensor, *, normalized: bool, context: Context) -> tuple[Tensor, Tensor]:
     offsets, others = (segments.innermost(context, slot, "edit_distance") for slot in ("Hyps", "Refs"))
-    if segments.sequences(offsets) != segments.sequences(others):
-        raise UserError(
-            f"{segments.sequences(offsets)} sequences are compared with {segments.sequences(others)}"
-        )
+    count = segments.as_many(offsets, others)
     context.give_levels("Out", ())
     context.give_levels("SequenceNum", ())
     time, text = OverTime(offsets, context), OverTime(others, context)
-    count, most = time.count, text.steps
+    if normalized:
+        message = "a distance is divided by the length of its reference, and one of the references is empty"
+        context.require(np.greater(text.lengths, 0), message, "normalized=False gives the distance itself")
+    most = text.steps
     place = np.arange(most + 1, dtype=np.int32)
     wanted = np.transpose(text.rows(numbers(refs))) if most else np.zeros([count, 0], np.int32)
 

@@ -140,6 +140,9 @@ def sequence_concat(x: Sequence[Tensor], *, axis: int, level: int, context: Cont
         raise UserError("sequence_concat takes inputs of as many ragged levels each")
     context.give_levels("Out", levels[0])
     if axis == 1:
+        for each in levels[1:]:
+            for own, other in zip(levels[0], each, strict=True):
+                context.agree(other, own)
         return np.concatenate(list(x), 1)
     if axis != 0 or level >= len(levels[0]):
         raise UserError(
@@ -170,8 +173,9 @@ def sequence_slice(x: Tensor, offset: Tensor, length: Tensor, *, context: Contex
     levels = segments.ragged(context, "X", "sequence_slice")
     own, count = levels[-1], segments.sequences(levels[-1])
     whole = segments.lengths(own)
-    begin = np.clip(np.reshape(np.astype(offset, np.int32), (count,)), 0, whole)
-    counts = np.clip(np.reshape(np.astype(length, np.int32), (count,)), 0, np.subtract(whole, begin))
+    first, number = (np.reshape(np.astype(x, np.int64), (count,)) for x in (offset, length))
+    begin, end = (np.astype(np.clip(x, 0, whole), np.int32) for x in (first, np.add(first, number)))
+    counts = np.maximum(np.subtract(end, begin), 0)
     made = segments.offsets_from(counts)
     rows = context.size(segments.last(made))
     context.give_levels("Out", (*levels[:-1], made))
@@ -198,6 +202,10 @@ def sequence_reshape(x: Tensor, *, new_dim: int, context: Context) -> Tensor:
     rows, width = x.type.shape
     if rows * width % new_dim:
         raise UserError(f"{rows} rows of {width} elements are not cut into rows of {new_dim}")
+    if width % new_dim:
+        rest = np.remainder(np.multiply(segments.lengths(levels[-1]), width), new_dim)
+        message = f"a sequence of rows of {width} elements is not cut into rows of {new_dim}"
+        context.require(np.equal(rest, 0), message, "each sequence is cut by itself")
     made = np.floor_divide(np.multiply(levels[-1], width), new_dim)
     context.give_levels("Out", (*levels[:-1], made))
     return np.reshape(x, (rows * width // new_dim, new_dim))
@@ -235,8 +243,15 @@ def lod_reset(x: Tensor, y: Tensor | None, *, target_lod: Sequence[int], context
         if wrong := wrong_offsets(given, None if context.is_trial else segments.length_of(x)):
             raise UserError(f"the offsets in target_lod {wrong}", hint=OFFSETS_HINT)
         levels = (np.asarray(given),)
+    elif levels := context.levels("Y"):
+        if not context.is_trial and segments.length_of(x) != segments.length_of(y):
+            raise UserError(f"{segments.length_of(x)} rows are not cut as {segments.length_of(y)} rows are")
     else:
-        levels = context.levels("Y") or (np.reshape(np.astype(y, np.int32), (prod(y.type.shape),)),)
+        given = np.reshape(np.astype(y, np.int32), (prod(y.type.shape),))
+        ends = np.stack([getitem(given, 0), np.subtract(getitem(given, -1), segments.length_of(x))])
+        holds = np.logical_and(np.all(np.equal(ends, 0)), np.all(np.greater_equal(np.diff(given), 0)))
+        context.require(holds, "the elements of Y are no offsets of these rows", OFFSETS_HINT)
+        levels = (given,)
     context.give_levels("Out", levels)
     return x
 

@@ -60,7 +60,7 @@ _WRITTEN = {
     for name in room.__all__
 }
 __all__ = sorted({*made.NAMES, *_WRITTEN})  # pyright: ignore[reportUnsupportedDunderAll]
-answer_all(globals(), _WRITTEN, "fluid.layers")
+answer_all(globals(), _WRITTEN, "fluid.layers", methods=True)
 
 
 def __getattr__(name: str) -> Any:

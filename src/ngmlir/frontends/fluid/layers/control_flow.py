@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from ....programs.vartypes import VarType
 from ....support.diagnostics import Diagnostic, UserError
 from ..framework import Block, Variable
 from ..layer_helper import LayerHelper, one_op
-from .sub_blocks import new_block, step_scopes, used_outside, written_outside
+from .sub_blocks import filled_by_user, new_block, step_scopes, used_outside, written_outside
 
 __all__ = [
     "ConditionalBlock", "IfElse", "Switch", "While", "array_length", "array_read", "array_write", "create_array",
@@ -26,7 +25,7 @@ class While:
         self.helper = LayerHelper("while", name=name)
         self.cond_var, self.is_test = _condition(cond, "While"), is_test
 
-    @contextmanager
+    @filled_by_user
     def block(self) -> Generator[None]:
         """The block; layers inside run in each iteration. Raises UserError where it never writes the condition."""
         program = self.helper.main_program
@@ -67,7 +66,7 @@ class ConditionalBlock:
         self.helper = LayerHelper("conditional_block", name=name)
         self._inner: Block | None = None
 
-    @contextmanager
+    @filled_by_user
     def block(self) -> Generator[None]:
         """The block."""
         with new_block(self.helper.main_program) as inner:
@@ -108,7 +107,7 @@ class Switch:
     def __exit__(self, *raised: object) -> None:
         self._is_inside = False
 
-    @contextmanager
+    @filled_by_user
     def case(self, condition: Variable) -> Generator[None]:
         """What runs where the condition holds and that of no case before it."""
         self._check("case")
@@ -122,7 +121,7 @@ class Switch:
         with ConditionalBlock([chosen], is_scalar_condition=True).block():
             yield
 
-    @contextmanager
+    @filled_by_user
     def default(self) -> Generator[None]:
         """What runs where no case does."""
         self._check("default")
@@ -179,7 +178,7 @@ class IfElse:
         """The block of the other rows."""
         return self._block(False)
 
-    @contextmanager
+    @filled_by_user
     def _block(self, branch: bool) -> Generator[None]:
         if branch in self._outputs:
             raise UserError(f"the {'true' if branch else 'false'} block of an IfElse is filled once")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from ....programs.vartypes import VarType, vartype
@@ -13,6 +12,7 @@ from .. import unique_name
 from ..framework import Block, Variable
 from ..layer_helper import LayerHelper, one_op
 from .static_rnn import Network
+from .sub_blocks import filled_by_user
 
 __all__ = [
     "DynamicRNN", "array_to_lod_tensor", "lod_rank_table", "lod_tensor_to_array", "max_sequence_len",
@@ -42,11 +42,15 @@ class DynamicRNN(Network):
         super().__init__("dynamic_rnn", name)
         self._table: Variable | None = None
 
-    @contextmanager
+    @filled_by_user
     def block(self) -> Generator[None]:
         """The block of one step. Raises UserError for a memory that it does not update."""
         with self._filled():
             yield
+
+    def update_memory(self, ex_mem: Variable, new_mem: Variable) -> None:
+        """Has the next step read `new_mem` as the memory."""
+        self._update(ex_mem, new_mem)
 
     def _order(self) -> dict[str, Any]:
         return {"RankTable": [self._ranks()]}

@@ -12,7 +12,7 @@ from ....support.diagnostics import Diagnostic, UserError
 from .. import unique_name
 from ..framework import Block, Variable
 from ..layer_helper import LayerHelper
-from .sub_blocks import new_block, step_scopes, used_outside
+from .sub_blocks import filled_by_user, new_block, step_scopes, used_outside
 
 __all__ = ["StaticRNN"]
 
@@ -146,8 +146,7 @@ class Network:
         )  # fmt: skip
         return made
 
-    def update_memory(self, mem: Variable, var: Variable) -> None:
-        """Has the next step read `var` as the memory."""
+    def _update(self, mem: Variable, var: Variable) -> None:
         inner = self._block("the update of a memory")
         memory = self._memories.get(mem.name)
         if memory is None:
@@ -191,11 +190,15 @@ class StaticRNN(Network):
     def __init__(self, name: str | None = None):
         super().__init__("static_rnn", name)
 
-    @contextmanager
+    @filled_by_user
     def step(self) -> Generator[None]:
         """The block of one step. Raises UserError for a memory that it does not update."""
         with self._filled():
             yield
+
+    def update_memory(self, mem: Variable, var: Variable) -> None:
+        """Has the next step read `var` as the memory."""
+        self._update(mem, var)
 
     def _whole(self, outer: Block, output: Variable) -> Variable:
         shape = [self._inputs[0].shape[0], *output.shape]

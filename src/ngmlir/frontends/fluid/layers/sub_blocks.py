@@ -3,13 +3,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from functools import wraps
+from typing import ParamSpec
 
+from ....op_graph.answers import locating
 from ....programs.prune import reads_from_around, writes_around, writes_of
 from ....programs.vartypes import VarType
 from .. import unique_name
 from ..framework import Block, Program, Variable
+
+P = ParamSpec("P")
+
+
+def filled_by_user(function: Callable[P, Generator[None]]) -> Callable[P, AbstractContextManager[None]]:
+    """As `contextmanager`, of what a user's `with` opens: errors are at that line."""
+
+    @contextmanager
+    @wraps(function)
+    def filled(*args: P.args, **named: P.kwargs) -> Generator[None]:
+        with locating():
+            yield from function(*args, **named)
+
+    return filled
 
 
 @contextmanager
