@@ -138,7 +138,7 @@ def test_static_inputs_and_parameters(place: Any) -> None:
         step, still = rnn.step_input(x), rnn.static_input(fixed)
         before = rnn.memory(shape=[3], dtype="float64")
         hidden = layers.fc([step, before], 3, act="tanh") * still
-        rnn.update_memory(before, hidden)
+        rnn.update_memory(ex_mem=before, new_mem=hidden)
         rnn.output(hidden, still)
     out, seen = rnn()
     lengths = [1, 3, 2]

@@ -205,7 +205,7 @@ def sequence_reshape(x: Tensor, *, new_dim: int, context: Context) -> Tensor:
     if width % new_dim:
         rest = np.remainder(np.multiply(segments.lengths(levels[-1]), width), new_dim)
         message = f"a sequence of rows of {width} elements is not cut into rows of {new_dim}"
-        context.require(np.equal(rest, 0), message, "each sequence is cut by itself")
+        context.require(np.equal(rest, 0), message, "new_dim divides the number of elements of each sequence")
     made = np.floor_divide(np.multiply(levels[-1], width), new_dim)
     context.give_levels("Out", (*levels[:-1], made))
     return np.reshape(x, (rows * width // new_dim, new_dim))
