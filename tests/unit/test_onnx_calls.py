@@ -188,3 +188,31 @@ def test_threads_are_said_where_programs_are_made() -> None:
             load(model(3), threads=wrong)
         with pytest.raises(ng.UserError, match="threads is"):
             ng.transformers.make_transformer("cpu", threads=wrong)
+
+
+@pytest.mark.parametrize("target", ["numpy", "cpu"])
+def test_initializers_among_the_inputs_may_be_given(target: str) -> None:
+    """They are values that a call may replace: here what is added, and a shape."""
+    nodes = [helper.make_node("Add", ["x", "b"], ["y"]), helper.make_node("Reshape", ["y", "s"], ["z"])]
+    ports = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 6]),
+        helper.make_tensor_value_info("b", TensorProto.FLOAT, [6]),
+        helper.make_tensor_value_info("s", TensorProto.INT64, [2]),
+    ]
+    held = [numpy_helper.from_array(W[:, 0], "b"), numpy_helper.from_array(np.array([3, -1]), "s")]
+    output = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "g", ports, [output], held)
+    run = ng.compile(load(helper.make_model(graph)), target=target)
+    for n in (3, 6, 9):
+        x, b = rows(n), W[:, 1]
+        assert np.array_equal(run(x)[0], (x + W[:, 0]).reshape(3, -1))
+        assert np.array_equal(run(x=x, b=b)[0], (x + b).reshape(3, -1))
+        assert np.array_equal(run(x=x, s=[-1, 2])[0], (x + W[:, 0]).reshape(-1, 2))
+        assert np.array_equal(run(s=np.array([2, -1]), b=b, x=x)[0], (x + b).reshape(2, -1))
+    for named, problem in (
+        ({"x": rows(3), "b": W}, "the input 'b' has the shape"),
+        ({"b": W[:, 0]}, "the input 'x' is not given"),
+        ({"x": rows(3), "b": W[:, 0], "c": 1}, "there is no input 'c'"),
+    ):
+        with pytest.raises(ng.UserError, match=problem):
+            run(**named)

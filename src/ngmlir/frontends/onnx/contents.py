@@ -61,6 +61,8 @@ class Contents:
         given = {*self.initializers, *(s.values.name for s in proto.graph.sparse_initializer)}
         self.inputs = [stated_port(i.name, i.type) for i in proto.graph.input if i.name not in given]
         self.output_names = [o.name for o in proto.graph.output]
+        #: Inputs that have an initializer, by name: it is their value in calls that give none.
+        self.overridable = {i.name: i.type for i in proto.graph.input if i.name in given}
         #: Leaves of the inputs whose elements decide shapes, by what has been found so far.
         self.deciding: set[tuple[int, int]] = set()
 
@@ -152,6 +154,11 @@ class Contents:
     def part(self, nodes: Sequence[NodeProto], inputs: Sequence[Port], outputs: Sequence[str]) -> Part:
         """Some of the nodes."""
         return Part(self, nodes, inputs, outputs)
+
+    def overriding(self, names: Sequence[str]) -> Part:
+        """All nodes, with these initializers as inputs beside those of the model."""
+        inputs = [*self.inputs, *(stated_port(name, self.overridable[name]) for name in names)]
+        return self.part(self.proto.graph.node, inputs, self.output_names)
 
     def attempt(
         self,
@@ -254,11 +261,13 @@ class Part(Contents):
         self.initializers, self.weights = whole.initializers, whole.weights
         self._arrays, self.files = whole._arrays, whole.files
         self.inputs, self.output_names = list(inputs), list(outputs)
+        self.overridable = {}
         self.deciding = set()
 
     def around(self, emitter: Emitter) -> dict[str, Thing | None]:
         read = {name for node in self.proto.graph.node for name in used(node)} | {*self.output_names}
-        return {name: emitter.known(self.array(name)) for name in sorted(read) if name in self.initializers}
+        held = (read & self.initializers.keys()) - {*self.input_names}
+        return {name: emitter.known(self.array(name)) for name in sorted(held)}
 
 
 def _leaf_name(name: str, value: Given, at: int) -> str:

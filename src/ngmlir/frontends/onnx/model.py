@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
-from hashlib import blake2b
 from itertools import accumulate
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,7 +30,7 @@ from .calls import Decides, Program, Quick, Unready, Waits, quick_of, unready
 from .files import Files
 from .opened import Opened, Stated, opened, reader_version
 from .places import at_the_users_line
-from .ports import Array, Given, given_of, leaves_of
+from .ports import Array, Given, content, given_of, leaves_of, without_elements
 
 if TYPE_CHECKING:
     from ...runtime.cpu import Code, CpuExecutable
@@ -46,8 +45,6 @@ if TYPE_CHECKING:
 _HEAVY = 1 << 30
 #: Programs of one model that are kept.
 _KEPT = 64
-#: Bytes of elements that are kept as they are.
-_LITTLE = 4096
 
 
 class Model:
@@ -155,6 +152,8 @@ class CompiledModel:
         self._asked: list[Given] | None = None
         #: The lengths for which code for all lengths is known to be right.
         self._seen: dict[str, range] = {}
+        #: The model with some of its initializers as inputs, by their names.
+        self._overridden: dict[tuple[str, ...], CompiledModel] = {}
         self._kept = model.kept() if self._programs.device.runs_on_host and not once else None
         shapes = [port.shape for port in model.inputs if port.kind == "tensor"]
         if len(shapes) == len(model.inputs) and all(
@@ -169,7 +168,8 @@ class CompiledModel:
                 self._made(asked, early=True)
 
     def __call__(self, *values: Any, **named: Any) -> Outputs:
-        """The outputs in order. Raises UserError for values that do not fit the inputs."""
+        """The outputs in order. By name, initializers that the model lists among its inputs may be given too, in the place of
+        their elements. Raises UserError for values that do not fit the inputs."""
         quick = self._quick
         if quick is not None and not named:
             run, files = quick
@@ -181,9 +181,22 @@ class CompiledModel:
             except Unready:
                 pass
         with at_the_users_line():
+            if any(name not in self.model.input_names for name in named) and (
+                other := self._overriding(named)
+            ):
+                return other(*values, **named)
             given = given_of(self.model.inputs, values, named)
             self.model.files.check()
             return self._outputs(self._results(given))
+
+    def _overriding(self, named: Mapping[str, Any]) -> CompiledModel | None:
+        """What takes the initializers among these names as inputs; None where there are none."""
+        contents = self.model.contents
+        names = tuple(name for name in contents.overridable if name in named)
+        if names and names not in self._overridden:
+            made = CompiledModel(contents.overriding(names), self.target, self.profile, self.threads)
+            self._overridden.setdefault(names, made)
+        return self._overridden[names] if names else None
 
     def report(self, *values: Any, **named: Any) -> Report:
         """What became of the model, as `DeviceComputation.report` tells it: for inputs like these; without any for those that the
@@ -211,7 +224,7 @@ class CompiledModel:
                 made = list(run(*[leaves[i][1] for i in program.fed])) if run is not None else []
                 if not self.model.deciding and not self._once:
                     self._quick = quick or quick_of(given, program, run, self.model.files)
-                    self._asked = [v if v is None else _empty(v) for v in given]
+                    self._asked = [v if v is None else without_elements(v) for v in given]
                 return program.shown(made)
         return self._parts(given)
 
@@ -415,7 +428,7 @@ class CompiledModel:
         deciding = self.model.deciding
         key: list[Any] = [-1 if v is None else len(v) if isinstance(v, list) else -2 for v in given]
         for place, a in leaves_of(given):
-            key += a.dtype.str, *a.shape, _content(a) if place in deciding else b""
+            key += a.dtype.str, *a.shape, content(a) if place in deciding else b""
         return tuple(key)
 
 
@@ -433,15 +446,3 @@ def _both(one: range, other: range) -> range:
     """What two ranges of multiples of their steps, which are powers of two, have in common."""
     step, start = max(one.step, other.step), max(one.start, other.start)
     return range(-(-start // step) * step, min(one.stop, other.stop), step)
-
-
-def _empty(value: Array | list[Array]) -> Array | list[Array]:
-    """Zeros in place of elements, which take no memory."""
-    if isinstance(value, list):
-        return [np.broadcast_to(np.zeros((), a.dtype), a.shape) for a in value]
-    return np.broadcast_to(np.zeros((), value.dtype), value.shape)
-
-
-def _content(array: Array) -> bytes:
-    """What tells the elements of an array from others."""
-    return array.tobytes() if array.nbytes <= _LITTLE else blake2b(array.tobytes()).digest()

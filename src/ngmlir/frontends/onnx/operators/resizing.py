@@ -121,7 +121,7 @@ def _places(
         case "half_pixel":
             return (i + 0.5) / scale - 0.5
         case "half_pixel_symmetric":
-            return length / 2 * (1 - out / exact) + ((i + 0.5) / scale - 0.5)
+            return length / 2 * (1 - out / exact) + (i + 0.5) / scale - 0.5
         case "pytorch_half_pixel":
             return (exact > 1).where((i + 0.5) / scale - 0.5, zero)
         case "align_corners":
