@@ -198,6 +198,8 @@ def test_derivatives(target: str) -> None:
         lambda x: nn.interp(x, [0, 0.4, 1], [1, 2, 0]), lambda x: nn.take_along_axis(x, np.array([[1], [0], [3]]), 1),
         lambda x: nn.repeat(x, [1, 0, 2], axis=0), lambda x: nn.cross(x[:, :3], x[:, 1:]), lambda x: nn.quantile(x, 0.3, axis=0),
         lambda x: nn.cbrt(x), lambda x: nn.convolve(x[0], x[1]), lambda x: nn.clip(x, 0.3, 0.6), lambda x: nn.stack([x[0], x[1]], -1),
+        lambda x: nn.gradient(x, axis=1, edge_order=2), lambda x: nn.cov(x), lambda x: nn.insert(x, 1, x[2] * 2, axis=0),
+        lambda x: nn.polyval(x[0, :3], x), lambda x: nn.block([[x, x[:, :1]], [nn.ones((1, 5))]]),
     ]  # fmt: skip
     x = nn.placeholder(at.shape)
     functions = functions[:: 1 if target == "numpy" else 4]  # derivatives are graphs as others are
@@ -317,6 +319,43 @@ def test_functions_of_numpy_make_graph() -> None:
     for refused in (float, np.asarray, bool):
         with pytest.raises(ng.UserError):
             refused(x)
+
+
+def test_functions_that_need_known_numbers_say_so() -> None:
+    """What decides a shape is known while the graph is built; other arguments that do not fit are told as NumPy tells them."""
+    x, at = nn.placeholder((3, 4)), nn.placeholder((2,), "int64", name="at")
+    for refused, problem in (
+        (lambda: nn.insert(x, at, 1, axis=0), "obj must be known while the graph is built, unlike at"),
+        (lambda: nn.delete(x, at, axis=0), "obj must be known"),
+        (lambda: nn.tril_indices(at), "tril_indices needs constant arguments"),
+        (lambda: nn.ix_(nn.greater(at, 0)), "how many are true must be known"),
+        (lambda: nn.ix_(x), "ix_ takes rows"),
+        (lambda: nn.histogram(x, "auto"), "depends on data"),
+        (lambda: nn.histogram(x, [2, 1]), "must increase"),
+        (lambda: nn.histogram(x, x), "a number or a row of bounds"),
+        (lambda: nn.histogram(x, 0), "0 bins"),
+        (lambda: nn.histogram(x, 3, (1, 0)), "range is a finite low and high"),
+        (lambda: nn.histogram(x, 3, weights=at), "2 weights for 12 elements"),
+        (lambda: nn.ravel_multi_index((at,), (3, 4)), "1 indices and 2 modes for 2 dimensions"),
+        (lambda: nn.ravel_multi_index(([3], [0]), (3, 4)), "out of range for 3 elements"),
+        (lambda: nn.ravel_multi_index((at,), (3,), mode="up"), "mode must be"),
+        (lambda: nn.unravel_index(at, (3, 4), order="A"), "order is 'C' or 'F'"),
+        (lambda: nn.diag_indices_from(x), "has no diagonal of all axes"),
+        (lambda: nn.gradient(x, 1.0, 2.0, 3.0), "3 distances for 2 axes"),
+        (lambda: nn.gradient(x, [1, 2], axis=0), r"coordinates of shape \(2,\) for 3 elements"),
+        (lambda: nn.gradient(x[:1]), "1 elements along axis 0"),
+        (lambda: nn.gradient(x, edge_order=3), "edge_order is 1 or 2"),
+        (lambda: nn.cov(nn.ones((2, 2, 2))), "1 or 2 dimensions"),
+        (lambda: nn.cov(x, fweights=at), r"fweights of shape \(2,\) for 4 observations"),
+        (lambda: nn.block([[x], x]), "nested to different depths"),
+        (lambda: nn.resize(x, (-1, 2)), "0 or more"),
+        (lambda: nn.vander(x), "vander takes a row"),
+        (lambda: nn.polyfit(at, x, 1), "points of shapes"),
+        (lambda: nn.cumulative_sum(x), "needs axis="),
+        (lambda: nn.apply_along_axis(nn.sum, 1, nn.zeros((0, 3))), "no row to apply"),
+    ):  # fmt: skip
+        with pytest.raises(ng.UserError, match=problem):
+            refused()
 
 
 def test_control_flow() -> None:

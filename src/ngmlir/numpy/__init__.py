@@ -42,6 +42,7 @@ from ..op_graph.tensor import Tensor
 from . import fft, linalg, random
 from .arrays import as_array, expand
 from .arrays import shape as shape_of  # noqa: F401
+from .comparing import allclose, array_equal, array_equiv, isin
 from .composed import (
     around,
     cbrt,
@@ -85,6 +86,7 @@ from .creation import (
     hanning,
     identity,
     indices,
+    kaiser,
     linspace,
     logspace,
     meshgrid,
@@ -99,6 +101,7 @@ from .creation import (
     zeros,
     zeros_like,
 )
+from .differences import diff, ediff1d, gradient, trapezoid, unwrap
 from .elementwise import (
     abs,
     absolute,
@@ -185,14 +188,19 @@ from .indexing import getitem as getitem
 from .indexing import set_item as set_item
 from .joining import (
     append,
+    apply_along_axis,
     array_split,
+    block,
     column_stack,
     concat,
     concatenate,
+    delete,
     dsplit,
     dstack,
     hsplit,
     hstack,
+    insert,
+    resize,
     row_stack,
     split,
     stack,
@@ -203,7 +211,33 @@ from .joining import (
 from .methods import METHODS as METHODS
 from .methods import iterate as iterate
 from .network import dropout, erf, expit, log_softmax, logsumexp, relu, sigmoid, softmax
-from .products import convolve, cross, dot, einsum, inner, kron, matmul, outer, tensordot, vdot, vecdot
+from .places import (
+    diag_indices,
+    diag_indices_from,
+    ix_,
+    ravel_multi_index,
+    tril_indices,
+    tril_indices_from,
+    triu_indices,
+    triu_indices_from,
+    unravel_index,
+)
+from .products import (
+    convolve,
+    correlate,
+    cross,
+    dot,
+    einsum,
+    inner,
+    kron,
+    matmul,
+    matvec,
+    outer,
+    tensordot,
+    vdot,
+    vecdot,
+    vecmat,
+)
 from .reductions import (
     all,
     amax,
@@ -215,7 +249,8 @@ from .reductions import (
     count_nonzero,
     cumprod,
     cumsum,
-    diff,
+    cumulative_prod,
+    cumulative_sum,
     max,
     mean,
     min,
@@ -234,7 +269,6 @@ from .reductions import (
     ptp,
     std,
     sum,
-    trapezoid,
     var,
 )
 from .segments import (
@@ -301,38 +335,45 @@ from .sorting import (
     sort,
     top_k,
 )
+from .statistics import corrcoef, cov, histogram, histogram_bin_edges, polyfit, polyval, vander
 
 newaxis = None
 
 __all__ = [
-    "abs", "absolute", "acos", "acosh", "add", "all", "amax", "amin", "any", "append", "arange", "arccos", "arccosh",
-    "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argpartition", "argsort", "argwhere", "around",
-    "array", "array_split", "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d",
-    "atleast_3d", "average", "bartlett", "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift",
-    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman", "bool_", "broadcast_arrays",
-    "broadcast_shapes", "broadcast_to", "can_cast", "cbrt", "ceil", "choose", "clip", "column_stack", "compress",
-    "concat", "concatenate", "convolve", "copy", "copysign", "cos", "cosh", "count_nonzero", "cross", "cumprod",
-    "cumsum", "deg2rad", "degrees", "diag", "diagflat", "diagonal", "diff", "digitize", "divide", "divmod", "dot",
-    "dropout", "dsplit", "dstack", "dtype", "e", "einsum", "empty", "empty_like", "equal", "erf", "exp", "exp2",
-    "expand_dims", "expit", "expm1", "eye", "fabs", "fft", "finfo", "fix", "flatnonzero", "flip", "fliplr", "flipud", "float16", "float32",
-    "float64", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "full", "full_like", "geomspace",
-    "greater", "greater_equal", "hamming", "hanning", "heaviside", "hsplit", "hstack", "hypot", "identity", "iinfo",
-    "indices", "inf", "inner", "int8", "int16", "int32", "int64", "interp", "invert", "isclose", "isfinite", "isinf",
-    "isnan", "isneginf", "isposinf", "kron", "left_shift", "less", "less_equal", "lexsort", "linalg", "linspace", "log",
+    "abs", "absolute", "acos", "acosh", "add", "all", "allclose", "amax", "amin", "any", "append", "apply_along_axis",
+    "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin",
+    "argpartition", "argsort", "argwhere", "around", "array", "array_equal", "array_equiv", "array_split", "asarray",
+    "asin", "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average",
+    "bartlett", "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "blackman", "block", "bool_", "broadcast_arrays", "broadcast_shapes",
+    "broadcast_to", "can_cast", "cbrt", "ceil", "choose", "clip", "column_stack", "compress", "concat", "concatenate",
+    "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov", "cross", "cumprod",
+    "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "delete", "diag", "diag_indices",
+    "diag_indices_from", "diagflat", "diagonal", "diff", "digitize", "divide", "divmod", "dot", "dropout", "dsplit",
+    "dstack", "dtype", "e", "ediff1d", "einsum", "empty", "empty_like", "equal", "erf", "exp", "exp2", "expand_dims",
+    "expit", "expm1", "eye", "fabs", "fft", "finfo", "fix", "flatnonzero", "flip", "fliplr", "flipud", "float16",
+    "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "full", "full_like",
+    "geomspace", "gradient", "greater", "greater_equal", "hamming", "hanning", "heaviside", "histogram",
+    "histogram_bin_edges", "hsplit", "hstack", "hypot", "identity", "iinfo", "indices", "inf", "inner", "insert",
+    "int8", "int16", "int32", "int64", "interp", "invert", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf",
+    "isposinf", "ix_", "kaiser", "kron", "left_shift", "less", "less_equal", "lexsort", "linalg", "linspace", "log",
     "log1p", "log2", "log10", "log_softmax", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "logspace", "logsumexp", "matmul", "matrix_transpose", "max", "maximum", "mean", "median",
+    "logical_xor", "logspace", "logsumexp", "matmul", "matrix_transpose", "matvec", "max", "maximum", "mean", "median",
     "meshgrid", "min", "minimum", "mod", "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax", "nanargmin",
-    "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "ndim",
-    "negative", "newaxis", "nonzero", "not_equal", "ones", "ones_like", "outer", "pad", "partition", "percentile", "permute_dims",
-    "persistent_tensor", "pi", "piecewise", "placeholder", "positive", "pow", "power", "prod", "promote_types", "ptp",
-    "put_along_axis", "quantile", "rad2deg", "radians", "random", "ravel", "reciprocal", "relu", "remainder", "repeat",
-    "reshape", "result_type", "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "row_stack", "searchsorted",
-    "segment_cumprod", "segment_cumsum", "segment_expand", "segment_first", "segment_last", "segment_max", "segment_mean",
-    "segment_min", "segment_prod", "segment_softmax", "segment_sum", "select", "shape", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "size", "softmax", "sort", "split", "sqrt",
-    "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh",
-    "tensordot", "tile", "top_k", "trace", "transpose", "trapezoid", "tri", "tril", "triu", "true_divide", "trunc",
-    "uint8", "uint16", "uint32", "uint64", "unique", "unstack", "var", "variable", "vdot", "vecdot", "vsplit", "vstack", "where",
-    "zeros", "zeros_like",
+    "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile",
+    "nanstd", "nansum", "nanvar", "ndim", "negative", "newaxis", "nonzero", "not_equal", "ones", "ones_like", "outer",
+    "pad", "partition", "percentile", "permute_dims", "persistent_tensor", "pi", "piecewise", "placeholder", "polyfit",
+    "polyval", "positive", "pow", "power", "prod", "promote_types", "ptp", "put_along_axis", "quantile", "rad2deg",
+    "radians", "random", "ravel", "ravel_multi_index", "reciprocal", "relu", "remainder", "repeat", "reshape", "resize",
+    "result_type", "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "row_stack", "searchsorted",
+    "segment_cumprod", "segment_cumsum", "segment_expand", "segment_first", "segment_last", "segment_max",
+    "segment_mean", "segment_min", "segment_prod", "segment_softmax", "segment_sum", "select", "shape", "sigmoid",
+    "sign", "signbit", "sin", "sinc", "sinh", "size", "softmax", "sort", "split", "sqrt", "square", "squeeze", "stack",
+    "std", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "top_k",
+    "trace", "transpose", "trapezoid", "tri", "tril", "tril_indices", "tril_indices_from", "triu", "triu_indices",
+    "triu_indices_from", "true_divide", "trunc", "uint8", "uint16", "uint32", "uint64", "unique", "unravel_index",
+    "unstack", "unwrap", "vander", "var", "variable", "vdot", "vecdot", "vecmat", "vsplit", "vstack", "where", "zeros",
+    "zeros_like",
 ]  # fmt: skip
 
 

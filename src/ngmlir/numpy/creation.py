@@ -122,8 +122,8 @@ def arange(*args: Any, **options: Any) -> Tensor:
 
 eye, identity, tri = _made_now(np.eye), _made_now(np.identity), _made_now(np.tri)
 indices = _made_now(np.indices)
-hanning, hamming, blackman, bartlett = (
-    _made_now(f) for f in (np.hanning, np.hamming, np.blackman, np.bartlett)
+hanning, hamming, blackman, bartlett, kaiser = (
+    _made_now(f) for f in (np.hanning, np.hamming, np.blackman, np.bartlett, np.kaiser)
 )
 
 

@@ -14,7 +14,7 @@ from ..ir.types import FloatType, IntegerType, Type, i1, ui64
 from ..op_graph.errors import UserError, fail
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
-from .arrays import aligned, as_array, as_type, element, expand, known, of_type, shape, truth, weak
+from .arrays import aligned, as_array, as_type, element, expand, joined, known, of_type, shape, truth, weak
 
 #: What a verb of numbers is called for truth values, where NumPy has it for them.
 _OF_TRUTH = {
@@ -269,7 +269,8 @@ def signbit(x: Any, /) -> Tensor:
 
 
 def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-    """Where two arrays are equal within tolerances."""
+    """Where two arrays are equal within tolerances: a differs from b by `atol + rtol * |b|` at most. Integers are compared as floats."""
+    b = float(b) if isinstance(b, (int, float)) else of_type(b, joined(b, 1.0))
     near = less_equal(absolute(subtract(a, b)), add(atol, multiply(rtol, absolute(b))))
     made = logical_or(logical_and(near, isfinite(b)), equal(a, b))
     return logical_or(made, logical_and(isnan(a), isnan(b))) if equal_nan else made

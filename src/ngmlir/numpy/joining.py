@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -13,14 +14,19 @@ from ..op_graph.errors import IncompatibleAxesError, UserError, fail
 from ..op_graph.tensor import Tensor
 from .arrays import (
     as_array,
+    constant_elements,
     cut,
+    expand,
     join,
     joined,
+    lengths,
     of_type,
+    permute,
     place,
+    reshape,
     shape,
 )
-from .indexing import getitem
+from .indexing import getitem, take
 from .shaping import astype, atleast_1d, atleast_2d, atleast_3d, expand_dims, moveaxis, ndim, ravel, size
 
 
@@ -100,6 +106,86 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
     return concatenate([arr, values], axis)
 
 
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
+    """With values before some positions along an axis; without one, of the array row by row. `obj` is a position, several, a
+    slice or a mask, known now; the values have the type of the array and are repeated to the shape of what is inserted."""
+    x, axis = _row_of(arr, axis)
+    n, given = shape(x)[axis], of_type(values, x.element)
+    at = np.arange(n)[obj] if isinstance(obj, slice) else np.asarray(_now(obj, "obj"))
+    at = np.flatnonzero(at) if at.dtype == bool else at.astype(np.int64) if at.size == 0 else at
+    rank, single = len(shape(x)), at.ndim == 0
+    given = reshape(given, (*[1] * (rank - len(shape(given))), *shape(given)))
+    given = moveaxis(given, 0, axis) if single else given
+    count = shape(given)[axis] if at.size == 1 else at.size
+    given = expand(given, [count if d == axis else size for d, size in enumerate(shape(x))])
+    # NumPy says where each goes.
+    order = np.insert(np.arange(n), int(at.reshape(-1)[0]) if at.size == 1 else at, n + np.arange(count))
+    return take(join([x, given], axis), order, axis)
+
+
+def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
+    """Without some positions along an axis; without one, of the array row by row. `obj` is a position, several, a slice or a mask,
+    known now."""
+    x, axis = _row_of(arr, axis)
+    return take(x, np.delete(np.arange(shape(x)[axis]), _now(obj, "obj")), axis)
+
+
+def _row_of(arr: Any, axis: int | None) -> tuple[Tensor, int]:
+    x = as_array(arr)
+    return (ravel(x), 0) if axis is None else (x, place(axis, len(shape(x))))
+
+
+def _now(given: Any, name: str) -> Any:
+    """What decides a shape: numbers that are known while the graph is built."""
+    if not isinstance(given, Tensor):
+        return given
+    elements = constant_elements(given)
+    if elements is None:
+        fail(UserError, f"{name} must be known while the graph is built, unlike {given.called}")
+    return elements
+
+
+def block(arrays: Any) -> Tensor:
+    """Joined from nested lists: the innermost along the last axis, those around them along the one before it, and so on."""
+
+    def depth_of(part: Any) -> int:
+        if not isinstance(part, list):
+            return 0
+        depths = {depth_of(each) for each in cast("list[Any]", part)}
+        if len(depths) != 1:
+            fail(UserError, "lists of blocks are nested to different depths, or empty")
+        return 1 + depths.pop()
+
+    def leaves(part: Any) -> Iterable[Any]:
+        if isinstance(part, list):
+            for each in cast("list[Any]", part):
+                yield from leaves(each)
+        else:
+            yield part
+
+    most = depth_of(arrays)
+    rank = builtins.max(most, *(ndim(leaf) for leaf in leaves(arrays)), 0)
+
+    def joined_blocks(part: Any, depth: int) -> Tensor:
+        if depth < most:
+            return concatenate([joined_blocks(each, depth + 1) for each in part], axis=depth - most)
+        x = as_array(part)
+        return reshape(x, (*[1] * (rank - ndim(x)), *shape(x)))
+
+    return joined_blocks(arrays, 0)
+
+
+def resize(a: Any, new_shape: Any) -> Tensor:
+    """The elements row by row in another shape, from the first on again where there are too few."""
+    x, wanted = ravel(a), lengths(new_shape)
+    count, n = math.prod(wanted), shape(x)[0]
+    if builtins.any(size < 0 for size in wanted):
+        fail(UserError, f"all lengths of a shape are 0 or more, unlike {wanted}")
+    if n == 0:
+        return expand(of_type(0, x.element), wanted)
+    return reshape(take(x, np.arange(count) % n), wanted)
+
+
 def array_split(ary: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
     """In parts along an axis, of almost equal lengths or at places."""
     x = as_array(ary)
@@ -145,3 +231,17 @@ def unstack(x: Any, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices along an axis."""
     x = moveaxis(x, axis, 0)
     return tuple(getitem(x, i) for i in range(shape(x)[0]))
+
+
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Tensor:
+    """What a function gives for each row along an axis, in the place of that axis. It is called once for each row."""
+    x = moveaxis(arr, axis, -1)
+    axis, outer, n = place(axis, ndim(x)), shape(x)[:-1], shape(x)[-1]
+    rows = reshape(x, (math.prod(outer), n))
+    if not math.prod(outer):
+        fail(UserError, "there is no row to apply a function to")
+    made = stack([func1d(row, *args, **kwargs) for row in unstack(rows)])
+    inner = shape(made)[1:]
+    made = reshape(made, (*outer, *inner))
+    order = [*range(axis), *range(len(outer), len(outer) + len(inner)), *range(axis, len(outer))]
+    return permute(made, order)

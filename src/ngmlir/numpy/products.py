@@ -158,6 +158,16 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     return einsum("...i,...i->...", moveaxis(x1, axis, -1), moveaxis(x2, axis, -1))
 
 
+def matvec(x1: Any, x2: Any, /) -> Tensor:
+    """Products of matrices in the last two axes of x1 and vectors in the last axis of x2; the others are broadcast."""
+    return einsum("...ij,...j->...i", x1, x2)
+
+
+def vecmat(x1: Any, x2: Any, /) -> Tensor:
+    """Products of vectors in the last axis of x1 and matrices in the last two axes of x2; the others are broadcast."""
+    return einsum("...i,...ij->...j", x1, x2)
+
+
 def dot(a: Any, b: Any) -> Tensor:
     """The sum of products over the last axis of a and the last but one of b (or its only one)."""
     x, y = as_array(a), as_array(b)
@@ -246,3 +256,11 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     if count < 0:
         fail(UserError, f"mode {mode!r} is not there", "full, same or valid")
     return getitem(made, slice(low, low + count))
+
+
+def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
+    """The sum of products as one row slides along another: `full`, `same` or `valid`."""
+    x, y = as_array(a), as_array(v)
+    if len(shape(x)) == len(shape(y)) == 1 and shape(x)[0] < shape(y)[0]:
+        return getitem(correlate(y, x, mode), slice(None, None, -1))
+    return convolve(x, getitem(y, slice(None, None, -1)) if shape(y) else y, mode)

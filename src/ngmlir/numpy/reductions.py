@@ -24,13 +24,10 @@ from .arrays import (
     Axis,
     as_array,
     as_type,
-    cut,
     element,
     expand,
     join,
-    joined,
     known,
-    of_type,
     place,
     places,
     reshape,
@@ -172,16 +169,15 @@ def _count(x: Tensor, axis: Axis, where: Any, keepdims: bool) -> Any:
 def mean(
     a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None
 ) -> Tensor:
-    """The mean over axes (all by itself); float64 of integers."""
+    """The mean over axes (all by itself); float64 of integers. An integer `dtype` is that of the sum, and of the mean without
+    its fraction."""
     x = as_array(a)
     kind = _result(np.mean, x, dtype)
-    if not isinstance(kind, FloatType):
-        fail(UserError, f"the mean of {x.dtype} elements is no {kind}", "omit dtype=, or use a float type")
     x = as_type(x, kind)
-    if where is None or where is True:
+    if isinstance(kind, FloatType) and (where is None or where is True):
         return _reduce("mean", x, axis, keepdims)
-    made = divide(sum(x, axis, keepdims=keepdims, where=where), _count(x, axis, where, keepdims))
-    return as_type(made, kind)
+    total = sum(x, axis, x.dtype, keepdims=keepdims, where=where)
+    return as_type(divide(total, _count(x, axis, where, keepdims)), kind)
 
 
 def var(
@@ -358,33 +354,29 @@ def nancumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
     return cumprod(_numbers(a, 1), axis, dtype)
 
 
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
-    """Differences of neighbours along an axis, n times."""
-    x = as_array(a)
-    axis = place(axis, len(shape(x)))
-    parts = [as_array(p) for p in (prepend, x, append) if p is not None]
-    if len(parts) > 1:
-        kind = joined(*parts)
-        one = [1 if d == axis else s for d, s in enumerate(shape(x))]
-        sized = [of_type(p, kind) for p in parts]
-        x = join([expand(p, one) if not shape(p) else p for p in sized], axis)
-    for _ in range(n):
-        after, before = (
-            cut(x, axis, 1, shape(x)[axis]),
-            cut(x, axis, 0, np.maximum(shape(x)[axis] - 1, 0).item()),
-        )
-        x = elementwise.not_equal(after, before) if x.element is i1 else subtract(after, before)
-    return x
+def _cumulative(
+    running: Callable[..., Tensor], start: int, x: Any, axis: int | None, dtype: Any, initial: bool
+) -> Tensor:
+    x = as_array(x)
+    if axis is None and len(shape(x)) != 1:
+        fail(UserError, f"an array of {len(shape(x))} dimensions needs axis=")
+    axis = 0 if axis is None else place(axis, len(shape(x)))
+    made = running(x, axis, dtype)
+    if not initial:
+        return made
+    first = expand(_number(start, made.element), [1 if d == axis else n for d, n in enumerate(shape(x))])
+    return join([first, made], axis)
 
 
-def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
-    """The area under y by the trapezoidal rule."""
-    y = as_array(y)
-    axis = place(axis, len(shape(y)))
-    steps: Any = dx
-    if x is not None:
-        steps = diff(x) if len(shape(as_array(x))) == 1 else diff(x, axis=axis)
-        if len(shape(steps)) == 1:
-            steps = reshape(steps, [shape(steps)[0] if d == axis else 1 for d in range(len(shape(y)))])
-    middle = divide(add(cut(y, axis, 1, shape(y)[axis]), cut(y, axis, 0, shape(y)[axis] - 1)), 2.0)
-    return sum(multiply(steps, middle), axis)
+def cumulative_sum(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Tensor:
+    """`cumsum` along an axis, which a row may leave out; with `include_initial`, one longer: it begins with 0."""
+    return _cumulative(cumsum, 0, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Tensor:
+    """`cumprod` along an axis, which a row may leave out; with `include_initial`, one longer: it begins with 1."""
+    return _cumulative(cumprod, 1, x, axis, dtype, include_initial)
