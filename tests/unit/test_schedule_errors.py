@@ -129,6 +129,8 @@ def _violations(text: str) -> list[tuple[str, str]]:
         (loops("exp %x", "threads = 48"), "sm_80", "in whole warps of 32, not 48"),
         (loops("exp %x", "keep = false"), "x86-64-v3", "a schedule has no setting 'keep' here"),
         (loops("sum %x axes [0]", "tile = 16, stripe = 40", result="130"), "x86-64-v3", "not a multiple of the tiles of 16"),
+        (loops("sum %x axes [1]", "rows = 6, beside = 4", "70x13", "70"), "x86-64-v3", "rows = 6 must be a multiple of beside = 4"),
+        (loops("sum %x axes [1]", "rows = 8, beside = 4", "70x13", "70"), "sm_80", "beside = 4 needs tiles in registers"),
         (loops("max %x axes [1]", "rows = 3", "9x5x6", "9x6"), "sm_80", "must be a power of two, not 3"),
         (loops("max %x axes [1]", "rows = 4, band = 4", "9x5x6", "9x6"), "sm_80", "cannot have both band and rows above 1"),
     ],

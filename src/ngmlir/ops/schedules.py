@@ -104,6 +104,14 @@ class Rows(Schedule):
     keep: bool = knob_field("whether costly values are kept in temporary memory between passes", yes=True)
     threads: int = threads_knob()
     stages: int = stages_knob()
+    beside: int = knob_field("rows that are reduced at once, where a tile in registers holds a row", 1)
+
+    def conflicts(self) -> Iterator[str]:
+        yield from super().conflicts()
+        if self.rows % self.beside:
+            yield f"rows = {self.rows} must be a multiple of beside = {self.beside}"
+        if self.beside > 1 and self.threads > 1:
+            yield f"beside = {self.beside} needs tiles in registers; of those that threads share, rows says how many they hold"
 
 
 @dataclass(frozen=True, kw_only=True)

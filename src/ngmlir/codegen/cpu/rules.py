@@ -15,21 +15,21 @@ from .. import elementwise
 from .formats import Machine
 from .tiles import half, resize
 
-#: The operation of VRANGE: the lesser or the greater, with its own sign.
-_RANGE = {"minimum": 0b0100, "maximum": 0b0101}
+#: The operation of VRANGE: the greater, with its own sign.
+_GREATER = 0b0101
 #: Integers of so many bits -> floats that hold them, and in which no quotient of two is rounded to an integer.
 _QUOTIENTS = {8: llvm.f32, 16: llvm.f32, 32: llvm.f64}
 
 
 def apply(b: Instructions, machine: Machine, name: str, element: Type, *operands: Value) -> Value:
     """An elementwise op on registers of `element`s."""
-    if name in _RANGE and element_of(operands[0].type) in (llvm.f32, llvm.f64):
+    if name in ("minimum", "maximum") and element_of(operands[0].type) in (llvm.f32, llvm.f64):
         width, size = lanes_of(operands[0].type), bits_of(operands[0].type)
-        if machine.ranges and width * size < 128:
+        if name == "maximum" and machine.ranges and width * size < 128:
             wide = [resize(b, x, 128 // size) for x in operands]
-            return resize(b, _extremum(b, _RANGE[name], *wide), width)
-        if machine.ranges and width * size in (128, 256, 512):
-            return _extremum(b, _RANGE[name], *operands)
+            return resize(b, _ranged(b, *wide), width)
+        if name == "maximum" and machine.ranges and width * size in (128, 256, 512):
+            return _ranged(b, *operands)
         if machine.minps and all(x.name.startswith("%") for x in operands):
             return _least(b, *operands) if name == "minimum" else _greatest(b, *operands)
     if name in ("floor_divide", "remainder") and isinstance(element, IntegerType):
@@ -82,20 +82,21 @@ def multiply_words(b: Instructions, target: Target, words: str, x: Value, y: Val
     return resize(b, found if atom.adds else b.add(found, sums), width)
 
 
-def _extremum(b: Instructions, operation: int, x: Value, y: Value) -> Value:
-    """VRANGE knows that -0.0 is below 0.0, but of a NaN and a number gives the number."""
+def _ranged(b: Instructions, x: Value, y: Value) -> Value:
+    """The greater. VRANGE knows that -0.0 is below 0.0, but of a NaN and a number gives the number."""
     kind, width = element_of(x.type), lanes_of(x.type)
     bits = width * bits_of(x.type)
     name = f"llvm.x86.avx512.mask.range.{'ps' if kind == llvm.f32 else 'pd'}.{bits}"
     all_lanes = constant(f"i{max(8, width)}", -1)
     rounding = [constant(llvm.i32, 4)] if bits == 512 else []  # as the thread is set
-    found = b.call(x.type, name, x, y, constant(llvm.i32, operation), x, all_lanes, *rounding)
+    found = b.call(x.type, name, x, y, constant(llvm.i32, _GREATER), x, all_lanes, *rounding)
     return b.select(b.fcmp("uno", x, y), b.fadd(x, y), found)
 
 
 def _least(b: Instructions, x: Value, y: Value) -> Value:
-    """In three instructions, and of scalars without the branch on a sign that LLVM makes for the zeros: both orders give
-    the same bits, or a zero each, or a NaN and a number; and a NaN stays one whatever bits are set in it."""
+    """In three instructions, as many as with VRANGE, which wait less for each other; and of scalars without the branch on a sign
+    that LLVM makes for the zeros. Both orders give the same bits, or a zero each, or a NaN and a number; and a NaN stays one
+    whatever bits are set in it."""
     one, other = (b.select(b.fcmp("olt", p, q), p, q) for p, q in ((x, y), (y, x)))
     return b.bitcast(b.or_(_bits(b, one), _bits(b, other)), x.type)
 

@@ -36,9 +36,10 @@ from .attention import stream
 from .blocks import blocks
 from .candidate import Candidate, fixed, ranked
 from .decoding import decoding
-from .loops import columns, elementwise, rows
+from .loops import columns, elementwise
 from .moves import move_conflicts
 from .products import panels, window_conflicts
+from .rows import rows
 from .strips import strip_rows, within
 
 #: Predicted cycles of loops that are no further apart are equal: then the shorter code is better.

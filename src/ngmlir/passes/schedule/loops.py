@@ -11,37 +11,27 @@ from ...ir.core import Value
 from ...ir.literals import item_bytes
 from ...ir.types import element_type
 from ...ops.library import MATH_WORK, in_library
-from ...ops.schedules import Columns, Rows, Tiles, families
+from ...ops.schedules import Columns, Tiles, families
 from ...ops.settings import MOST_THREADS, Given, Schedule
 from ...support.lengths import is_open, power_of_two, usual
 from ...support.machines import GPU_REGISTERS, REGISTER_BYTES, WARP
 from ...support.target import Target
 from ..analysis.group import FREE
 from ..analysis.plan import Plan, pieces_wide, widest_item
-from ..analysis.reduction import Position, Reduction, reductions
+from ..analysis.reduction import Reduction, reductions
 from .candidate import Candidate, fixed, tile_sizes
 from .moves import boxes, line, rows_together
-from .programs import PROGRAM_ELEMENTS, RESIDENT, a_row_each, part_of, stages_for, tile_width
+from .programs import PROGRAM_ELEMENTS, RESIDENT, part_of, tile_width
 from .windows import staged_windows
 
 #: Cycles of one turn of a loop beside its work: counting, comparing, jumping.
 TURN = 2.0
 #: Instructions by which a register of elements is searched for one: compared, selected, joined with the others.
 SEARCH = 4
-#: Cycles in which the lanes of a register are searched.
-LANES = 8.0
 #: Instructions that a core looks ahead over, to begin what need not wait for what is under way (448 on Zen 5, 512 on Golden Cove).
 WINDOW = 448
 #: Registers of one tile that are tried: several have independent work for the core, too many have no place.
 REGISTERS = (4, 2, 1)
-#: Registers that a row may fill to be held in one tile on a CPU.
-ROW_REGISTERS = 8
-#: The widest tile of a row that a block of threads holds.
-BLOCK_TILE = 4096
-#: Registers of a thread that hold elements of a row, at most, and how many it needs for each of them with what is computed.
-_HELD, _REGISTERS_EACH = 32, 3.5
-#: Tiles that one partial sum of a long row takes in.
-PARTIAL_TILES = 64
 #: Rows of a column kernel that are added up before the sums go back to scratch.
 BAND = 8
 #: Pieces of 16 bytes that a thread of a GPU asks for at once in a loop that gathers.
@@ -151,110 +141,10 @@ def _tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles
         yield Candidate(made, turns * (work.cycles(target, registers) + TURN), roof, registers)
 
 
-def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
-    """For reductions over the innermost loops."""
-    found = reductions(plan.ops, target)
-    kept = len(plan.loops[found[0].result])
-    inner, opened = usual(plan.sizes[kept:]), is_open(plan.sizes[kept:])
-    count, columns = prod(usual(plan.sizes[:kept])), prod(inner)
-    if target.shares_tiles:
-        width, around = power_of_two(columns), 1
-        if len(inner) == 1 and kept and plan.has_tiles(-2):
-            # Narrow rows side by side, until each thread has 16 bytes; or a row for each, where rows begin anywhere.
-            room = tile_width(target, widest_item(plan)) // width
-            room = target.threads if _apart(plan, target, kept) else room
-            around = max(1, min(room, power_of_two(plan.sizes[kept - 1])))
-        together = fixed(given, "rows", around)
-        several = len(found) + any(len(plan.loops[v]) > kept for v in plan.outputs) > 1
-        tile, threads = _tile_of_rows(plan, target, count, inner, several)
-        if given.keys() & {"tile", "threads"}:
-            tile, threads = min(BLOCK_TILE, tile), target.threads
-        threads = max(WARP, min(threads, width * together))
-        made = Rows(
-            tile=fixed(given, "tile", min(tile, power_of_two(inner[-1]))),
-            partial=fixed(given, "partial", 0),
-            rows=together,
-            keep=bool(given.get("keep", False)),  # the threads of a block would have to share it
-            threads=fixed(given, "threads", threads),
-        )
-        # Of each tile of a long row, its inputs come from memory.
-        item = sum(item_bytes(element_type(v.type)) for v in plan.inputs if len(plan.loops.get(v, ())) > kept)
-        stages = stages_for(target, made.tile * together * item, count // together)
-        made = replace(made, stages=fixed(given, "stages", stages if columns > made.tile else 1))
-        yield Candidate(made, count * columns / target.threads, count * columns / target.threads)
-        return
-    item = widest_item(plan)
-    work, lanes = work_of(plan), target.lanes(item)
-    part = max(1, min(count, PROGRAM_ELEMENTS // max(1, columns)))
-    one = len(inner) == 1 and not opened and inner[0] <= ROW_REGISTERS * lanes
-    whole = [inner[0]] if one else []
-    # About: each reduction waits for the one before, and what is as long as the row for all of them.
-    phases = len(found) + any(len(plan.loops[v]) > kept for v in plan.outputs)
-    # A sum has to wait for the one before: more registers than otherwise.
-    widths = [registers * lanes for registers in (2 * REGISTERS[0], *REGISTERS)]
-    for width in tile_sizes(given, [*whole, *[w for w in widths if w < columns or not whole]]):
-        made = Rows(
-            tile=width,
-            partial=fixed(given, "partial", PARTIAL_TILES),
-            rows=fixed(given, "rows", part),
-            keep=bool(given.get("keep", True)),
-            stages=fixed(given, "stages", 1),
-        )
-        registers = -(-width // lanes)
-        cycles, roof = work.cycles(target, registers), count * columns / lanes * work.roof(target)
-        # In the end a tile is searched for what is best; before it, in a long row, the lanes that say which.
-        searches = [r for r in found if isinstance(r, Position)]
-        places = sum(width * item_bytes(r.count) for r in searches) / target.vector_bytes
-        searched = places * SEARCH / target.fmas
-        if width >= inner[-1] and len(inner) == 1:
-            yield Candidate(made, count * (cycles + TURN + searched), roof, registers)
-        else:
-            turns = phases * columns // inner[-1] * -(-inner[-1] // width)
-            cycles = turns * (max(cycles, target.fma_cycles) + TURN) + searched + LANES * len(searches)
-            yield Candidate(made, count * cycles, roof, registers)
-
-
-def _at_once(plan: Plan) -> int:
+def at_once(plan: Plan) -> int:
     """Elements that a thread of a GPU asks for at once in a loop that gathers, as far as registers have room."""
     most = min(_PIECES * pieces_wide(plan, 1), _BAND_REGISTERS // (work_of(plan).live + 1))
     return 1 << max(0, most.bit_length() - 1)
-
-
-def _tile_of_rows(
-    plan: Plan, target: Target, count: int, inner: Sequence[int], several: bool
-) -> tuple[int, int]:
-    """The elements of a row that a block of threads computes at once, and its threads; `several`: things are made of a row,
-    which is read once if one tile holds it."""
-    columns, tile, threads = inner[-1], min(BLOCK_TILE, power_of_two(inner[-1])), target.threads
-    if several and len(inner) == 1 and (holding := _threads_that_hold(plan, target, columns)):
-        return power_of_two(columns), holding
-    # A thread has the more elements the narrower they are, and a block the more threads the fewer there are.
-    each, few = _at_once(plan), 2 * count < RESIDENT * target.multiprocessors
-    while few and 2 * each * threads <= min(columns // 2, GPU_REGISTERS / _REGISTERS_EACH):
-        threads *= 2
-    while tile >= BLOCK_TILE and 2 * tile <= min(columns, each * threads):
-        tile *= 2
-    return tile, threads
-
-
-def _threads_that_hold(plan: Plan, target: Target, columns: int) -> int:
-    """The threads of a block that have registers for a whole row, as few as can be; 0: a row is too long."""
-    words = -(-widest_item(plan) // REGISTER_BYTES)
-    for threads in (1 << n for n in range(target.threads.bit_length() - 1, MOST_THREADS.bit_length())):
-        held = -(-columns // threads) * words
-        if held <= min(_HELD, GPU_REGISTERS // threads // _REGISTERS_EACH):
-            return threads
-    return 0
-
-
-def _apart(plan: Plan, target: Target, kept: int) -> bool:
-    """Whether each thread of a block reduces a short row of its own: of rows as they lie, which move as lines."""
-    if plan.accesses or plan.written:
-        return False
-    columns = plan.sizes[kept]
-    full = [v for v in (*plan.inputs, *plan.outputs) if len(plan.loops.get(v, ())) > kept]
-    lines = [columns * item_bytes(element_type(v.type)) for v in full]
-    return a_row_each(target, columns, lines, prod(plan.sizes[:kept]), plan.sizes[kept - 1])
 
 
 def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Columns]]:
@@ -395,7 +285,7 @@ def _bands(
     # A request of a warp is as wide as it can be: then no lanes have to be joined. But tiles are no emptier than they must,
     # and where there is little to do, more blocks are quicker, unless one has all its rows under way at once.
     width = min(power_of_two(size), max(target.threads, pieces_wide(plan, WARP)))
-    each = _at_once(plan)
+    each = at_once(plan)
     rows = power_of_two(plan.sizes[reduced[-1]]) if reduced and plan.has_tiles(reduced[-1]) else 1
     busy = target.multiprocessors
 

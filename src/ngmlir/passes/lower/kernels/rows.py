@@ -22,7 +22,7 @@ from ....support.lengths import is_open, may_be_several, power_of_two, usual
 from ....support.target import Target
 from ...analysis.plan import Plan, pieces_wide, plan
 from ...analysis.reduction import Parts, Position, Reduction, flat, in_parts, reductions
-from .frame import Span, linear, positions, share
+from .frame import Span, each_position, linear, peel_last, positions, share
 from .fusion_kernel import Kernel, Tile
 
 #: Scratch for the costly values of one row, in bytes.
@@ -48,6 +48,9 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[
     outer, inner = planned.sizes[:kept], planned.sizes[kept:]
     if several_rows(planned, inner, schedule, target):
         return _several(planned, target, schedule, name, outer, inner[0]), planned
+    short = len(inner) == 1 and not is_open(inner) and inner[0] <= schedule.tile
+    if schedule.beside > 1 and short and outer and planned.has_tiles(-2):
+        return _beside(planned, target, schedule, name, outer, inner), planned
     rows, block = prod(outer), schedule.rows
     programs = -(-rows // block)
     several = may_be_several(programs) or target.shares_tiles
@@ -99,6 +102,42 @@ def _several(
     return kernel.finish(name, schedule.threads)
 
 
+def _beside(
+    planned: Plan, target: Target, schedule: Rows, name: str, outer: Sequence[int], inner: Sequence[int]
+) -> Op:
+    """Some neighbouring rows at a time, each in registers of its own: these are joined across rows, and what follows from each row
+    is computed for all of them at once."""
+    *far, near = outer
+    size = schedule.beside
+    groups, share_of_groups = [*far, -(-near // size)], schedule.rows // size
+    programs = -(-prod(groups) // share_of_groups)
+    kernel = Kernel(planned, target, (programs,) if may_be_several(programs) else ())
+    b = kernel.b
+
+    def group(places: Sequence[Span]) -> None:
+        *before, number = places
+        start = b.multiply(number.start, b.index(size))
+
+        def rows(first: Value, count: int) -> tuple[()]:
+            _Row(kernel, schedule, [*before, Span(first, count)], inner).build()
+            return ()
+
+        def whole() -> tuple[()]:
+            return rows(start, size)
+
+        if is_open((near,)):
+            inside = b.less_equal(b.add(start, b.index(size)), b.index(near))
+            b.branch(inside, whole, lambda: b.loop(start, near, 1, (), lambda i, _: rows(i, 0)))
+        elif near % size:
+            peel_last(b, number.start, groups[-1], whole, lambda: rows(start, near % size))
+        else:
+            whole()
+
+    first = kernel.programs[0] if kernel.programs else b.index(0)
+    each_position(b, *share(b, first, share_of_groups, prod(groups)), groups, group)
+    return kernel.finish(name)
+
+
 def rows_strip(kernel: Kernel, schedule: Rows, first: Value, rows: int) -> None:
     """Part of another kernel: so many rows from the `first` on, counted over all outer loops."""
     b = kernel.b
@@ -142,8 +181,9 @@ class _Row:
         found = reductions(self.plan.ops, self.kernel.target)
         span = Span(self.b.index(0), size, size != width)
         tile = Tile(self.kernel, [*self.outer, span], beyond=found[0].beyond)
+        beside = sum(bool(span.size) for span in self.outer)
         for reduction in found:
-            total = reduction.of_tile(self.b, tile.neutral(reduction, len(self.outer)), 0)
+            total = reduction.of_tile(self.b, tile.neutral(reduction, len(self.outer)), beside)
             tile.known[reduction.result] = reduction.given(self.b, total)
         tile.store(list(zip(self.plan.outputs, self.kernel.results, strict=True)))
 

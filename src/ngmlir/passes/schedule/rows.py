@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How reductions of rows are cut into tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import gcd, prod
+
+from ...ir.literals import item_bytes
+from ...ir.types import element_type
+from ...ops.schedules import Rows
+from ...ops.settings import MOST_THREADS, Given
+from ...support.lengths import is_open, power_of_two, usual
+from ...support.machines import GPU_REGISTERS, REGISTER_BYTES, WARP
+from ...support.target import Target
+from ..analysis.plan import Plan, widest_item
+from ..analysis.reduction import Position, reductions
+from .candidate import Candidate, fixed, tile_sizes
+from .loops import REGISTERS, SEARCH, TURN, at_once, work_of
+from .programs import PROGRAM_ELEMENTS, RESIDENT, a_row_each, stages_for, tile_width
+
+#: Cycles in which the lanes of a register are searched.
+LANES = 8.0
+#: Registers that a row may fill to be held in one tile on a CPU.
+ROW_REGISTERS = 8
+#: Registers that the rows that are reduced at once may fill on a CPU, and the fewest rows whose sums are joined in less time so.
+ROWS_REGISTERS, FEWEST_ROWS = 16, 4
+#: The widest tile of a row that a block of threads holds.
+BLOCK_TILE = 4096
+#: Registers of a thread that hold elements of a row, at most, and how many it needs for each of them with what is computed.
+_HELD, _REGISTERS_EACH = 32, 3.5
+#: Tiles that one partial sum of a long row takes in.
+PARTIAL_TILES = 64
+
+
+def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
+    """For reductions over the innermost loops."""
+    found = reductions(plan.ops, target)
+    kept = len(plan.loops[found[0].result])
+    inner, opened = usual(plan.sizes[kept:]), is_open(plan.sizes[kept:])
+    outer = usual(plan.sizes[:kept])
+    count, columns = prod(outer), prod(inner)
+    if target.shares_tiles:
+        width, around = power_of_two(columns), 1
+        if len(inner) == 1 and kept and plan.has_tiles(-2):
+            # Narrow rows side by side, until each thread has 16 bytes; or a row for each, where rows begin anywhere.
+            room = tile_width(target, widest_item(plan)) // width
+            room = target.threads if _apart(plan, target, kept) else room
+            around = max(1, min(room, power_of_two(plan.sizes[kept - 1])))
+        together = fixed(given, "rows", around)
+        several = len(found) + any(len(plan.loops[v]) > kept for v in plan.outputs) > 1
+        tile, threads = _tile_of_rows(plan, target, count, inner, several)
+        if given.keys() & {"tile", "threads"}:
+            tile, threads = min(BLOCK_TILE, tile), target.threads
+        threads = max(WARP, min(threads, width * together))
+        made = Rows(
+            tile=fixed(given, "tile", min(tile, power_of_two(inner[-1]))),
+            partial=fixed(given, "partial", 0),
+            rows=together,
+            keep=bool(given.get("keep", False)),  # the threads of a block would have to share it
+            threads=fixed(given, "threads", threads),
+        )
+        # Of each tile of a long row, its inputs come from memory.
+        item = sum(item_bytes(element_type(v.type)) for v in plan.inputs if len(plan.loops.get(v, ())) > kept)
+        stages = stages_for(target, made.tile * together * item, count // together)
+        made = replace(made, stages=fixed(given, "stages", stages if columns > made.tile else 1))
+        yield Candidate(made, count * columns / target.threads, count * columns / target.threads)
+        return
+    item = widest_item(plan)
+    work, lanes = work_of(plan), target.lanes(item)
+    one = len(inner) == 1 and not opened and inner[0] <= ROW_REGISTERS * lanes
+    whole = [inner[0]] if one else []
+    # About: each reduction waits for the one before, and what is as long as the row for all of them.
+    phases = len(found) + any(len(plan.loops[v]) > kept for v in plan.outputs)
+    # A sum has to wait for the one before: more registers than otherwise.
+    widths = [registers * lanes for registers in (2 * REGISTERS[0], *REGISTERS)]
+    for width in tile_sizes(given, [*whole, *[w for w in widths if w < columns or not whole]]):
+        registers = -(-width // lanes)
+        held = width in whole
+        beside = fixed(given, "beside", _beside(plan, target, given, kept, registers) if held else 1)
+        groups = prod(outer[:-1]) * -(-outer[-1] // beside) if outer else 1
+        part = beside * max(1, min(groups, PROGRAM_ELEMENTS // max(1, beside * columns)))
+        made = Rows(
+            tile=width,
+            partial=fixed(given, "partial", PARTIAL_TILES),
+            rows=fixed(given, "rows", part),
+            keep=bool(given.get("keep", True)),
+            stages=fixed(given, "stages", 1),
+            beside=beside,
+        )
+        cycles, roof = work.cycles(target, registers), count * columns / lanes * work.roof(target)
+        # In the end a tile is searched for what is best; before it, in a long row, the lanes that say which.
+        searches = [r for r in found if isinstance(r, Position)]
+        places = sum(width * item_bytes(r.count) for r in searches) / target.vector_bytes
+        searched = places * SEARCH / target.fmas
+        if width >= inner[-1] and len(inner) == 1:
+            yield Candidate(made, count * (cycles + TURN + searched), roof, registers)
+        else:
+            turns = phases * columns // inner[-1] * -(-inner[-1] // width)
+            cycles = turns * (max(cycles, target.fma_cycles) + TURN) + searched + LANES * len(searches)
+            yield Candidate(made, count * cycles, roof, registers)
+
+
+def _beside(plan: Plan, target: Target, given: Given, kept: int, registers: int) -> int:
+    """How many rows are reduced at once whose tiles have so many registers: as many as have room, if that is worth it."""
+    if not kept or not plan.has_tiles(-2) or any(plan.cuts(target)):
+        return 1
+    room = min(ROWS_REGISTERS, target.vector_registers // work_of(plan).live) // registers
+    most = min(room, target.lanes(widest_item(plan)), *usual(plan.sizes[kept - 1 : kept]))
+    if most < FEWEST_ROWS:
+        return 1
+    return gcd(1 << most.bit_length() - 1, fixed(given, "rows", 0))
+
+
+def _tile_of_rows(
+    plan: Plan, target: Target, count: int, inner: Sequence[int], several: bool
+) -> tuple[int, int]:
+    """The elements of a row that a block of threads computes at once, and its threads; `several`: things are made of a row,
+    which is read once if one tile holds it."""
+    columns, tile, threads = inner[-1], min(BLOCK_TILE, power_of_two(inner[-1])), target.threads
+    if several and len(inner) == 1 and (holding := _threads_that_hold(plan, target, columns)):
+        return power_of_two(columns), holding
+    # A thread has the more elements the narrower they are, and a block the more threads the fewer there are.
+    each, few = at_once(plan), 2 * count < RESIDENT * target.multiprocessors
+    while few and 2 * each * threads <= min(columns // 2, GPU_REGISTERS / _REGISTERS_EACH):
+        threads *= 2
+    while tile >= BLOCK_TILE and 2 * tile <= min(columns, each * threads):
+        tile *= 2
+    return tile, threads
+
+
+def _threads_that_hold(plan: Plan, target: Target, columns: int) -> int:
+    """The threads of a block that have registers for a whole row, as few as can be; 0: a row is too long."""
+    words = -(-widest_item(plan) // REGISTER_BYTES)
+    for threads in (1 << n for n in range(target.threads.bit_length() - 1, MOST_THREADS.bit_length())):
+        held = -(-columns // threads) * words
+        if held <= min(_HELD, GPU_REGISTERS // threads // _REGISTERS_EACH):
+            return threads
+    return 0
+
+
+def _apart(plan: Plan, target: Target, kept: int) -> bool:
+    """Whether each thread of a block reduces a short row of its own: of rows as they lie, which move as lines."""
+    if plan.accesses or plan.written:
+        return False
+    columns = plan.sizes[kept]
+    full = [v for v in (*plan.inputs, *plan.outputs) if len(plan.loops.get(v, ())) > kept]
+    lines = [columns * item_bytes(element_type(v.type)) for v in full]
+    return a_row_each(target, columns, lines, prod(plan.sizes[:kept]), plan.sizes[kept - 1])
