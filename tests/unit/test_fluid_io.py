@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -228,6 +229,19 @@ def test_the_operator_auc_is_the_metric() -> None:
                 (found,) = exe.run(feed={"p": preds, "label": labels[cut]}, fetch_list=[area])
                 metric.update(preds, labels[cut])
                 assert np.allclose(found, metric.eval(), atol=1e-6)
+
+
+def test_areas_by_hand() -> None:
+    """One threshold, at 0.5, between the two that all and no scores are above: trapezoids over (recall, precision) and the rates."""
+    scores, labels = np.array([0.9, 0.8, 0.6, 0.3, 0.2]), np.array([1, 0, 1, 1, 0])
+    for curve, points in (
+        ("ROC", [(1, 1), (1 / 2, 2 / 3), (0, 0)]),
+        ("PR", [(1, 3 / 5), (2 / 3, 2 / 3), (0, 1)]),
+    ):
+        metric = fluid.metrics.Auc(curve=curve, num_thresholds=3)
+        metric.update(np.stack([1 - scores, scores], 1), labels)
+        area = sum((a - c) * (b + d) / 2 for (a, b), (c, d) in pairwise(points))
+        assert abs(metric.eval() - area) < 1e-5
 
 
 def test_weighted_average_and_scopes() -> None:

@@ -196,6 +196,38 @@ def test_dropout_keeps_its_share_and_changes_no_number(probability: float, place
     np.testing.assert_array_equal(made, again)
 
 
+@pytest.mark.parametrize("in_steps", [False, True])
+@pytest.mark.parametrize("place", PLACES)
+def test_two_dropouts_of_one_variable_have_masks_of_their_own(place: str, in_steps: bool) -> None:
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        x = layers.data("x", [3, 60], append_batch_size=False, stop_gradient=False)
+        if in_steps:
+            rnn = layers.StaticRNN()
+            with rnn.step():
+                row = rnn.step_input(x)
+                for _ in range(2):
+                    rnn.step_output(layers.dropout(row, 0.5))
+            one, two = rnn()
+        else:
+            one, two = (layers.dropout(x, 0.5) for _ in range(2))
+        slope = fluid.calc_gradient(layers.reduce_sum(one * 2.0 + two * 3.0), x)
+        executor, feed = fluid.Executor(PLACES[place]), {"x": np.ones((3, 60), np.float32)}
+        first, second, found = executor.run(feed=feed, fetch_list=[one, two, slope])
+    assert not np.array_equal(first, second)
+    np.testing.assert_array_equal(found, first * 2 + second * 3)
+
+
+def test_two_losses_of_one_variable_draw_samples_of_their_own() -> None:
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()):
+        x, label = layers.data("x", [5]), layers.data("label", [1], dtype="int64")
+        costs = [layers.nce(x, label, 50, param_attr="w", bias_attr="b") for _ in range(2)]
+        executor = fluid.Executor(fluid.CPUPlace())
+        executor.run(fluid.default_startup_program())
+        rows = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
+        feed = {"x": rows, "label": np.zeros((4, 1), np.int64)}
+        assert not np.array_equal(*executor.run(feed=feed, fetch_list=costs))
+
+
 def test_dropout_for_test_scales() -> None:
     x = np.array([[1.0, -2.0, np.nan, np.inf]], np.float32)
     ((made,),) = _run("dropout", {"dropout_prob": 0.25, "is_test": True}, {"X": x})

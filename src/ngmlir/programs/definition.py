@@ -30,6 +30,8 @@ from .sparse_rows import all_dense, dense, has_rows
 T = TypeVar("T")
 #: Of each slot its values; an optional one may be left out.
 Values: TypeAlias = Mapping[str, Sequence[Any]]
+#: Of each slot the names of its variables.
+Names: TypeAlias = Mapping[str, Sequence[str]]
 
 
 #: The offsets of a ragged value, i32, one tensor a level, the outermost first. A level has one offset more than sequences; each
@@ -77,6 +79,10 @@ class Context(Protocol):
 
     def agree(self, offsets: Tensor, others: Tensor) -> None:
         """States that two levels must be equal: where both are fed, a run with others is refused."""
+        ...
+
+    def outputs(self, entry: OperatorEntry) -> Names:
+        """The variables that the operator of this entry gives: what is built is the operator, or a gradient of it, which takes some."""
         ...
 
     def shared(self, key: object, make: Callable[[], T]) -> T:
@@ -174,8 +180,14 @@ class Definition:
             for slot, result in zip(self.entry.outputs, results, strict=True)
         }
 
+    @cached_property
+    def draws(self) -> bool:
+        """Whether it may draw random numbers, others than an operator beside it that takes the same."""
+        return any(attribute.name == "seed" for attribute in self.entry.attributes)
+
     def built(self, context: Context, inputs: Values, attributes: Mapping[str, Any]) -> Built:
-        """The operator, built of reads of its inputs; as it was built before, where it is more than a function of tensors."""
+        """The operator, built of reads of its inputs; as it was built before, where it is more than a function of tensors. An operator that
+        draws random numbers is built for itself, and for its gradient."""
 
         def make() -> Built:
             reads = {slot: [None if v is None else ReadOp(v) for v in each] for slot, each in inputs.items()}
@@ -186,7 +198,16 @@ class Definition:
         slots = {s: tuple(each) for s, each in sorted(inputs.items()) if any(v is not None for v in each)}
         levels = [context.levels(slot, at) for slot, each in slots.items() for at in range(len(each))]
         settings = [(a.name, repr(attributes.get(a.name))) for a in self.entry.attributes]
-        return context.shared((self.type, *slots.items(), *levels, *settings), make)
+        key = self.type, *slots.items(), *levels, *settings
+        if not self.draws:
+            return context.shared(key, make)
+        known: list[tuple[Names, Built]] = context.shared(key, list)
+        names = context.outputs(self.entry)
+        for others, built in known:
+            if all(others.get(slot) == each for slot, each in names.items()):
+                return built
+        known.append((names, make()))
+        return known[-1][1]
 
     def _given(self, inputs: Values) -> list[Any]:
         return [_argument(slot, inputs.get(slot.name, ())) for slot in self.entry.inputs]

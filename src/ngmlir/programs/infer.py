@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from ..decl.operator_text import OperatorEntry
 from ..ir.attributes import DictAttr, StringAttr
 from ..ir.types import DYNAMIC, TensorType, i32, i64, ui64
 from ..op_graph.node import Op, closure
@@ -22,7 +23,7 @@ from ..op_graph.tensor import Tensor
 from ..support.diagnostics import UserError
 from .attributes import values_of
 from .catalogue import REGISTRY
-from .definition import Levels, T
+from .definition import Levels, Names, T
 from .descriptions import Operator, Variable
 from .names import EMPTY, GRADIENT, offsets_names
 from .places import at
@@ -323,6 +324,9 @@ class StandIns:
 
     def agree(self, offsets: Tensor, others: Tensor) -> None:
         pass
+
+    def outputs(self, entry: OperatorEntry) -> Names:
+        return {}
 
     def shared(self, key: object, make: Callable[[], T]) -> T:
         return make()

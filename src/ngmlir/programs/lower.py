@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import numpy as np
+from ..decl.operator_text import OperatorEntry
 from ..ir.types import FloatType, TensorType, ui64
 from ..op_graph.building import BUILDING
 from ..op_graph.computation import Computation
@@ -39,7 +40,7 @@ from .attributes import values_of
 from .block_values import Held, Ran, called
 from .blocks import lowering_of
 from .catalogue import REGISTRY
-from .definition import Levels, T
+from .definition import Levels, Names, T
 from .descriptions import BlockView, Operator, Program
 from .infer import rows_of
 from .interface import Interface
@@ -183,11 +184,16 @@ class _Lowering:
         made = None if forward is None else forward.entry.outputs_by_name.get(slot)
         return made is not None and made.intermediate
 
+    @property
+    def current(self) -> Operator:
+        """The operator that is built now."""
+        assert self.operator is not None
+        return self.operator
+
     # ---- raggedness
 
     def levels(self, slot: str, at: int = 0) -> Levels:
-        operator = self.operator
-        assert operator is not None
+        operator = self.current
         names = operator.inputs.get(slot, ())
         return self.levels_of(operator, names[at]) if at < len(names) and names[at] != EMPTY else ()
 
@@ -210,8 +216,7 @@ class _Lowering:
         """The raggedness of a result: what the operator stated, that of what it is the gradient of, or that of an input."""
         if (slot, at) in self.stated:
             return self.stated[slot, at]
-        operator = self.operator
-        assert operator is not None
+        operator = self.current
         count = operator.block.visible(name, operator.location).ragged
         if not count:
             return ()
@@ -233,16 +238,14 @@ class _Lowering:
         return () if source is None else self.levels(*source)
 
     def size(self, count: Tensor, most: Callable[[], int] | None = None) -> int:
-        operator = self.operator
-        assert operator is not None
+        operator = self.current
         if most is not None and (depends_on_parameters(count) or self._is_only_fetched(operator)):
             return most()
         return self.lengths(self._asked_again(), [count])[0]
 
     def _asked_again(self) -> tuple[Any, ...]:
         """A key of what an operator asks for: the same when its gradient asks, another one for each time that it does."""
-        operator = self.operator
-        assert operator is not None
+        operator = self.current
         entry = REGISTRY.get(_forward(operator.type)).entry
         names = [n for s in entry.inputs for n in operator.inputs.get(s.name, ()) if n != EMPTY]
         read = [self.read(operator, n) for n in names]
@@ -268,6 +271,11 @@ class _Lowering:
         if offsets is not others and offsets in names and others in names:
             self.agreed.setdefault((names[offsets], names[others]))
 
+    def outputs(self, entry: OperatorEntry) -> Names:
+        operator = self.current
+        held = operator.outputs if operator.type == entry.type else operator.inputs
+        return {s.name: each for s in entry.outputs if (each := held.get(s.name, ())) and EMPTY not in each}
+
     def shared(self, key: object, make: Callable[[], T]) -> T:
         place = key, BUILDING.region
         if place not in self.made:
@@ -276,8 +284,7 @@ class _Lowering:
 
     def lengths(self, key: object, counts: Sequence[Tensor]) -> Sequence[int]:
         if key not in self.known:
-            operator, at = self.operator, sum(map(len, self.known.values()))
-            assert operator is not None
+            operator, at = self.current, sum(map(len, self.known.values()))
             if self.sizes is None:
                 message = f"a length of what operator {operator.type} gives depends on values"
                 hint = "executor.run(...) finds it out; a program of its own does not"

@@ -217,7 +217,7 @@ class Auc(MetricBase):
         small = 1e-6
         tpr = (self.tp + small) / (self.tp + self.fn + small)
         if self._curve == "ROC":
-            fpr = self.fp / (self.fp + self.tn + small)
-            return float(((fpr[:-1] - fpr[1:]) * (tpr[:-1] + tpr[1:]) / 2).sum())
-        precision = (self.tp + small) / (self.tp + self.fp + small)
-        return float(((tpr[:-1] - tpr[1:]) * precision[:-1])[1:].sum())
+            along, high = self.fp / (self.fp + self.tn + small), tpr
+        else:
+            along, high = tpr, (self.tp + small) / (self.tp + self.fp + small)
+        return float(((along[:-1] - along[1:]) * (high[:-1] + high[1:]) / 2).sum())

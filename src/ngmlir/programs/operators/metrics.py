@@ -52,16 +52,13 @@ def auc(
     small = 1e-6
     tpr = np.divide(np.add(a, small), np.add(np.add(a, d), small))
     if curve == "ROC":
-        fpr = np.divide(b, np.add(np.add(b, c), small))
-        area = np.multiply(
-            np.negative(np.diff(fpr)), np.multiply(np.add(_but_last(tpr), _but_first(tpr)), 0.5)
-        )
+        along, high = np.divide(b, np.add(np.add(b, c), small)), tpr
     else:
-        precision = np.divide(np.add(a, small), np.add(np.add(a, b), small))
-        area = np.multiply(
-            np.subtract(_but_last(_but_first(tpr)), _but_first(_but_first(tpr))),
-            _but_last(_but_first(precision)),
-        )
+        along, high = tpr, np.divide(np.add(a, small), np.add(np.add(a, b), small))
+    # What lies along falls with the thresholds.
+    area = np.multiply(
+        np.negative(np.diff(along)), np.multiply(np.add(_but_last(high), _but_first(high)), 0.5)
+    )
     return np.reshape(np.sum(area), [1]), tp, fp, tn, fn
 
 
