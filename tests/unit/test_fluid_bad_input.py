@@ -270,6 +270,7 @@ METHODS: dict[str, tuple[Callable[[], Any], str]] = {
     "outside": (lambda: layers.StaticRNN().step_input(None), "is said inside of the step"),
     "branches": (_of_branches, "the true block gives 1 variables, the false block 2"),
     "rate": (lambda: fluid.optimizer.SGD(learning_rate="fast"), "a learning rate is a number"),
+    "no inputs": (lambda: layers.concat([]), "takes one variable or more"),
     "clip": (lambda: fluid.clip.set_gradient_clip("hard"), "is no clip"),
     "metric": (lambda: fluid.metrics.Accuracy().eval(), "has seen no data"),
     "tensor": (lambda: fluid.create_lod_tensor(X, [[1, 1]], None), "4 rows are not cut into sequences"),

@@ -310,6 +310,28 @@ def test_a_recurrent_network_is_its_unrolled_form(steps: int) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["constant", "fed", "array"])
+def test_second_derivatives_of_a_loop(kind: str, place: Any) -> None:
+    x, w = data("x", [2], "float64"), data("w", [2], "float64")
+    limit = layers.data("n", [1], dtype="int64", append_batch_size=False) if kind == "fed" else 3
+    made = layers.assign(x)
+    steps = layers.array_write(x, layers.fill_constant([1], "int64", 0))
+
+    def body(i: Any) -> None:
+        if kind == "array":
+            value = layers.tanh(layers.array_read(steps, i) * w) + x
+            layers.array_write(value, layers.increment(i, in_place=False), array=steps)
+        else:
+            layers.assign(layers.tanh(made * w) + x, made)
+
+    end = repeated(limit, body)
+    last = layers.array_read(steps, end) if kind == "array" else made
+    slopes = fluid.calc_gradient(layers.reduce_sum(layers.square(last)), [x, w])
+    feed = {"x": np.array([1.5, -0.7]), "w": np.array([0.3, 0.9])}
+    feed |= {"n": np.array([4])} if kind == "fed" else {}
+    check(layers.reduce_sum(layers.square(slopes[0]) + layers.square(slopes[1])), [w, x], feed, place)
+
+
 @pytest.mark.parametrize("by", ["w", "x"])
 def test_second_derivatives_of_a_recurrent_network(by: str, place: Any) -> None:
     x, w = data("x", [4, 2], "float64"), data("w", [2], "float64")

@@ -250,6 +250,46 @@ def test_sequences_in_the_order_of_a_table(place: Any) -> None:
     assert np.array(back).ravel().tolist() == [4, 5, 0, 1, 2, 3]
 
 
+def test_sequences_of_sequences_in_the_order_of_a_table(place: Any) -> None:
+    x = layers.data("x", [1], dtype="float64", lod_level=2, stop_gradient=False)
+    weights = layers.data("w", [1], dtype="float64", lod_level=2)
+    table = layers.lod_rank_table(x)
+    ordered = layers.reorder_lod_tensor_by_rank(x, table)
+    back = layers.array_to_lod_tensor(layers.lod_tensor_to_array(x, table), table)
+    deepest = layers.max_sequence_len(layers.lod_rank_table(x, level=1))
+    slope = fluid.calc_gradient(layers.reduce_sum(ordered * weights), x)
+    rows, lengths, moved = np.arange(6.0).reshape(6, 1), [[1, 0, 2], [3, 0, 3]], [[2, 1, 0], [0, 3, 3]]
+    feed = {
+        "x": fluid.create_lod_tensor(rows, lengths, None),
+        "w": fluid.create_lod_tensor(rows, moved, None),
+    }
+    found, again, most, gradient = run(place, feed, ordered, back, deepest, slope)
+    assert np.array(found).ravel().tolist() == [3, 4, 5, 0, 1, 2]
+    assert found.recursive_sequence_lengths() == moved
+    assert np.array(again).ravel().tolist() == rows.ravel().tolist()
+    assert again.recursive_sequence_lengths() == lengths
+    assert np.array(most).tolist() == [3]
+    assert np.array(gradient).ravel().tolist() == [3, 4, 5, 0, 1, 2]
+    with pytest.raises(UserError, match=r"is of level 1 of 'x', and its steps are of level 0"):
+        run(
+            place, feed, layers.array_length(layers.lod_tensor_to_array(x, layers.lod_rank_table(x, level=1)))
+        )
+
+
+def test_a_mask_of_sequences_chooses_their_rows(place: Any) -> None:
+    x, mask = data("x", 2), layers.data("mask", [1], dtype="float64")
+    few = layers.data("few", [4, 1], dtype="bool", append_batch_size=False)
+    with pytest.raises(UserError, match="a mask of 4 rows chooses among 6"):
+        layers.split_lod_tensor(layers.data("six", [6, 2], append_batch_size=False), few)
+    holds = layers.sequence_expand(mask, x) > layers.fill_constant([1], "float64", 0.0)
+    true, false = layers.split_lod_tensor(x, holds)
+    merged = layers.merge_lod_tensor(true * 2.0, false * 3.0, x, holds)
+    rows = drawn(4, 2)
+    (found,) = run(place, {"x": ragged(rows, [3, 0, 1]), "mask": np.array([[1.0], [1.0], [-1.0]])}, merged)
+    np.testing.assert_allclose(np.array(found), rows * [[2], [2], [2], [3]])
+    assert found.recursive_sequence_lengths() == [[3, 0, 1]]
+
+
 def test_a_loop_over_steps_by_hand(place: Any) -> None:
     x = data("x", 2)
     table = layers.lod_rank_table(x)

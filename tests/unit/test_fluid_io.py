@@ -136,12 +136,24 @@ def test_data_feeder() -> None:
     assert made["words"].lod() == [[0, 2, 3]]
     with pytest.raises(ValueError, match="a row has 2 values"):
         feeder.feed([(1, 2)])
+    for label, message in (
+        (1.5, "'y' holds int64, and is given 1.5"),
+        (np.nan, "is given nan"),
+        (2.0**70, "is given"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            feeder.feed([([1, 2, 3, 4], label, [])])
+    assert np.array(feeder.feed([([1, 2, 3, 4], 2.0, [])])["y"]).tolist() == [[2]]
 
 
 def test_tensors_of_sequences() -> None:
     made = fluid.create_lod_tensor([[1, 2], [3]], [[2, 1]], fluid.CPUPlace())
     assert np.array(made).tolist() == [[1], [2], [3]]
     assert (made.lod(), made.recursive_sequence_lengths()) == ([[0, 2, 3]], [[2, 1]])
+    with pytest.raises(ValueError, match=r"is given 1\.5"):
+        fluid.create_lod_tensor([[1, 1.5]], [[2]], None)
+    none = fluid.create_lod_tensor([], [[]], None)
+    assert np.array(none).shape == (0, 1) and none.recursive_sequence_lengths() == [[]]
     with pytest.raises(ValueError, match="the lists have the lengths"):
         fluid.create_lod_tensor([[1, 2], [3]], [[1, 2]], fluid.CPUPlace())
     with pytest.raises(ValueError, match="are not cut into"):

@@ -135,7 +135,7 @@ def _is_wanted(block: BlockView, gradient: str, no_gradient: Collection[str]) ->
     name = gradient.removesuffix(GRADIENT)
     variable = block.find(name)
     if name in no_gradient or variable is None:
-        return variable is None and name not in no_gradient
+        return variable is None and name != EMPTY and name not in no_gradient
     return isinstance(variable.element, FloatType) and not variable.flag("stop_gradient")
 
 
@@ -221,9 +221,10 @@ class Backward:
         depends: list[bool] = []
         for operator in self.forward:
             seen = {name: writes.get(name, 0) for name in operator.reads}
-            for name in operator.writes:
+            written = [name for name in operator.writes if name != EMPTY]
+            for name in written:
                 writes[name] = writes.get(name, 0) + 1
-            versions.append({**{name: writes[name] for name in operator.writes}, **seen})
+            versions.append({**{name: writes[name] for name in written}, **seen})
             depends.append(reached is None or any(name in reached for name in operator.reads))
             if reached is not None and depends[-1]:
                 reached.update(operator.writes)

@@ -152,7 +152,7 @@ def _as_forward(operator: Operator) -> None:
     is_sparse = operator.attribute("is_sparse") is True
     for slot, names in operator.outputs.items():
         for name, source in zip(names, operator.inputs.get(slot.removesuffix(GRADIENT), ()), strict=False):
-            if name != EMPTY:
+            if EMPTY not in (name, source):
                 forward = operator.block.visible(source)
                 is_table = is_sparse and slot == "W" + GRADIENT
                 made = operator.block.visible(name, operator.location)

@@ -83,6 +83,10 @@ def lod_tensor_to_array(lowering: Lowering, operator: Operator) -> None:
     levels = lowering.levels_of(operator, _input(lowering, operator, "X"))
     if len(levels) > 2:
         raise UserError(f"the steps of at most two levels are taken apart, and there are {len(levels)}")
+    if table.offsets in levels[1:]:
+        message = f"the rank table is of level {levels.index(table.offsets)} of '{_input(lowering, operator, 'X')}', and its steps are of level 0"
+        hint = "layers.lod_rank_table(x) is of level 0; layers.lod_reset(x, y) gives rows the sequences of y alone"
+        raise UserError(message, hint=hint)
     for own in levels[:1]:
         lowering.agree(own, table.offsets)
     (name,) = operator.outputs["Out"]

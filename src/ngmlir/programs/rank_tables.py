@@ -129,14 +129,14 @@ class RankTable:
                 f"{self.count} sequences are gone over, and what goes with them is {given}",
                 hint="a row, or a sequence, for each sequence",
             )
-        order = self.rank if is_back else self.order
-        if not levels:
-            return segments.take(x, order), ()
-        (cuts,) = levels
-        made = segments.offsets_from(segments.take(segments.lengths(cuts), order))
-        rows = segments.length_of(x)
-        begins = segments.spread(segments.take(cuts, order), made, rows)
-        return segments.take(x, np.add(begins, segments.places(made, rows))), (made,)
+        at, made = self.rank if is_back else self.order, list[Tensor]()
+        for level, cuts in enumerate(levels, 1):
+            # Items of a sequence stay together: sequences of the next level, or rows.
+            items = segments.sequences(levels[level]) if level < len(levels) else segments.length_of(x)
+            made.append(segments.offsets_from(segments.take(segments.lengths(cuts), at)))
+            begins = segments.spread(segments.take(cuts, at), made[-1], items)
+            at = np.add(begins, segments.places(made[-1], items))
+        return segments.take(x, at), tuple(made)
 
     def shrunk(self, x: Tensor, step: Tensor) -> Tensor:
         """Rows of those that are still running at a step; zeros behind them."""

@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from ...support.diagnostics import UserError
 from .framework import Program, Variable, default_main_program
+from .lists import exactly
 from .places import Place
 from .scope import LoDTensor
 
@@ -94,7 +93,7 @@ def _column(variable: Variable, values: Sequence[Any]) -> LoDTensor:
 
     for value in values:
         flatten(value, 0)
-    array: np.ndarray[Any, Any] = np.asarray(rows, variable.np_dtype)
+    array = exactly(rows, variable.np_dtype, f"'{variable.name}'")
     shape = variable.shape
     if shape.count(-1) == 1 and array.shape[1:] != shape[1:]:
         array = array.reshape([len(rows) if n == -1 else n for n in shape])

@@ -77,6 +77,8 @@ class LayerHelper:
     def input_dtype(self, input_param_name: str = "input") -> VarType:
         """The element type that all inputs have."""
         types = {v.dtype for v in self.multiple_input(input_param_name)}
+        if not types:
+            raise UserError(f"layer {self.layer_type} takes one variable or more, not an empty list")
         if len(types) != 1:
             raise UserError(
                 f"the inputs of layer {self.layer_type} have different element types: {sorted(t.name for t in types)}"

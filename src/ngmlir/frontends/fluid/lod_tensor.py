@@ -10,6 +10,7 @@ import numpy as np
 
 from ...op_graph.answers import answer_all
 from ...support.diagnostics import UserError
+from .lists import exactly
 from .places import Place
 from .scope import LoDTensor
 
@@ -28,7 +29,8 @@ def create_lod_tensor(
         lengths = [len(row) for row in data]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         if [list(level) for level in recursive_seq_lens] != [lengths]:
             raise UserError(f"the lists have the lengths {lengths}, and {list(recursive_seq_lens)} are given")
-        array = np.concatenate([np.asarray(row, np.int64) for row in data]).reshape(-1, 1)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        flat = [each for row in data for each in row]  # pyright: ignore[reportUnknownVariableType]
+        array = exactly(flat, np.int64, "a tensor of lists").reshape(-1, 1)
     else:
         array = np.asarray(data)
     made = LoDTensor(array)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ... import numpy as np
 from ...op_graph.tensor import Tensor
+from ...support.diagnostics import UserError
 from ..definition import GradientOp
 from ..descriptions import Operator
 from ..names import gradient_name
@@ -21,6 +22,11 @@ without_value(
 
 @operator
 def split_lod_tensor(x: Tensor, mask: Tensor, *, level: int) -> tuple[Tensor, Tensor]:
+    if mask.type.shape[0] != x.type.shape[0]:
+        raise UserError(
+            f"a mask of {mask.type.shape[0]} rows chooses among {x.type.shape[0]}",
+            hint="one bool for each row; layers.sequence_expand(mask, x) gives each row the bool of its sequence",
+        )
     # Rows keep their places. Those that are not of a branch are rows that are, so that it computes nothing that it was not to.
     holds = np.reshape(mask, [mask.type.shape[0]])
     return _chosen(x, holds), _chosen(x, np.logical_not(holds))
