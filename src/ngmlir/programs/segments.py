@@ -130,6 +130,33 @@ def shifted(x: Tensor, offsets: Tensor, by: int) -> tuple[Tensor, Tensor]:
     return take(x, np.add(np.arange(rows, dtype=np.int32), by)), inside
 
 
+def surrounded(
+    x: Tensor, offsets: Tensor, above: int, below: int, own: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """All rows, with so many more above and below each sequence: those of `own`, or zeros, which neighbours share. And where the
+    rows of x are."""
+    count, rows = sequences(offsets), length_of(x)
+    between = max(above, below) if own is None else above + below
+    begin = np.add(starts(offsets), np.multiply(np.arange(count, dtype=np.int32), between))
+    at = np.add(places(offsets, rows), spread(np.add(begin, above), offsets, rows))
+    whole = np.zeros([above + rows + between * count, *x.type.shape[1:]], x.dtype)
+    whole = VERBS.scatter(whole, at, x, axis=0, combine="add")
+    if own is not None:
+        end = np.add(begin, lengths(offsets))
+        for i in range(between):
+            row = np.broadcast_to(getitem(own, i), (count, *x.type.shape[1:]))
+            whole = VERBS.scatter(whole, np.add(begin if i < above else end, i), row, axis=0, combine="add")
+    return whole, at
+
+
+def windows(x: Tensor, length: int) -> Tensor:
+    """So many rows from each row on, and behind the last: zeros where there are none. [length, rows + 1, ...]."""
+    shape = [length, length_of(x) + 1, *x.type.shape[1:]]
+    x = np.pad(x, [(0, length), *[(0, 0)] * (len(shape) - 2)])
+    settings = {"axes": [0], "steps": [1], "dilations": [1]}
+    return VERBS.stated(ng.WindowsOp, [x], settings, Positions.of(shape), x.element)
+
+
 def kept(mask: Tensor, offsets: Tensor, rows: int) -> tuple[Tensor, Tensor]:
     """The numbers of the rows where a mask holds, of which there are `rows`, and the offsets that cut these."""
     number = length_of(mask)

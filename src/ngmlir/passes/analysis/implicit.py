@@ -16,6 +16,9 @@ from ...ops.fields import get_i64s
 from ...support.lengths import greatest_divisor, usual
 from .access import MOVES, Access, access_of
 
+#: Neighbours that are copied by a few vectors: where there are more, it does not matter how many.
+_RUN = 64
+
 
 @dataclass(frozen=True)
 class Implicit:
@@ -51,7 +54,8 @@ class Implicit:
         return self._run(self.depth) == self.run(self.depth) > 1
 
     def _run(self, dimension: int) -> float:
-        """How many elements, for each element of memory that they span, the innermost loop of a dimension has."""
+        """How many elements, for each element of memory that they span, the innermost loop of a dimension has; more than `_RUN`
+        of them count as so many."""
         loops = self.groups[dimension]
         if not loops:
             return 0
@@ -59,7 +63,7 @@ class Implicit:
         for size, place in zip(reversed(self.access.shape), reversed(self.access.places), strict=True):
             distance += step * abs(usual(place.terms.get(loops[-1], 0)))
             step *= usual(size)
-        return usual(self.access.sizes[loops[-1]]) / max(1, distance)
+        return min(_RUN, usual(self.access.sizes[loops[-1]])) / max(1, distance)
 
     def run(self, dimension: int) -> int:
         """Elements of the innermost loop of a dimension."""

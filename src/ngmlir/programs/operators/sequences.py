@@ -77,24 +77,16 @@ def sequence_conv(
             f"PaddingData has the shape {[above + below, width]} here, not {list(own.type.shape)}"
         )
     x = np.reshape(x, (segments.length_of(x), width))
-    columns = [
-        _neighbour(x, offsets, by, own, above) for by in range(contextStart, contextStart + contextLength)
-    ]
-    return np.matmul(np.concatenate(columns, 1), filter)
+    whole, at = segments.surrounded(x, offsets, above, below, own)
+    windows = segments.windows(whole, contextLength)
+    made = np.tensordot(windows, np.reshape(filter, (contextLength, width, -1)), ((0, 2), (0, 1)))
+    return segments.take(made, np.add(at, contextStart))
 
 
-def _neighbour(x: Tensor, offsets: Tensor, by: int, outside: Tensor | None, above: int) -> Tensor:
-    """The rows that are so many further; outside of the sequence zeros, or rows of what is outside."""
+def _neighbour(x: Tensor, offsets: Tensor, by: int) -> Tensor:
+    """The rows that are so many further; zeros outside of the sequence."""
     moved, inside = segments.shifted(x, offsets, by)
-    if by == 0:
-        return x
-    if outside is None:
-        return where_rows(inside, moved, 0)
-    rows = segments.length_of(x)
-    at = np.add(segments.places(offsets, rows), by)
-    if by > 0:
-        at = np.subtract(at, segments.spread(segments.lengths(offsets), offsets, rows))
-    return where_rows(inside, moved, segments.take(outside, np.add(at, above)))
+    return where_rows(inside, moved, 0) if by else x
 
 
 @operator
@@ -102,7 +94,7 @@ def row_conv(x: Tensor, filter: Tensor, *, context: Context) -> Tensor:
     offsets = segments.innermost(context, "X", "row_conv")
     made = np.multiply(x, getitem(filter, 0))
     for by in range(1, segments.length_of(filter)):
-        made = np.add(made, np.multiply(_neighbour(x, offsets, by, None, 0), getitem(filter, by)))
+        made = np.add(made, np.multiply(_neighbour(x, offsets, by), getitem(filter, by)))
     return made
 
 
