@@ -387,6 +387,45 @@ OPEN: dict[str, str] = {
       return %r : tensor<[N]x[M]x8xf32>
     }
     """,
+    "windows_of_rows": """
+    func.func @main(%x: tensor<[N]x8xf32>, %w: tensor<24x5xf32>) -> tensor<[N + 1]x5xf32> {
+      %0 = ng.pad %x low [0, 0] high [3, 0] : (tensor<[N]x8xf32>) -> tensor<[N + 3]x8xf32>
+      %1 = ng.windows %0 axes [0] steps [1] dilations [1] : (tensor<[N + 3]x8xf32>) -> tensor<3x[N + 1]x8xf32>
+      %2 = ng.transpose %1 perm [1, 0, 2] : (tensor<3x[N + 1]x8xf32>) -> tensor<[N + 1]x3x8xf32>
+      %3 = ng.reshape %2 : (tensor<[N + 1]x3x8xf32>) -> tensor<[N + 1]x24xf32>
+      %r = ng.dot %3, %w contract [1] x [0] : (tensor<[N + 1]x24xf32>, tensor<24x5xf32>) -> tensor<[N + 1]x5xf32>
+      return %r : tensor<[N + 1]x5xf32>
+    }
+    """,
+    "weights_of_windows_of_rows": """
+    func.func @main(%x: tensor<[N]x8xf32>, %g: tensor<[N + 1]x5xf32>) -> tensor<24x5xf32> {
+      %0 = ng.pad %x low [0, 0] high [3, 0] : (tensor<[N]x8xf32>) -> tensor<[N + 3]x8xf32>
+      %1 = ng.windows %0 axes [0] steps [1] dilations [1] : (tensor<[N + 3]x8xf32>) -> tensor<3x[N + 1]x8xf32>
+      %2 = ng.transpose %1 perm [0, 2, 1] : (tensor<3x[N + 1]x8xf32>) -> tensor<3x8x[N + 1]xf32>
+      %3 = ng.reshape %2 : (tensor<3x8x[N + 1]xf32>) -> tensor<24x[N + 1]xf32>
+      %r = ng.dot %3, %g contract [1] x [0] : (tensor<24x[N + 1]xf32>, tensor<[N + 1]x5xf32>) -> tensor<24x5xf32>
+      return %r : tensor<24x5xf32>
+    }
+    """,
+    "weights_of_conv": """
+    func.func @main(%x: tensor<[N]x6x6x3xf32>, %g: tensor<[16*N]x5xf32>) -> tensor<27x5xf32> {
+      %1 = ng.windows %x axes [1, 2] steps [1, 1] dilations [1, 1] : (tensor<[N]x6x6x3xf32>) -> tensor<3x3x[N]x4x4x3xf32>
+      %2 = ng.transpose %1 perm [0, 1, 5, 2, 3, 4] : (tensor<3x3x[N]x4x4x3xf32>) -> tensor<3x3x3x[N]x4x4xf32>
+      %3 = ng.reshape %2 : (tensor<3x3x3x[N]x4x4xf32>) -> tensor<27x[16*N]xf32>
+      %r = ng.dot %3, %g contract [1] x [0] : (tensor<27x[16*N]xf32>, tensor<[16*N]x5xf32>) -> tensor<27x5xf32>
+      return %r : tensor<27x5xf32>
+    }
+    """,
+    "weights_of_conv_of_open_images": """
+    func.func @main(%x: tensor<[N]x[M]x3xf32>, %g: tensor<[N*M]x5xf32>) -> tensor<27x5xf32> {
+      %0 = ng.pad %x low [1, 1, 0] high [1, 1, 0] : (tensor<[N]x[M]x3xf32>) -> tensor<[N + 2]x[M + 2]x3xf32>
+      %1 = ng.windows %0 axes [0, 1] steps [1, 1] dilations [1, 1] : (tensor<[N + 2]x[M + 2]x3xf32>) -> tensor<3x3x[N]x[M]x3xf32>
+      %2 = ng.transpose %1 perm [0, 1, 4, 2, 3] : (tensor<3x3x[N]x[M]x3xf32>) -> tensor<3x3x3x[N]x[M]xf32>
+      %3 = ng.reshape %2 : (tensor<3x3x3x[N]x[M]xf32>) -> tensor<27x[N*M]xf32>
+      %r = ng.dot %3, %g contract [1] x [0] : (tensor<27x[N*M]xf32>, tensor<[N*M]x5xf32>) -> tensor<27x5xf32>
+      return %r : tensor<27x5xf32>
+    }
+    """,
     "scan_backwards": """
     func.func @main(%x: tensor<5x[N]xf32>) -> tensor<5x[N]xf32> {
       %r = ng.cumulative_sum %x axis 1 {reverse = true} : tensor<5x[N]xf32>

@@ -64,7 +64,8 @@ class ImplicitKernel(PanelKernel):
             return
         b, group = self.b, product.group
         self.first = row, first
-        count = min(depth * group, product.elements)
+        # The last word may not be full.
+        count = depth if group == 1 else min(depth * group, product.elements)
         lines, run = (row, rows), (b.multiply(first, b.index(group)), Extent(b, count))
         if not lhs.along_depth:
             lines, run = run, lines

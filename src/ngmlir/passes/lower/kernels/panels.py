@@ -135,7 +135,9 @@ class PanelKernel:
         """A block of the result: all of the depth at once, or a block of it after the other."""
         b, depth, step = self.b, self.product.depth, self.schedule.depth
         self.first_row = row
-        if usual(depth) <= step and not (self.schedule.part and is_open((depth,))):
+        # What a program packs has room for one block of the depth.
+        packs = self.schedule.part > 0 or any(self.product.implicit)
+        if usual(depth) <= step and not (packs and is_open((depth,))):
 
             def all_of(at: Value, size: Extent) -> None:
                 here = b.add(column, at)

@@ -12,7 +12,7 @@ from ....ir.nest import AffineExpr
 from ....ir.types import DYNAMIC, MemRefType, Type, VectorType, i32
 from ....ops.builder import Builder
 from ....ops.positions import known
-from ....support.lengths import at_least, below
+from ....support.lengths import at_least, below, is_multiple
 from ...analysis.access import Access
 from ...analysis.implicit import Implicit
 from ...analysis.sides import Side
@@ -66,7 +66,7 @@ def read(
         # Where borders and steps of the other loops are multiples of its size, a tile lies inside or outside.
         units = [place.offset, size, *(stride for l, stride in place.terms.items() if l not in along)]
         together = aligned and all(
-            stride == 1 and not any(n % spans[l].size for n in units) for l, stride in along.items()
+            stride == 1 and all(is_multiple(n, spans[l].size) for n in units) for l, stride in along.items()
         )
         partly = partly or longer is None or (bool(along) and not together)
     if not bounds:
