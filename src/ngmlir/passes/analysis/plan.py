@@ -19,8 +19,7 @@ from ...support.lengths import is_open, power_of_two, usual
 from ...support.machines import PIECE_BYTES
 from ...support.target import Target
 from .access import Access, access_in, is_long
-from .implicit import Implicit, depths, implicit_in
-from .sides import Side, side_in
+from .sides import Side, depths, side_in
 
 Shape = tuple[int, ...]
 
@@ -44,7 +43,7 @@ class Plan:
     loops: dict[Value, tuple[int, ...]]
     dimension_loops: dict[Op, tuple[int, ...]]  # of an iota: the loops of the counted dimension
     accesses: dict[Value, Access]
-    sides: Mapping[Value, Side | Implicit]  # operands of a product that it reads in another way than they are
+    sides: Mapping[Value, Side]  # operands of a product that it reads in another way than they are
     written: dict[Value, Access]  # outputs that are written moved
 
     @property
@@ -179,15 +178,14 @@ def plan(fusion: Op) -> Plan:
     body, sizes = fusion.block, nest.space
     loops: dict[Value, tuple[int, ...]] = {}
     accesses: dict[Value, Access] = {}
-    sides: dict[Value, Side | Implicit] = {}
+    sides: dict[Value, Side] = {}
     summed = {
         v: d for op in body.ops if op.name == "ng.dot" for v, d in zip(op.operands, depths(op), strict=True)
     }
     for value, own in zip(body.args, nest.reads, strict=True):
         if own.matrix:
             if own.places is not None:
-                windows = own.matrix == "windows"
-                sides[value] = implicit_in(own, summed[value]) if windows else side_in(own)
+                sides[value] = side_in(own, summed[value])
             continue
         loops[value] = own.loops if own.places is None else own.used
         if own.places is not None:

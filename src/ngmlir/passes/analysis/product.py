@@ -26,9 +26,8 @@ from ...ops.library import in_library
 from ...support.lengths import is_open, is_same, usual
 from ...support.machines import WORD_BITS, DotAtom, MatrixAtom
 from ...support.target import Target
-from .implicit import Implicit
 from .plan import Plan
-from .sides import Side
+from .sides import Implicit, Side, Strided
 
 
 @dataclass(frozen=True)
@@ -53,8 +52,8 @@ class Product:
     lhs_element: Type
     rhs_element: Type
     result: Type
-    lhs: Side | Implicit | None = None  # how they are read, if not as they are
-    rhs: Side | Implicit | None = None
+    lhs: Side | None = None  # how they are read, if not as they are
+    rhs: Side | None = None
     words: str = (
         ""  # where its depth is counted in words of neighbours: their elements, as `tile.dot` has them
     )
@@ -144,7 +143,7 @@ class Product:
         )
 
 
-def product_of(dot: Op, sides: Mapping[Value, Side | Implicit]) -> Product:
+def product_of(dot: Op, sides: Mapping[Value, Side]) -> Product:
     """Reads a product that the shape pass brought to [batch,] matrix form; `sides` are read otherwise than they are."""
     left, right = (sides.get(operand) for operand in dot.operands)
     lhs, rhs = shape_of(dot.operands[0].type), shape_of(dot.operands[1].type)
@@ -189,11 +188,11 @@ def end_of(planned: Plan, dot: Op) -> End:
     return End(words, max(items.values() if read else [items[v] for v in given], default=0))
 
 
-def _depth_first(side: Side | Implicit | None, depth_first: bool) -> bool:
+def _depth_first(side: Side | None, depth_first: bool) -> bool:
     """Whether a side is read depth x rows (or columns); what is packed, as it lies closest."""
     if isinstance(side, Implicit):
         return not side.along_depth
-    return depth_first != (side is not None and side.turned)
+    return depth_first != (isinstance(side, Strided) and side.turned)
 
 
 def part_of(words: str) -> Type:

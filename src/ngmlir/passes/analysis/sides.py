@@ -1,32 +1,92 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sides of products, read through accesses: what is sliced, split into heads and transposed is a matrix for each
-element of a batch all the same."""
+element of a batch all the same. Windows lie nowhere as matrices: a kernel packs what it multiplies next, element by element
+from where an access finds it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import ClassVar
 
 from ...ir.core import Op, Value
 from ...ir.nest import AffineExpr, Map
 from ...ir.types import shape_of
+from ...ops.fields import get_i64s
+from ...support.lengths import greatest_divisor, usual
 from ...support.machines import COPIED_BYTES
-from .access import MOVES, Access, access_of
+from .access import MOVES, Access, access_in, access_of
+
+#: Neighbours that are copied by a few vectors: where there are more, it does not matter how many.
+_RUN = 64
 
 
 @dataclass(frozen=True)
 class Side:
-    """A side of a product as it lies in a buffer of `shape`: matrices whose rows lie along dimension `row` and whose
-    elements along the last one; `turned` if these rows are the columns of the side. The number of the matrix counts
-    over runs of `batch` sizes, over which `places` are summed. Dimension `row` and the last have none if the matrix is all
-    that lies along them; else it is a window of `size` into these."""
+    """A side of a product as its `access` finds it. `groups` are the loops of each of the side's dimensions ([batch,] rows,
+    columns), in order."""
 
-    shape: tuple[int, ...]
-    places: tuple[AffineExpr, ...]
-    batch: tuple[int, ...]
-    row: int
-    turned: bool
-    size: tuple[int, int]
+    access: Access
+    groups: tuple[tuple[int, ...], ...]
+
+    kind: ClassVar[str]  # what a nest calls it
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.access.shape
+
+    def sizes(self, dimension: int) -> tuple[int, ...]:
+        """The lengths of the loops of a dimension; a single step where it has none."""
+        return tuple([self.access.sizes[l] for l in self.groups[dimension]])
+
+    def map(self) -> Map:
+        """As a nest holds it."""
+        groups = tuple([self.sizes(d) for d in range(len(self.groups))])
+        return Map((), self.access.places, self.access.shape, self.access.fill, self.kind, groups)
+
+
+@dataclass(frozen=True)
+class Strided(Side):
+    """Matrices in a buffer, whose rows lie along dimension `row` and whose elements along the last one. Their rows and columns are
+    the last two loops. The matrix is all that lies along these dimensions, or a window of `size` into them."""
+
+    kind = "matrix"
+
+    @cached_property
+    def homes(self) -> list[int]:
+        """The dimensions of the buffer along which the rows and the columns of the side run."""
+        loops = len(self.access.sizes)
+        each = (loops - 2, loops - 1)
+        return [next(d for d, p in enumerate(self.access.places) if loop in p.terms) for loop in each]
+
+    @property
+    def row(self) -> int:
+        return min(self.homes)
+
+    @property
+    def turned(self) -> bool:
+        """Whether the rows in the buffer are the columns of the side."""
+        return self.homes[0] > self.homes[1]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        rows, columns = self.access.sizes[-2:]
+        return (columns, rows) if self.turned else (rows, columns)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The sizes of the loops over which the number of the matrix counts."""
+        return self.access.sizes[:-2]
+
+    @property
+    def places(self) -> tuple[AffineExpr, ...]:
+        """Where a matrix begins."""
+        count = len(self.batch)
+        return tuple(
+            AffineExpr(p.offset, {t: s for t, s in p.terms.items() if t < count}) for p in self.access.places
+        )
 
     @property
     def is_window(self) -> bool:
@@ -36,21 +96,53 @@ class Side:
     @property
     def distance(self) -> int:
         """Elements from one row to the next."""
-        distance = 1
-        for size in self.shape[self.row + 1 :]:
-            distance *= size
-        return distance
+        return prod(self.shape[self.row + 1 :])
 
-    def map(self, rank: int) -> Map:
-        """As a nest holds it, of an operand with so many dimensions."""
-        first, second = len(self.batch), len(self.batch) + 1
-        near, far = (first, second) if self.turned else (second, first)
-        places = list(self.places)
-        places[self.row] = places[self.row].plus(AffineExpr(0, {far: 1}))
-        places[-1] = places[-1].plus(AffineExpr(0, {near: 1}))
-        rows, columns = self.size[::-1] if self.turned else self.size
-        batch = [self.batch] if rank == 3 else []
-        return Map((), tuple(places), self.shape, None, "matrix", (*batch, (rows,), (columns,)))
+
+@dataclass(frozen=True)
+class Implicit(Side):
+    """Windows. `depth` is the dimension that is summed over."""
+
+    kind = "windows"
+
+    depth: int
+    lined: bool = False  # packed along the depth, wherever elements lie closest
+
+    @property
+    def across(self) -> int:
+        """The dimension that is kept."""
+        return 2 * len(self.groups) - 3 - self.depth
+
+    @cached_property
+    def along_depth(self) -> bool:
+        """Whether it is packed along the depth, and not across it: as elements lie closest."""
+        return self.lined or self._run(self.depth) >= self._run(self.across)
+
+    @property
+    def beside(self) -> bool:
+        """Whether neighbours along the depth lie side by side."""
+        return self._run(self.depth) == self.run(self.depth) > 1
+
+    def _run(self, dimension: int) -> float:
+        """How many elements, for each element of memory that they span, the innermost loop of a dimension has; more than `_RUN`
+        of them count as so many."""
+        loops = self.groups[dimension]
+        if not loops:
+            return 0
+        distance, step = 0, 1
+        for size, place in zip(reversed(self.access.shape), reversed(self.access.places), strict=True):
+            distance += step * abs(usual(place.terms.get(loops[-1], 0)))
+            step *= usual(size)
+        return min(_RUN, usual(self.access.sizes[loops[-1]])) / max(1, distance)
+
+    def run(self, dimension: int) -> int:
+        """Elements of the innermost loop of a dimension."""
+        return self.sizes(dimension)[-1] if self.groups[dimension] else 1
+
+    def piece(self, dimension: int, length: int, step: int) -> int:
+        """Elements that are copied at once where `length` of a dimension are, from a multiple of `step` on: a part of a
+        run that all of them have in common."""
+        return greatest_divisor(self.run(dimension), length, step)
 
 
 def copied_piece(length: int, item: int, along: bool) -> int:
@@ -62,78 +154,66 @@ def copied_piece(length: int, item: int, along: bool) -> int:
     return max((bytes for bytes in COPIED_BYTES if length * item % bytes == 0), default=0)
 
 
-def side_in(map: Map) -> Side:
-    """The side that a map of a nest is."""
-    assert map.places is not None
-    *batch, rows, columns = map.groups
-    runs = tuple(size for group in batch for size in group)
-    matrix = (len(runs), len(runs) + 1)
-    homes = [next(d for d, place in enumerate(map.places) if run in place.terms) for run in matrix]
-    places = tuple(
-        AffineExpr(p.offset, {t: s for t, s in p.terms.items() if t not in matrix}) for p in map.places
-    )
-    size = (*rows, *columns)
-    turned = homes[0] > homes[1]
-    return Side(map.shape, places, runs, min(homes), turned, (size[turned], size[not turned]))
+def depths(dot: Op) -> tuple[int, int]:
+    """The dimension of each side of a product that is summed over; -1 where that is not in [batch,] matrix form."""
+    batch = get_i64s(dot, "lhs_batch")
+    left, right = (get_i64s(dot, f"{side}_contract") for side in ("lhs", "rhs"))
+    ranks = {len(shape_of(operand.type)) for operand in dot.operands}
+    plain = len(left) == 1 and batch in ((), (0,)) and batch == get_i64s(dot, "rhs_batch")
+    return (left[0], right[0]) if plain and ranks == {2 + len(batch)} else (-1, -1)
+
+
+def side_in(map: Map, depth: int) -> Side:
+    """The side that a map of a nest is, summed over dimension `depth`."""
+    access = access_in(map, tuple(map.over(())))
+    numbers = iter(range(len(access.sizes)))
+    groups = tuple(tuple(next(numbers) for _ in group) for group in map.groups)
+    return Implicit(access, groups, depth) if map.matrix == Implicit.kind else Strided(access, groups)
 
 
 def side_of(
-    value: Value, through: Callable[[Value], Op | None], whole: bool = False
+    value: Value, depth: int, through: Callable[[Value], Op | None], heads: bool = False
 ) -> tuple[Value, Side] | None:
-    """What a side that only moves data moves, and how a product can read that; None where it is no such, or no matrix without
-    moving it.
+    """What a side that only moves data moves, and how a product can read that; None where it is no such, or neither a matrix
+    without moving it nor windows at affine places.
 
-    `through` gives the op that makes a value if it may be looked through; `whole` as for `access_of`.
+    `depth` is the dimension of the side that is summed over; `through` gives the op that makes a value if it may be looked through.
+    `heads`: what rows are split into may lie side by side.
     """
     op = through(value)
     while op is not None and op.name == "ng.reshape":
         op = through(op.operands[0])
-    found = access_of(op, through, whole) if op is not None and op.name in MOVES else None
-    if found is None or found[1].fill is not None:
+    if op is None or op.name not in MOVES:
         return None
-    source, access = found
-    groups = _grouped(access, shape_of(value.type))
-    if groups is None:
+    shape = shape_of(value.type)
+    for whole in (False, True) if heads else (False,):
+        found = access_of(op, through, whole)
+        side = None if found is None else _strided(found[1], shape)
+        if found is not None and side is not None:
+            return found[0], side
+    if depth < 0 or not _has_windows(op, through):
         return None
-    *batch, first, second = groups
-    if len(first) != 1 or len(second) != 1:
+    found = access_of(op, through, whole=True)
+    cut = None if found is None else _cut(found[1], shape)
+    return (
+        None
+        if found is None or cut is None
+        else (found[0], Implicit(*_merged(_joined(cut[0]), cut[1]), depth))
+    )
+
+
+def _strided(access: Access, shape: Sequence[int]) -> Strided | None:
+    """The matrices of a shape that an access reads; None where it reads others."""
+    cut = None if access.fill is not None else _cut(access, shape, whole=True)
+    if cut is None or not all(len(group) == 1 for group in cut[1][-2:]):
         return None
-    matrix = (first[0], second[0])
-    dims = _alone(access, matrix)
+    access, groups = cut
+    dims = _alone(access, (groups[-2][0], groups[-1][0]))
     if dims is None:
         return None
-    homes = [next(i for i, (_, p) in enumerate(dims) if run in p.terms) for run in matrix]
-    if max(homes) != len(dims) - 1:
-        return None
-    runs = [run for group in batch for run in group]
-    number = {run: i for i, run in enumerate(runs)}
-    places = tuple(
-        AffineExpr(p.offset, {number[t]: s for t, s in p.terms.items() if t not in matrix}) for _, p in dims
-    )
-    lengths = sorted(zip(homes, (access.sizes[run] for run in matrix), strict=True))
-    return source, Side(
-        tuple(size for size, _ in dims),
-        places,
-        tuple(access.sizes[run] for run in runs),
-        min(homes),
-        homes[0] > homes[1],
-        (lengths[0][1], lengths[1][1]),
-    )
-
-
-def _grouped(access: Access, shape: tuple[int, ...]) -> list[list[int]] | None:
-    """The runs that each dimension of a shape is made of, if it ends where one of them does."""
-    groups: list[list[int]] = []
-    runs = list(range(len(access.runs)))
-    for size in shape:
-        own: list[int] = []
-        while size > 1 and runs and size % access.sizes[runs[0]] == 0:
-            size //= access.sizes[runs[0]]
-            own.append(runs.pop(0))
-        if size != 1:
-            return None
-        groups.append(own)
-    return groups
+    access = replace(access, shape=tuple(size for size, _ in dims), places=tuple(p for _, p in dims))
+    side = Strided(access, tuple(map(tuple, groups)))
+    return side if len(dims) - 1 in side.homes else None
 
 
 def _alone(access: Access, runs: tuple[int, ...]) -> list[tuple[int, AffineExpr]] | None:
@@ -158,3 +238,92 @@ def _alone(access: Access, runs: tuple[int, ...]) -> list[tuple[int, AffineExpr]
             dims.append((size // length, parts[0]))
         dims.append((length, parts[1]))
     return dims
+
+
+def _has_windows(op: Op | None, through: Callable[[Value], Op | None]) -> bool:
+    while op is not None:
+        if op.name == "ng.windows":
+            return True
+        op = through(op.operands[0])
+    return False
+
+
+def _cut(access: Access, shape: Sequence[int], whole: bool = False) -> tuple[Access, list[list[int]]] | None:
+    """The access with its runs cut into loops so that each dimension of a shape is some of them, and these. `whole`: no run is cut."""
+    sizes: list[int] = []
+    parts: list[list[int]] = [[] for _ in access.sizes]  # of each run: its loops, outermost first
+    groups: list[list[int]] = []
+    left = list(enumerate(access.sizes))
+    for size in shape:
+        own: list[int] = []
+        while size > 1:
+            run, length = left.pop(0)
+            if size % length == 0:
+                taken = length
+            elif not whole and length % size == 0:
+                taken = size
+                left.insert(0, (run, length // size))
+            else:
+                return None
+            parts[run].append(len(sizes))
+            own.append(len(sizes))
+            sizes.append(taken)
+            size //= taken
+        groups.append(own)
+    strides = {l: prod(sizes[m] for m in loops[i + 1 :]) for loops in parts for i, l in enumerate(loops)}
+    places = tuple(
+        AffineExpr(p.offset, {l: s * strides[l] for t, s in p.terms.items() for l in parts[t]})
+        for p in access.places
+    )
+    return replace(access, places=places, sizes=tuple(sizes), runs=()), groups
+
+
+def _joined(access: Access) -> Access:
+    """Rows of the buffer that are read whole are one dimension with what runs over them; without a border all are."""
+    dims: list[tuple[int, AffineExpr]] = []
+    for size, place in reversed(list(zip(access.shape, access.places, strict=True))):
+        if dims:
+            inner, row = dims[-1]
+            whole = (
+                row.offset == 0
+                and list(row.terms.values()) == [1]
+                and all(access.sizes[l] == inner for l in row.terms)
+            )
+            if access.fill is None or whole or (inner == 1 and row == AffineExpr(0, {})):
+                dims[-1] = (size * inner, place.times(inner).plus(row))
+                continue
+        dims.append((size, place))
+    dims.reverse()
+    return replace(access, shape=tuple(s for s, _ in dims), places=tuple(p for _, p in dims))
+
+
+def with_merged_loops(access: Access) -> Access:
+    """The access with as few loops as say the same."""
+    return _merged(access, [[*range(len(access.sizes))]])[0]
+
+
+def _merged(access: Access, groups: list[list[int]]) -> tuple[Access, tuple[tuple[int, ...], ...]]:
+    """Neighbouring loops of a dimension as one, where that is as long a way."""
+    sizes = list(access.sizes)
+    places = [dict(p.terms) for p in access.places]
+    kept: list[list[int]] = []
+    for group in groups:
+        own: list[int] = []
+        for loop in group:
+            if own and all(p.get(own[-1], 0) == p.get(loop, 0) * sizes[loop] for p in places):
+                outer = own.pop()
+                sizes[loop] *= sizes[outer]
+                for p in places:
+                    p.pop(outer, None)
+            own.append(loop)
+        kept.append(own)
+    number = {loop: i for i, loop in enumerate(l for own in kept for l in own)}
+    made = replace(
+        access,
+        places=tuple(
+            AffineExpr(p.offset, {number[l]: s for l, s in terms.items()})
+            for p, terms in zip(access.places, places, strict=True)
+        ),
+        sizes=tuple(sizes[l] for own in kept for l in own),
+    )
+    return made, tuple(tuple(number[l] for l in own) for own in kept)

@@ -17,8 +17,7 @@ from ...rewrite.sweep import sweep
 from ...support.machines import PIECE_BYTES
 from ...support.target import Target
 from ..analysis.access import MOVES
-from ..analysis.implicit import Implicit, depths
-from ..analysis.sides import Side, copied_piece
+from ..analysis.sides import Side, Strided, copied_piece, depths
 
 #: What gives elements some place, and nothing else.
 _PLACING = MOVES | {"ng.broadcast"}
@@ -98,9 +97,9 @@ class _Matrix:
         return _Matrix(value, depth)
 
 
-def is_aligned(side: Value, depth: int, found: Side | Implicit) -> bool:
+def is_aligned(side: Value, depth: int, found: Side) -> bool:
     """Whether a side, which could be `found` by a product itself, is there so that none has to: it was put along `depth`."""
-    if not isinstance(found, Side) or not found.turned or not _Matrix(side, depth).along:
+    if not isinstance(found, Strided) or not found.turned or not _Matrix(side, depth).along:
         return False
     item = item_bytes(element_type(side.type))
     return item <= 2 and not copied_piece(found.shape[-1], item, along=False)

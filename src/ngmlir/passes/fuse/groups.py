@@ -12,8 +12,7 @@ from ...support.lengths import usual
 from ...support.target import Target
 from ..analysis.access import MOVES, Access, access_of
 from ..analysis.group import MAX_OPS, Group, fusible, precede, reads
-from ..analysis.implicit import depths, implicit_side
-from ..analysis.sides import side_of
+from ..analysis.sides import depths, side_of
 from ..analysis.space import Atoms, Space, relate
 from .align_sides import is_aligned
 from .refusals import ALONE, BACK, LOOPS, SIDES, TOO_MANY, WHOLE, Refusals, own_kernel
@@ -117,7 +116,7 @@ class Groups(Sources):
         group.rank = len(self.space.resolve(group.domain))
         group.ops[op] = None
         for side, depth in zip(op.operands, depths(op), strict=True):
-            found = side_of(side, self.through) or implicit_side(side, depth, self.through)
+            found = side_of(side, depth, self.through)
             made = self.target.shares_tiles and found is not None and is_aligned(side, depth, found[1])
             if found is not None and not made and not self.unplaced(found[0]):
                 self.sides.add(side)

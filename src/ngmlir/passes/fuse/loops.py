@@ -15,8 +15,7 @@ from ...support.diagnostics import Diagnostic, Limit
 from ...support.target import Target
 from ..analysis.access import MOVES, Access, access_of
 from ..analysis.group import kind
-from ..analysis.implicit import Implicit, depths, implicit_side
-from ..analysis.sides import Side, side_of
+from ..analysis.sides import Side, depths, side_of
 from ..analysis.space import Atoms, Space, label
 
 
@@ -30,7 +29,7 @@ class Found:
     loops: Mapping[Value, tuple[int, ...]]  # those of the dimensions of a value, in order
     counted: Mapping[Op, tuple[int, ...]]  # of an iota: the loops of the counted dimension
     accesses: Mapping[Value, tuple[Value, Access]]  # arguments that are read from others
-    sides: Mapping[Value, tuple[Value, Side | Implicit]]  # operands of a product that are
+    sides: Mapping[Value, tuple[Value, Side]]  # operands of a product that are
     written: Mapping[Value, Access]  # results that are written moved
 
 
@@ -140,7 +139,7 @@ class _Unmoved:
 
     fusion: Op
     accesses: Mapping[Value, tuple[Value, Access]]
-    sides: Mapping[Value, tuple[Value, Side | Implicit]]
+    sides: Mapping[Value, tuple[Value, Side]]
     results: Mapping[Value, Access]
 
 
@@ -158,9 +157,7 @@ def _unmoved(fusion: Op, whole: bool) -> _Unmoved:
     read = {v: each for v, each in found.items() if each is not None and each[0] not in made}
     heads = kind(fusion) == "attention"  # what rows are split into may lie side by side
     multiplied = {
-        v: side_of(v, through)
-        or (side_of(v, through, True) if heads else None)
-        or implicit_side(v, depth, through)
+        v: side_of(v, depth, through, heads)
         for op in body.ops
         if op.name == "ng.dot"
         for v, depth in zip(op.operands, depths(op), strict=True)

@@ -17,8 +17,7 @@ from ...rewrite.contracts import contract
 from ...support.target import Target
 from ..analysis.access import is_part
 from ..analysis.group import LOOP_NESTS, is_move, kind
-from ..analysis.implicit import Implicit, depths
-from ..analysis.sides import Side
+from ..analysis.sides import depths
 from ..graph.inline import copied
 from .loops import Found, loops_of
 from .regions import in_functions, nested
@@ -104,13 +103,6 @@ def in_nest(fusion: Op, found: Found) -> Op:
     return _Writer(fusion, found).fusion()
 
 
-def _matrix(side: Side | Implicit | None, loops: tuple[int, ...], rank: int) -> Map:
-    """The map of an operand of a product, whose dimensions are some loops."""
-    if side is None:
-        return Map(loops, matrix="matrix")
-    return (side.map(rank) if isinstance(side, Side) else side.map())._replace(loops=loops)
-
-
 class _Writer:
     """Writes one fusion with its nest."""
 
@@ -130,7 +122,8 @@ class _Writer:
         for op in self.ops:
             for value, loops in zip(op.operands, self.sides(op), strict=True) if op.name == "ng.dot" else ():
                 source, side = found.sides.get(value, (value, None))
-                reads.append((value, source, _matrix(side, loops, len(shape_of(value.type)))))
+                how = Map(matrix="matrix") if side is None else side.map()
+                reads.append((value, source, how._replace(loops=loops)))
         self.reads = reads
         self.nest = NestAttr(
             self.loops(), tuple([map for _, _, map in reads]), tuple(map(self.written, self.end.operands))

@@ -13,9 +13,9 @@ from ...ir.types import element_type, f32, f64
 from ...support.diagnostics import Limit
 from ...support.lengths import is_same
 from ...support.target import Target
-from ..analysis.implicit import Implicit
 from ..analysis.plan import Plan, Shape, plan
 from ..analysis.product import Product, product_of
+from ..analysis.sides import Implicit
 from .loops import loops_of
 from .nest import in_nest
 from .score_fusions import fusion_of, needed

@@ -14,9 +14,8 @@ from ...ops.schedules import Panels
 from ...ops.settings import Given, Schedule
 from ...support.lengths import is_open, usual
 from ...support.target import Target
-from ..analysis.implicit import Implicit
 from ..analysis.product import Product, in_words, lies_in_words, split
-from ..analysis.sides import Side
+from ..analysis.sides import Implicit, Strided
 from .candidate import Candidate, fixed, fixed_pair, fixed_words, spilled
 
 #: Steps of the depth loop that are written out at most, and of register tiles with so many accumulators: those hide what a
@@ -327,7 +326,7 @@ def _packed(product: Product, target: Target, tile_columns: int, near: bool) -> 
     apart = product.columns > tile_columns and right_bytes > target.l1_bytes
     from_rows = PACK_FROM_ROWS if near else PACK_FAR_FROM_ROWS
     # Rows of a matrix that is a part of others may crowd a few sets of the cache.
-    apart_by = usual(product.rhs.distance) if isinstance(product.rhs, Side) else 0
+    apart_by = usual(product.rhs.distance) if isinstance(product.rhs, Strided) else 0
     distance = apart_by * item_bytes(product.rhs_element)
     crowded = distance > 0 and product.depth > target.l1_ways * _places(target, distance)
     right = product.kept and product.columns > tile_columns
@@ -402,7 +401,7 @@ def _rows_beside(product: Product, target: Target) -> int:
     distance is a multiple of what one way holds share its sets. Two ways are left to the rest."""
     if product.lhs_depth_first or isinstance(product.lhs, Implicit):
         return target.vector_registers
-    elements = product.depth if product.lhs is None else usual(product.lhs.distance)
+    elements = usual(product.lhs.distance) if isinstance(product.lhs, Strided) else product.depth
     distance = elements * item_bytes(product.lhs_element)
     return max(1, target.l1_ways - 2) * _places(target, distance)
 

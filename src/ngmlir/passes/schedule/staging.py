@@ -9,9 +9,8 @@ from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type
 from ...support.machines import PIECE_BYTES, SECTOR_BYTES
 from ...support.target import Target
-from ..analysis.implicit import Implicit
 from ..analysis.product import Product
-from ..analysis.sides import Side, copied_piece
+from ..analysis.sides import Implicit, Strided, copied_piece
 
 
 def can_wait(product: Product, target: Target) -> bool:
@@ -29,9 +28,9 @@ def _pieces(product: Product) -> list[int]:
     )
     found: list[int] = []
     for (side, element, depth_first), length in zip(sides, product.row_lengths, strict=True):
-        if isinstance(side, Side):
+        if isinstance(side, Strided):
             length = gcd(length, side.distance)
-        apart = isinstance(side, Implicit) or (isinstance(side, Side) and side.row != len(side.shape) - 2)
+        apart = isinstance(side, Implicit) or (isinstance(side, Strided) and side.row != len(side.shape) - 2)
         found.append(0 if apart else copied_piece(length, item_bytes(element), not depth_first))
     return found
 

@@ -25,7 +25,7 @@ from ....support.diagnostics import Bug
 from ....support.lengths import is_open
 from ....support.target import Target
 from ...analysis.plan import Shape
-from ...analysis.sides import Side
+from ...analysis.sides import Strided
 from ...fuse.score_loops import Streamed, streamed
 from ...schedule.attention import DEPTH, POWERS
 from .extents import Extent
@@ -95,7 +95,7 @@ class _Builder(Streaming):
     def copied(self) -> Value | None:
         """Where the values of a block are copied to, if their rows crowd few sets of the near cache and several panels meet them."""
         item, side, keys = item_bytes(self.element), self.result.lhs, self.schedule.keys
-        run = side.distance if isinstance(side, Side) else self.columns
+        run = side.distance if isinstance(side, Strided) else self.columns
         if is_open((run,)) or self.panels == 1 or not self.result.lhs_depth_first:
             return None
         sets = self.target.l1_bytes // self.target.l1_ways // LINE_BYTES

@@ -13,9 +13,9 @@ from ....ops.schedules import Along, Blocks, Panels
 from ....ops.settings import Schedule
 from ....support.diagnostics import Bug
 from ....support.target import Target
-from ...analysis.implicit import Implicit
 from ...analysis.plan import Plan, plan
 from ...analysis.product import Product, in_words, oriented, product_of
+from ...analysis.sides import Implicit
 from ...schedule.staging import can_wait
 from .along import AlongKernel
 from .epilogue import store_epilogue

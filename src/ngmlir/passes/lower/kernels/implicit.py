@@ -12,8 +12,8 @@ from ....ir.core import Value
 from ....ir.literals import item_bytes
 from ....ir.types import MemRefType, VectorType, element_type, with_element
 from ....support.lengths import is_open, is_same, power_of_two, usual
-from ...analysis.implicit import Implicit
 from ...analysis.product import part_of
+from ...analysis.sides import Implicit
 from .extents import Extent
 from .frame import Span, delinearize, exact_tiles
 from .packing import uncrowded

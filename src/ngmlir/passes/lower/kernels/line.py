@@ -15,8 +15,8 @@ from ....ir.types import Type, VectorType, element_type
 from ....ops.schedules import Line
 from ....support.target import Target
 from ...analysis.access import Access, leaves
-from ...analysis.implicit import with_merged_loops
 from ...analysis.plan import Plan, plan
+from ...analysis.sides import with_merged_loops
 from ...schedule.programs import grid_for
 from .frame import Span
 from .fusion_kernel import Kernel, Tile

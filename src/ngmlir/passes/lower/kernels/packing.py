@@ -19,7 +19,6 @@ from ....support.diagnostics import Location
 from ....support.lengths import is_multiple, is_open
 from ....support.machines import WORD_BITS
 from ....support.target import Target
-from ...analysis.implicit import Implicit
 from ...analysis.product import Product, part_of, word_bits
 from ...analysis.sides import Side
 from .frame import Span, exact_tiles, peel_last
@@ -47,7 +46,7 @@ class Packing:
     stored: Type
     element: Type
     block: int
-    side: Side | Implicit | None = None
+    side: Side | None = None
     words: str = (
         ""  # where neighbours along the depth go into one element: what they are in it, such as `ui8`
     )

@@ -14,8 +14,7 @@ from ....ops.builder import Builder
 from ....ops.positions import known
 from ....support.lengths import at_least, below, is_multiple
 from ...analysis.access import Access
-from ...analysis.implicit import Implicit
-from ...analysis.sides import Side
+from ...analysis.sides import Implicit, Side, Strided
 from .frame import Frame, Span, delinearize, positions
 
 
@@ -130,11 +129,11 @@ def _located(
 class Matrix:
     """One matrix of a side of a product, as it lies in memory: that of an element of the batch."""
 
-    def __init__(self, b: Builder, buffer: Value, batch: Sequence[Value], side: Side | Implicit | None):
+    def __init__(self, b: Builder, buffer: Value, batch: Sequence[Value], side: Side | None):
         self.b, self.buffer = b, buffer
         self.before = list(batch)  # indices before the matrix's own
         self.row = len(self.before)  # the dimension of the buffer along which its rows lie
-        if isinstance(side, Side):  # of what lies nowhere as a matrix, kernels read what they have packed
+        if isinstance(side, Strided):  # of what lies nowhere as a matrix, kernels read what they have packed
             self.row = side.row
             parts = list[Span]()
             for number in batch:
