@@ -18,7 +18,7 @@ from ngmlir.support.diagnostics import UNKNOWN
 @pytest.mark.parametrize("rows, columns, width", [(20, 23, 8), (16, 16, 16), (3, 5, 16)])
 def test_panels_hold_the_side_and_end_in_zeros(rows: int, columns: int, width: int, turned: bool):
     packing = Packing(0, rows, columns, width, turned, f32, f32, 8)
-    kernels = module([pack_kernel(packing, "pack", UNKNOWN)])
+    kernels = module([pack_kernel(packing, UNKNOWN)])
     check(kernels)
     side = np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32)
     (panels,) = run(kernels, side.T if turned else side, entry="pack")

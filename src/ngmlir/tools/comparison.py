@@ -13,7 +13,6 @@ from ..compiler import compile_module, pipeline_for, resolve
 from ..ir.core import Module, Op, Value
 from ..ops import func
 from ..ops.builder import function
-from ..ops.fields import get_str
 from ..ops.interpreter import run as interpret
 from ..passes.lower.to_kernels import name_of
 from ..support.diagnostics import NgmlirError
@@ -90,7 +89,7 @@ def first_kernel(module: Module, entry: str, target: str, arrays: Sequence[Array
         if differs(array, other):
             inner = list(dict.fromkeys(each.name for each in op.block.ops[:-1]))
             parts = ", ".join(inner[:8]) + (f" and {len(inner) - 8} more" if len(inner) > 8 else "")
-            name = name_of(op, get_str(op, "kind"))
+            name = name_of(op)
             return f"kernel @{name} ({parts}) at {op.location}: {worst_element(array, other)}"
     return "no kernel, each by itself: a pass before fusion changes the values"
 

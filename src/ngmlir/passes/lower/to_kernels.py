@@ -15,32 +15,18 @@ from ...ir.types import TensorType, element_type, shape_of
 from ...ops import ng
 from ...ops.builder import Builder
 from ...ops.fields import get_i64
-from ...ops.schedules import Boxes, Columns, Decode, DecodePanels, Digits, Line, Rows, Stream, Strips, Tiles
 from ...rewrite.advice import pass_for
 from ...rewrite.contracts import contract
 from ...rewrite.stages import KEPT, homeless
-from ...support.diagnostics import Bug, Limit
+from ...support.diagnostics import Limit
 from ...support.target import Target
 from ..analysis.access import is_part
 from ..analysis.group import kind
 from ..analysis.plan import Plan, Shape, plan
-from ..fuse.gradient_loops import streamed_gradient
 from ..fuse.nest import nest
-from ..fuse.score_loops import streamed
 from ..graph.dead_code import without_dead
-from ..schedule.choosing import chosen, chosen_links
-from .kernels.attention import attention_kernel
-from .kernels.attention_gradient import gradient_kernel
-from .kernels.boxes import boxes_kernel
-from .kernels.chain import chain_kernel
-from .kernels.columns import columns_kernel
-from .kernels.decoded import decoded_kernel
-from .kernels.dot import dot_kernel
-from .kernels.line import line_kernel
-from .kernels.map import map_kernel
+from .kernels.builders import has_kernel, kernel_of
 from .kernels.packing import Packing, pack_kernel
-from .kernels.rows import rows_kernel
-from .kernels.singles import SINGLES
 
 
 @contract(needs=("plain", "fused"), gives="kernels")
@@ -128,7 +114,7 @@ class _Writer:
                 results = new.results
             elif op.name == "ng.concatenate":
                 results = [self.concatenate(op, operands, b)]
-            elif op.name == "ng.fusion" or op.name in SINGLES[self.target.kind]:
+            elif has_kernel(op, self.target):
                 results = self.call(self.recipe(op), op, operands, b)
             else:
                 raise Limit(
@@ -174,7 +160,7 @@ class _Writer:
         # What is read in several ways is bound to one buffer.
         key = structure(op), tuple(map(op.operands.index, op.operands))
         if key not in self.recipes:
-            self.recipes[key] = self.fusion(op) if op.name == "ng.fusion" else self.single(op)
+            self.recipes[key] = self.made(op)
         return self.recipes[key]
 
     def kernel(self, made: Op, wanted: str, bound: Sequence[Value] = ()) -> str:
@@ -193,91 +179,23 @@ class _Writer:
             self.kernels.append(_named(without_dead(made), name))
         return self.symbols[key]
 
-    def fusion(self, op: Op) -> _Recipe:
-        sort = kind(op)
-        if sort == "chain":
-            return self.chain(op)
-        if sort == "attention":
-            return self.attention(op)
-        sides: list[tuple[int, Shape, str, TensorType | None]] = []
-        schedule = chosen(op, self.target)
-        if sort == "dot":
-            product = dot_kernel(op, self.target, schedule, "k")
-            made, planned = product.kernel, product.plan
-            dot = next(o for o in planned.ops if o.name == "ng.dot")
-            for number, packing in product.sides:
-                place, shape = planned.side(dot.operands[number])
-                sides.append((place, shape, *self.packed(packing, op)))
-        elif isinstance(schedule, Decode | DecodePanels | Digits):
-            made, planned = decoded_kernel(op, self.target, schedule, "k")
-            sides = [(i, shape_of(v.type), "", None) for i, v in enumerate(op.operands)]
-        else:
-            match schedule:
-                case Rows():
-                    made, planned = rows_kernel(op, self.target, schedule, "k")
-                case Columns():
-                    made, planned = columns_kernel(op, self.target, schedule, "k")
-                case Boxes():
-                    made, planned = boxes_kernel(op, self.target, schedule, "k")
-                case Line():
-                    made, planned = line_kernel(op, self.target, schedule, "k")
-                case Tiles():
-                    made, planned = map_kernel(op, self.target, schedule, "k")
-                case _:
-                    raise Bug(
-                        f"no kernel of kind '{sort}' has schedules of kind '{schedule.by}'", op.location
-                    )
-        results = [TensorType(planned.result(v), element_type(v.type)) for v in planned.outputs]
-        places = [*(i for i, _ in planned.sources), *(i for i, *_ in sides)]
-        symbol = self.kernel(made, name_of(op, sort), [*(op.operands[i] for i in places), *op.results])
-        return _Recipe(symbol, tuple(planned.sources), tuple(results), tuple(sides))
-
-    def packed(self, packing: Packing | None, op: Op) -> tuple[str, TensorType | None]:
-        """The symbol and the result of the kernel that packs a side, if one does."""
-        if packing is None:
-            return "", None
-        symbol = self.kernel(pack_kernel(packing, "k", op.location), "pack")
-        return symbol, TensorType(packing.shape, packing.element)
-
-    def chain(self, op: Op) -> _Recipe:
-        schedule = chosen(op, self.target)
-        if not isinstance(schedule, Strips):
-            raise Bug(f"no chain has schedules of kind '{schedule.by}'", op.location)
-        inner = [cut for _, cut in chosen_links(op, self.target, schedule)]
-        made = chain_kernel(op, self.target, schedule, inner, "k")
-        sides = [(place, shape, *self.packed(packing, op)) for place, shape, packing in made.sides]
+    def made(self, op: Op) -> _Recipe:
+        made = kernel_of(op, self.target)
+        sides = [(number, shape, *self.packed(packing, op)) for number, shape, packing in made.sides]
         places = [*(i for i, _ in made.inputs), *(i for i, *_ in sides)]
-        symbol = self.kernel(
-            made.kernel, name_of(op, "chain"), [*(op.operands[i] for i in places), *op.results]
-        )
+        bound = [*(op.operands[i] for i in places), *op.results]
+        symbol = self.kernel(made.kernel, made.name or name_of(op), bound)
         results = [
             TensorType(shape, element_type(r.type)) for shape, r in zip(made.results, op.results, strict=True)
         ]
         return _Recipe(symbol, made.inputs, tuple(results), tuple(sides))
 
-    def attention(self, op: Op) -> _Recipe:
-        schedule = chosen(op, self.target)
-        if not isinstance(schedule, Stream):
-            raise Bug(f"no attention has schedules of kind '{schedule.by}'", op.location)
-        gradient = streamed_gradient(op, self.target) if streamed(op, self.target) is None else None
-        if gradient is not None:
-            made = gradient_kernel(op, gradient, self.target, schedule, "k")
-        else:
-            made = attention_kernel(op, self.target, schedule, "k")
-        bound = [*(op.operands[i] for i, _ in made.inputs), *op.results]
-        symbol = self.kernel(made.kernel, "attention_gradient" if gradient else "attention", bound)
-        results = [
-            TensorType(shape, element_type(r.type)) for shape, r in zip(made.results, op.results, strict=True)
-        ]
-        return _Recipe(symbol, made.inputs, tuple(results))
-
-    def single(self, op: Op) -> _Recipe:
-        made = SINGLES[self.target.kind][op.name](op, self.target)
-        types = [
-            TensorType(s, element_type(r.type)) for s, r in zip(made.result_shapes, op.results, strict=True)
-        ]
-        symbol = self.kernel(made.kernel, op.name.partition(".")[2], [*op.operands, *op.results])
-        return _Recipe(symbol, tuple(enumerate(made.operand_shapes)), tuple(types))
+    def packed(self, packing: Packing | None, op: Op) -> tuple[str, TensorType | None]:
+        """The symbol and the result of the kernel that packs a side, if one does."""
+        if packing is None:
+            return "", None
+        symbol = self.kernel(pack_kernel(packing, op.location), "pack")
+        return symbol, TensorType(packing.shape, packing.element)
 
 
 def _as(b: Builder, value: Value, shape: Sequence[int]) -> Value:
@@ -293,17 +211,19 @@ def _named(kernel: Op, name: str) -> Op:
     return kernel.rebuilt(attributes={**kernel.attributes, "sym_name": StringAttr(name)})
 
 
-def name_of(fusion: Op, sort: str) -> str:
-    """A name that says what the kernel does: its kind and its first few telling ops."""
-    words: list[str] = []
-    for op in fusion.walk():
-        nest = op.attributes.get(NEST)
+def name_of(op: Op) -> str:
+    """A name that says what the kernel of an op does; of a fusion its kind and its first few telling ops."""
+    if op.name != "ng.fusion":
+        return op.name.partition(".")[2]
+    sort, words = kind(op), list[str]()
+    for inner in op.walk():
+        nest = inner.attributes.get(NEST)
         if isinstance(nest, NestAttr) and nest.has_windows:
             words.append("windows")
-        if op.name not in _SILENT:
-            words.append(op.name.partition(".")[2])
-    if sort == "map" and not words and NEST in fusion.attributes:
-        return _move(plan(fusion))
+        if inner.name not in _SILENT:
+            words.append(inner.name.partition(".")[2])
+    if sort == "map" and not words and NEST in op.attributes:
+        return _move(plan(op))
     return "_".join(list(dict.fromkeys([sort, *words]))[:4])
 
 

@@ -16,6 +16,7 @@ from ....support.target import Target
 from ...analysis.plan import Plan
 from ...analysis.product import Product
 from .epilogue import store_epilogue
+from .finished import Finished
 from .frame import share
 from .fusion_kernel import Kernel
 from .reading import Matrix
@@ -45,7 +46,7 @@ class AlongKernel:
         self.batch: list[Value] = []
         self.lhs, self.rhs = self.kernel.extra
 
-    def build(self, name: str) -> Op:
+    def build(self) -> Finished:
         b, batch = self.b, self.product.batch
 
         def element(i: Value, _: object) -> tuple[()]:
@@ -58,7 +59,7 @@ class AlongKernel:
             b.loop(start, stop, 1, (), element)
         else:
             self.share()
-        return self.kernel.finish(name)
+        return self.kernel.done()
 
     def share(self) -> None:
         """This program's columns, a few at a time."""

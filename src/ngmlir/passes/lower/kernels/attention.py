@@ -14,7 +14,6 @@ transposed. Sums are over the keys of a block in order, then over the blocks: th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import gcd, inf
 
 from ....ir.core import Op, Value
@@ -24,11 +23,11 @@ from ....ops.schedules import Stream
 from ....support.diagnostics import Bug
 from ....support.lengths import is_open
 from ....support.target import Target
-from ...analysis.plan import Shape
 from ...analysis.sides import Strided
 from ...fuse.score_loops import Streamed, streamed
 from ...schedule.attention import DEPTH, POWERS
 from .extents import Extent
+from .finished import Finished
 from .frame import Span
 from .fusion_kernel import Tile
 from .hidden import LEAST
@@ -37,22 +36,12 @@ from .reading import Matrix
 from .streaming import Streaming
 
 
-@dataclass(frozen=True)
-class AttentionKernel:
-    """A finished kernel: the numbers of the fusion's operands that are its inputs, and the shapes in which it takes them; and
-    the shapes of its results."""
-
-    kernel: Op
-    inputs: tuple[tuple[int, Shape], ...]
-    results: tuple[Shape, ...]
-
-
-def attention_kernel(fusion: Op, target: Target, schedule: Stream, name: str) -> AttentionKernel:
+def attention_kernel(fusion: Op, target: Target, schedule: Stream) -> Finished:
     """The kernel of an `attention` fusion."""
     how = streamed(fusion, target)
     if how is None:
         raise Bug("the fusion is no attention", fusion.location)
-    return _Builder(fusion, how, target, schedule).build(name)
+    return _Builder(fusion, how, target, schedule).build()
 
 
 class _Builder(Streaming):
@@ -71,7 +60,7 @@ class _Builder(Streaming):
         self.key_side = Matrix(self.b, self.sides[1], before, how.scores.lhs)
         self.value_side = Matrix(self.b, self.sides[2], before, how.result.lhs)
 
-    def build(self, name: str) -> AttentionKernel:
+    def build(self) -> Finished:
         b, schedule = self.b, self.schedule
         self.turned = self.scratch(self.panels, self.how.scores.depth, self.lanes)
         self.results = self.scratch(self.panels, self.columns, self.lanes)
@@ -90,7 +79,7 @@ class _Builder(Streaming):
 
         self.over_keys(blocks)
         self.over_panels(count, self.end)
-        return AttentionKernel(self.frame.finish(name), self.inputs, self.shapes)
+        return Finished(self.frame.finish(), self.inputs, self.shapes, name="attention")
 
     def copied(self) -> Value | None:
         """Where the values of a block are copied to, if their rows crowd few sets of the near cache and several panels meet them."""

@@ -17,19 +17,17 @@ from ....support.target import Target
 from ...analysis.product import Product
 from ...fuse.gradient_loops import StreamedGradient, Total
 from ...schedule.attention import DEPTH, POWERS
-from .attention import AttentionKernel
 from .extents import Extent
+from .finished import Finished
 from .frame import Span
 from .fusion_kernel import Tile
 from .reading import Matrix
 from .streaming import Streaming
 
 
-def gradient_kernel(
-    fusion: Op, how: StreamedGradient, target: Target, schedule: Stream, name: str
-) -> AttentionKernel:
+def gradient_kernel(fusion: Op, how: StreamedGradient, target: Target, schedule: Stream) -> Finished:
     """The kernel of an `attention` fusion that gives gradients."""
-    return _Builder(fusion, how, target, schedule).build(name)
+    return _Builder(fusion, how, target, schedule).build()
 
 
 class _Builder(Streaming):
@@ -54,7 +52,7 @@ class _Builder(Streaming):
         self.error_side, self.value_side = (matrix(2 + i, how.error_product, i == 1) for i in (0, 1))
         self.right = [matrix(4 + i, t.product, False) for i, t in enumerate(how.totals)]
 
-    def build(self, name: str) -> AttentionKernel:
+    def build(self) -> Finished:
         b, how, schedule = self.b, self.gradient, self.schedule
         self.turned = self.scratch(self.panels, how.scores.depth, self.lanes)
         self.turned_errors = self.scratch(self.panels, how.error_product.depth, self.lanes)
@@ -79,7 +77,7 @@ class _Builder(Streaming):
             return ()
 
         b.loop(0, how.parts, 1, (), part, name="part")
-        return AttentionKernel(self.frame.finish(name), self.inputs, self.shapes)
+        return Finished(self.frame.finish(), self.inputs, self.shapes, name="attention_gradient")
 
     def columns(self, total: Total, body: Callable[[Value, int], None]) -> None:
         """Runs over the columns of a result, in tiles of some registers."""

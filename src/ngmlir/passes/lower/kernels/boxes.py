@@ -12,17 +12,16 @@ from ....support.target import Target
 from ...analysis.plan import Plan, plan
 from ...schedule.moves import box_of, permuted, stripes
 from ...schedule.programs import grid_for
+from .finished import Finished
 from .frame import Span, peel_last
 from .fusion_kernel import Kernel, Tile
 
 
-def boxes_kernel(fusion: Op, target: Target, schedule: Boxes, name: str) -> tuple[Op, Plan]:
+def boxes_kernel(fusion: Op, target: Target, schedule: Boxes) -> Finished:
     """The kernel of a `map` fusion with such an operand."""
     planned = plan(fusion)
-    made = (
-        _shared(planned, target, schedule) if target.shares_tiles else _in_stripes(planned, target, schedule)
-    )
-    return made.finish(name, schedule.threads), planned
+    build = _shared if target.shares_tiles else _in_stripes
+    return build(planned, target, schedule).done(schedule.threads)
 
 
 def _in_stripes(planned: Plan, target: Target, schedule: Boxes) -> Kernel:

@@ -9,7 +9,6 @@ bits.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ....ir.core import Op, Value
 from ....ir.literals import item_bytes
@@ -22,6 +21,7 @@ from ...analysis.plan import Plan, Shape
 from ...fuse.links import Link, handed, links_of, places, source
 from .dot import packed_sides
 from .extents import Extent
+from .finished import Finished
 from .frame import Frame
 from .fusion_kernel import Kernel
 from .packing import Packing
@@ -30,22 +30,9 @@ from .reading import Matrix
 from .rows import rows_strip
 
 
-@dataclass(frozen=True)
-class ChainKernel:
-    """A finished kernel: the numbers of the chain's operands that are its inputs, and the shapes in which it takes them;
-    sides of products, also how they are packed before; and the shapes of its results."""
-
-    kernel: Op
-    inputs: tuple[tuple[int, Shape], ...]
-    sides: tuple[tuple[int, Shape, Packing | None], ...]
-    results: tuple[Shape, ...]
-
-
-def chain_kernel(
-    chain: Op, target: Target, schedule: Strips, inner: Sequence[Schedule], name: str
-) -> ChainKernel:
+def chain_kernel(chain: Op, target: Target, schedule: Strips, inner: Sequence[Schedule]) -> Finished:
     """The kernel of a `chain` fusion; `inner`: how each of its fusions is cut."""
-    return _Builder(chain, target, schedule, inner).build(name)
+    return _Builder(chain, target, schedule, inner).build()
 
 
 class _Builder:
@@ -67,7 +54,7 @@ class _Builder:
         self.sides: dict[tuple[Link, int], tuple[int, Shape, Packing | None]] = {}
         self.given = [source(value) for value in chain.block.ops[-1].operands]
 
-    def build(self, name: str) -> ChainKernel:
+    def build(self) -> Finished:
         for link in self.links:
             for number, shape in link.plan.sources:
                 if (value := source(link.fusion.operands[number])) not in self.made:
@@ -91,7 +78,7 @@ class _Builder:
         self.scratch = self.strips()
         self.kernels = {link: self.kernel(link) for link in self.links}
         self.whole_or_rest()
-        return ChainKernel(self.frame.finish(name), tuple(self.inputs), tuple(self.sides.values()), results)
+        return Finished(self.frame.finish(), tuple(self.inputs), results, tuple(self.sides.values()))
 
     def side_types(self, link: Link) -> Iterator[MemRefType]:
         """The types of the sides of a product that lie in memory, packed if so."""

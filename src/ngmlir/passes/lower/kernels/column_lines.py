@@ -7,20 +7,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ....ir.core import Op, Value
+from ....ir.core import Value
 from ....ir.types import VectorType, element_type
 from ....ops.schedules import Columns
 from ....support.lengths import may_be_several
 from ....support.target import Target
 from ...analysis.plan import Plan
 from ...analysis.reduction import Reduction, flat, in_parts, reductions
+from .finished import Finished
 from .frame import Span, each_position, exact_tiles, linear, share
 from .fusion_kernel import Kernel, Tile
 
 
 def lines_kernel(
-    lines: Plan, schedule: Columns, target: Target, name: str, outer: Sequence[int], reduced: Sequence[int]
-) -> Op:
+    lines: Plan, schedule: Columns, target: Target, outer: Sequence[int], reduced: Sequence[int]
+) -> Finished:
     """The kernel of a plan as `Plan.in_line` gives it; programs share the rows of results."""
     sizes = [lines.sizes[l] for l in outer]
     rows, group = prod(sizes), schedule.rows
@@ -36,7 +37,7 @@ def lines_kernel(
     else:
         first = kernel.programs[0] if kernel.programs else b.index(0)
         each_position(b, *share(b, first, group, rows), sizes, row)
-    return kernel.finish(name)
+    return kernel.done()
 
 
 class _Lines:

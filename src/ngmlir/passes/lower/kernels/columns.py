@@ -18,6 +18,7 @@ from ...analysis.reduction import Parts, Position, Reduction, flat, in_parts, re
 from ...schedule.loops import rows_beside, side_by_side
 from ...schedule.windows import order, staged
 from .column_lines import lines_kernel
+from .finished import Finished
 from .frame import Span, each_position, linear, round_up, sections, share
 from .fusion_kernel import Kernel, Tile
 from .reading import all_inside
@@ -27,7 +28,7 @@ from .staged import Staged
 TAPS = 16
 
 
-def columns_kernel(fusion: Op, target: Target, schedule: Columns, name: str) -> tuple[Op, Plan]:
+def columns_kernel(fusion: Op, target: Target, schedule: Columns) -> Finished:
     """The kernel of a `columns` fusion: the innermost loop is kept, one of the others is reduced."""
     planned = plan(fusion)
     found = reductions(planned.ops, target)
@@ -36,10 +37,10 @@ def columns_kernel(fusion: Op, target: Target, schedule: Columns, name: str) -> 
     outer = [l for l in range(last) if l in kept]
     reduced = [l for l in range(last) if l not in kept]
     if lines := side_by_side(planned, reduced, target, schedule.tile):
-        return lines_kernel(lines, schedule, target, name, outer, reduced), lines
+        return lines_kernel(lines, schedule, target, outer, reduced)
     staging = _for_staged_windows if schedule.stage and outer else _for_vectors
     build = _for_threads if target.shares_tiles else staging
-    return build(_Given(planned, target, schedule, name, outer, reduced, found)), planned
+    return build(_Given(planned, target, schedule, outer, reduced, found))
 
 
 class _Given(NamedTuple):
@@ -48,7 +49,6 @@ class _Given(NamedTuple):
     planned: Plan
     target: Target
     schedule: Columns
-    name: str
     outer: Sequence[int]
     reduced: Sequence[int]
     found: Sequence[Reduction]
@@ -81,8 +81,8 @@ class _Stripes:
             self.kernel.tiles(self.columns, self.width, (), lambda span, _: body(span) or ())
 
 
-def _for_threads(of: _Given) -> Op:
-    planned, target, schedule, name, outer, reduced, found = of
+def _for_threads(of: _Given) -> Finished:
+    planned, target, schedule, outer, reduced, found = of
     columns, width = planned.sizes[-1], schedule.tile
     rows = [planned.sizes[l] for l in outer]
     beside = rows_beside(planned, outer, schedule.rows)
@@ -101,16 +101,16 @@ def _for_threads(of: _Given) -> Op:
     if any(isinstance(r, Position) for r in found):
         gathered = together
     _Columns(kernel, positions, reduced, found, together=together, gathered=gathered).tile(span)
-    return kernel.finish(name, schedule.threads)
+    return kernel.done(schedule.threads)
 
 
-def _for_vectors(of: _Given) -> Op:
+def _for_vectors(of: _Given) -> Finished:
     """Programs share the kept loops: some rows of results, or some columns of one.
 
     What fits into the near cache is read one tile of columns after the other. More is read in the order in which
     it lies: bands of some rows by a stripe of many columns, whose sums wait in scratch.
     """
-    planned, target, schedule, name, outer, reduced, found = of
+    planned, target, schedule, outer, reduced, found = of
     sizes = [planned.sizes[l] for l in outer]
     rows, group = prod(sizes), schedule.rows
     stripes = _Stripes(planned, target, schedule, -(-rows // group))
@@ -127,12 +127,12 @@ def _for_vectors(of: _Given) -> Op:
         row([Span(b.index(0))] * len(outer))
     else:
         each_position(b, *share(b, stripes.first, group, rows), sizes, row)
-    return kernel.finish(name)
+    return kernel.done()
 
 
-def _for_staged_windows(of: _Given) -> Op:
+def _for_staged_windows(of: _Given) -> Finished:
     """Programs share blocks of neighbouring rows of results, which read from one copy of what lies across borders."""
-    planned, target, schedule, name, outer, reduced, found = of
+    planned, target, schedule, outer, reduced, found = of
     (*before, along), last, sizes = outer, len(planned.sizes) - 1, planned.sizes
     rows, beside, stage = sizes[along], schedule.beside, schedule.stage
     blocks, group = -(-rows // stage), schedule.rows // stage
@@ -196,7 +196,7 @@ def _for_staged_windows(of: _Given) -> Op:
     # All that a program copies comes before all that reads it: what was stored just now is slow to be read from another place.
     for each in (fill, block):
         each_position(b, begin, end, inner or [1], each)
-    return kernel.finish(name)
+    return kernel.done()
 
 
 class _Columns:

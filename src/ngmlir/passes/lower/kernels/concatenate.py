@@ -15,8 +15,9 @@ from ....support.lengths import is_open, power_of_two
 from ....support.machines import PIECE_BYTES
 from ....support.target import Target
 from ...schedule.programs import tile_width
+from .finished import Finished
 from .frame import Span
-from .single import Single, SingleFrame
+from .single import SingleFrame
 
 #: Bytes from which a row is copied as a whole.
 COPY_BYTES = 512
@@ -24,7 +25,7 @@ COPY_BYTES = 512
 MOST_JOINED = 16
 
 
-def concatenate_kernel(op: Op, target: Target) -> Single:
+def concatenate_kernel(op: Op, target: Target) -> Finished:
     """One operand after the other; dimensions before and after the axis are merged."""
     axis = get_i64(op, "axis")
     shape = shape_of(op.results[0].type)

@@ -8,7 +8,7 @@ holds lanes of these sums for a few columns. Codes come from memory once, in the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from ....ir.attributes import StringAttr
@@ -41,6 +41,7 @@ from ...fuse.nest import with_nest
 from .digits import DigitsKernel
 from .epilogue import store_epilogue
 from .extents import Extent
+from .finished import Finished
 from .frame import Span, exact_tiles, share
 from .fusion_kernel import Kernel
 from .packing import LINE_BYTES, right_side
@@ -53,9 +54,7 @@ CHAINS = 8
 STEPS = 4
 
 
-def decoded_kernel(
-    fusion: Op, target: Target, schedule: Decode | DecodePanels | Digits, name: str
-) -> tuple[Op, Plan]:
+def decoded_kernel(fusion: Op, target: Target, schedule: Decode | DecodePanels | Digits) -> Finished:
     """The kernel of a `decoded` fusion, whose inputs are the fusion's operands."""
     found = digits(fusion) or decoded(fusion)
     planned = plan(with_nest(_multiplied(found.product, fusion), target))
@@ -70,7 +69,8 @@ def decoded_kernel(
             made = _Panels(planned, target, schedule, dot, found, types)
         case _:
             raise Bug(f"no such product has schedules of kind '{schedule.by}'", fusion.location)
-    return made.build(name), planned
+    sides = tuple([(i, shape_of(v.type), None) for i, v in enumerate(fusion.operands)])
+    return replace(made.build(), sides=sides)
 
 
 def _multiplied(product: Product, fusion: Op) -> Op:
@@ -225,7 +225,7 @@ class _Rows:
         self.lhs, codes, *parameters = self.kernel.extra
         self.weight = _Weight(self.b, found, codes, parameters, target, self.columns)
 
-    def build(self, name: str) -> Op:
+    def build(self) -> Finished:
         b, columns = self.b, self.product.columns
         full = columns // self.columns * self.columns
         start, stop = share(b, self.place, self.block, columns)
@@ -234,7 +234,7 @@ class _Rows:
         if rest := columns - full:
             # Only the last program comes here: for the others the range is empty.
             b.loop(b.maximum(start, b.index(full)), stop, rest, (), lambda j, _: self.tile(j, rest) or ())
-        return self.kernel.finish(name)
+        return self.kernel.done()
 
     def tile(self, column: Value, columns: int) -> None:
         """A few columns of all rows, as many of these at once as registers have room for."""

@@ -24,6 +24,7 @@ from ...fuse.decoding.affine import GROUP, words_of
 from ...fuse.decoding.digits import InDigits
 from ...fuse.decoding.fusions import CODE_BITS
 from .epilogue import store_epilogue
+from .finished import Finished
 from .frame import Span, exact_tiles, share
 from .fusion_kernel import Kernel
 from .packing import LINE_BYTES
@@ -62,7 +63,7 @@ class DigitsKernel:
         #: Words of the depth that one dot instruction after the other multiplies before sums are 32 bits wide.
         self.together = max(1, atom.room if atom else 1)
 
-    def build(self, name: str) -> Op:
+    def build(self) -> Finished:
         b, columns = self.b, self.product.columns
         start, stop = share(b, self.place, self.block, columns)
         full = columns // self.tile_columns * self.tile_columns
@@ -72,7 +73,7 @@ class DigitsKernel:
             # Only the last program comes here: for the others the range is empty.
             first = b.maximum(start, b.index(full))
             b.loop(first, stop, rest, (), lambda j, _: self.columns(j, rest) or ())
-        return self.kernel.finish(name)
+        return self.kernel.done()
 
     def columns(self, column: Value, columns: int) -> None:
         """Some columns of all rows. What a panel has beyond the last column is multiplied too, and not stored."""

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from ....ir.core import Op, Value
 from ....ir.types import MemRefType, VectorType, i64, shape_of
 from ....ops.builder import Builder
 from ....ops.schedules import Along, Blocks, Panels
-from ....ops.settings import Schedule
-from ....support.diagnostics import Bug
 from ....support.target import Target
 from ...analysis.plan import Plan, plan
 from ...analysis.product import Product, in_words, oriented, product_of
@@ -19,6 +17,7 @@ from ...analysis.sides import Implicit
 from ...schedule.staging import can_wait
 from .along import AlongKernel
 from .epilogue import store_epilogue
+from .finished import Finished
 from .fusion_kernel import Kernel
 from .implicit import ImplicitKernel
 from .packing import Packing, left_side, right_side
@@ -27,41 +26,27 @@ from .reading import Matrix, gathered
 from .staging import Waiting
 
 
-@dataclass(frozen=True)
-class DotKernel:
-    """A finished kernel. Its extra inputs are `sides` of the product: each the number of an operand, and how that
-    is packed before."""
-
-    kernel: Op
-    plan: Plan
-    sides: tuple[tuple[int, Packing | None], ...]
-
-
-def dot_kernel(fusion: Op, target: Target, schedule: Schedule, name: str) -> DotKernel:
+def dot_kernel(fusion: Op, target: Target, schedule: Panels | Along | Blocks) -> Finished:
     """The kernel of a `dot` fusion."""
     planned = plan(fusion)
     dot = next(op for op in planned.ops if op.name == "ng.dot")
     product, order = oriented(product_of(dot, planned.sides), target)
     elements = (product.lhs_element, product.rhs_element)
-    types = [MemRefType(planned.side(dot.operands[i])[1], e) for i, e in zip(order, elements, strict=True)]
-    plain = tuple((i, None) for i in order)
+    read = [planned.side(dot.operands[i]) for i in order]
+    types = [MemRefType(shape, e) for (_, shape), e in zip(read, elements, strict=True)]
+    packed: tuple[Packing | None, Packing | None] = (None, None)
     match schedule:
         case Blocks():
-            return DotKernel(
-                _for_threads(planned, target, schedule, name, dot, product, types), planned, plain
-            )
+            made = _for_threads(planned, target, schedule, dot, product, types)
         case Along():
-            return DotKernel(
-                AlongKernel(planned, target, schedule, dot, product, types).build(name), planned, plain
-            )
+            made = AlongKernel(planned, target, schedule, dot, product, types).build()
         case Panels():
             product, packed = packed_sides(product, schedule, target)
             types = [p.type if p else type for p, type in zip(packed, types, strict=True)]
             family = ImplicitKernel if any(product.implicit) else PanelKernel
-            kernel = family(planned, target, schedule, dot, product, types).build(name)
-            return DotKernel(kernel, planned, tuple(zip(order, packed, strict=True)))
-        case _:
-            raise Bug(f"no product has schedules of kind '{schedule.by}'", fusion.location)
+            made = family(planned, target, schedule, dot, product, types).build()
+    sides = zip(read, packed, strict=True)
+    return replace(made, sides=tuple([(number, shape, packing) for (number, shape), packing in sides]))
 
 
 def packed_sides(
@@ -81,11 +66,10 @@ def _for_threads(
     planned: Plan,
     target: Target,
     schedule: Blocks,
-    name: str,
     dot: Op,
     product: Product,
     sides: Sequence[MemRefType],
-) -> Op:
+) -> Finished:
     """One block of threads per tile of the result; tiles reaching beyond the ends are masked."""
     rows, columns = schedule.tile
     depth = schedule.step
@@ -142,7 +126,7 @@ def _for_threads(
             total = _first(b, total, axis)
     masked = (product.rows % rows != 0, product.columns % columns != 0)
     store_epilogue(kernel, dot, product, batch, row, rows, column, columns, total, masked)
-    return kernel.finish(name, schedule.threads)
+    return kernel.done(schedule.threads)
 
 
 def _first(b: Builder, tile: Value, axis: int) -> Value:

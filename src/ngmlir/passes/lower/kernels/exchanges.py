@@ -22,9 +22,10 @@ from ....support.machines import WARP
 from ....support.target import Target
 from ...analysis.reduction import merged
 from ...analysis.sorting import LONGEST, check_plain_order, comes_before, has_two_runs
+from .finished import Finished
 from .frame import Span
 from .merging import argsort_of_runs
-from .single import Single, SingleFrame
+from .single import SingleFrame
 
 #: Elements of several short rows that one block sorts.
 _SHORT_ONES = 2048
@@ -32,7 +33,7 @@ _SHORT_ONES = 2048
 _HELD, _MOST_THREADS = 4, 512
 
 
-def argsort_by_blocks(op: Op, target: Target) -> Single:
+def argsort_by_blocks(op: Op, target: Target) -> Finished:
     """The first positions of ascending signed integers along the last dimension; of equal ones the first comes first."""
     check_plain_order(op)
     if has_two_runs(op):

@@ -206,8 +206,8 @@ class Frame:
         """Whether tiles are powers of two that may reach beyond a loop's end (a block of threads), or exact."""
         return self.target.shares_tiles
 
-    def finish(self, name: str, threads: int | None = None) -> Op:
-        """The finished kernel."""
+    def finish(self, threads: int | None = None) -> Op:
+        """The kernel; whoever adds it to a module gives it a name."""
         self.b.location = self.location
         self.b.end(tile.ReturnOp)
         attributes: dict[str, Attribute] = {
@@ -219,7 +219,7 @@ class Frame:
             attributes["in_place"] = integers(pairs)
         if self.masks:
             attributes["threads"] = IntegerAttr(threads or self.target.threads, i64)
-        return function(name, self.block, attributes, kind=tile.KernelOp, location=self.location)
+        return function("k", self.block, attributes, kind=tile.KernelOp, location=self.location)
 
     def in_place(self) -> list[int]:
         """Pairs (input, output) of parameters that may share one buffer, as a flat list."""

@@ -14,6 +14,7 @@ from ....support.target import Target
 from ...analysis.group import kind
 from ...analysis.plan import Plan, splat_number
 from ...analysis.reduction import Reduction
+from .finished import Finished
 from .frame import Frame, Span, positions, within
 from .reading import read, write
 from .staged import Staged
@@ -48,6 +49,11 @@ class Kernel(Frame):
         }
         self.extra = self.sources[len(own) :]
         self.strips: dict[Value, int] = {}
+
+    def done(self, threads: int | None = None) -> Finished:
+        """The kernel, and how it is called."""
+        results = tuple([self.plan.result(v) for v in self.plan.outputs])
+        return Finished(self.finish(threads), tuple(self.plan.sources), results)
 
     def in_place(self) -> list[int]:
         """Pairs that may share: the output's elements are met in the order of the input's.

@@ -16,16 +16,17 @@ from ...analysis.indices import clamped, position, within
 from ...analysis.reduction import merged
 from ...schedule.moves import take_turns
 from ...schedule.programs import tile_width
+from .finished import Finished
 from .frame import Span, peel_last, positions, share
 from .segments import scatter_in_order
-from .single import Single, SingleFrame, line_frame, places_in, vector
+from .single import SingleFrame, line_frame, places_in, vector
 
 
 def _axis(op: Op) -> int:
     return get_i64(op, "axis")
 
 
-def gather_kernel(op: Op, target: Target) -> Single:
+def gather_kernel(op: Op, target: Target) -> Finished:
     """Rows copied by index; single elements gathered in registers when nothing stands after the axis."""
     axis = _axis(op)
     source, indices = (shape_of(o.type) for o in op.operands)
@@ -73,7 +74,7 @@ def gather_kernel(op: Op, target: Target) -> Single:
     return frame.done()
 
 
-def _short_rows(op: Op, target: Target, operands: Sequence[tuple[int, ...]]) -> Single:
+def _short_rows(op: Op, target: Target, operands: Sequence[tuple[int, ...]]) -> Finished:
     """Rows by index, of one element or more, many in one tile of a block of threads: the result is one line."""
     (before, size, after), (count,) = operands
     element, number = (element_type(o.type) for o in op.operands)
@@ -92,7 +93,7 @@ def _short_rows(op: Op, target: Target, operands: Sequence[tuple[int, ...]]) -> 
     return frame.done()
 
 
-def gather_elements_kernel(op: Op, target: Target) -> Single:
+def gather_elements_kernel(op: Op, target: Target) -> Finished:
     """One element per index, along any axis; of many rows on a GPU the result is one line."""
     axis = _axis(op)
     source, shape = (shape_of(v.type) for v in (op.operands[0], op.results[0]))
@@ -135,13 +136,13 @@ OWNERS = 16
 LOOK_BYTES = 512
 
 
-def scatter_kernel(op: Op, target: Target) -> Single:
+def scatter_kernel(op: Op, target: Target) -> Finished:
     """Each program has some rows of the result for itself: it copies them from the operand, then goes through all
     indices in order and makes those updates that are its own. So repeated indices need no agreement."""
     return _Scatter(op, target).build()
 
 
-def scatter_by_blocks(op: Op, target: Target) -> Single:
+def scatter_by_blocks(op: Op, target: Target) -> Finished:
     """The same; where the indices ascend, blocks of threads look for theirs."""
     return (scatter_in_order if find_unit(op, "ascending") else scatter_kernel)(op, target)
 
@@ -189,7 +190,7 @@ class _Scatter:
         looks = after * item_bytes(self.element) // LOOK_BYTES
         return max(1, min(OWNERS // max(1, before), elements // OWNER_ELEMENTS, size, looks))
 
-    def build(self) -> Single:
+    def build(self) -> Finished:
         frame = self.frame
         if frame.masks:
             frame.visit(frame.sizes, frame.width, lambda spans: self.program(spans[0], spans[1], spans[2]))

@@ -18,12 +18,13 @@ from ...analysis.access import Access, leaves
 from ...analysis.plan import Plan, plan
 from ...analysis.sides import with_merged_loops
 from ...schedule.programs import grid_for
+from .finished import Finished
 from .frame import Span
 from .fusion_kernel import Kernel, Tile
 from .single import unsigned_places_in
 
 
-def line_kernel(fusion: Op, target: Target, schedule: Line, name: str) -> tuple[Op, Plan]:
+def line_kernel(fusion: Op, target: Target, schedule: Line) -> Finished:
     """The kernel of a `map` fusion, whose operands and results are lines."""
     planned = plan(fusion)
     sizes, total = planned.sizes, prod(planned.sizes)
@@ -38,7 +39,7 @@ def line_kernel(fusion: Op, target: Target, schedule: Line, name: str) -> tuple[
     kernel = Kernel(planned, target, grid_for(target, (total,), schedule.tile, 0))
     outputs = list(zip(planned.outputs, kernel.results, strict=True))
     kernel.visit((total,), schedule.tile, lambda spans: _Line(kernel, spans[0], accesses).store(outputs))
-    return kernel.finish(name, schedule.threads), planned
+    return kernel.done(schedule.threads)
 
 
 def _straight(planned: Plan, value: Value) -> Access:

@@ -6,12 +6,13 @@ from __future__ import annotations
 from ....ir.core import Op
 from ....ops.schedules import Tiles
 from ....support.target import Target
-from ...analysis.plan import Plan, plan
+from ...analysis.plan import plan
 from ...schedule.programs import grid_for
+from .finished import Finished
 from .fusion_kernel import Kernel, Tile
 
 
-def map_kernel(fusion: Op, target: Target, schedule: Tiles, name: str) -> tuple[Op, Plan]:
+def map_kernel(fusion: Op, target: Target, schedule: Tiles) -> Finished:
     """The kernel of a `map` fusion."""
     planned = plan(fusion)
     width, part = schedule.tile, schedule.part
@@ -20,4 +21,4 @@ def map_kernel(fusion: Op, target: Target, schedule: Tiles, name: str) -> tuple[
     outputs = list(zip(planned.outputs, kernel.results, strict=True))
     cuts = planned.cuts(target)
     kernel.visit(planned.sizes, width, lambda spans: Tile(kernel, spans).store(outputs), rows, cuts)
-    return kernel.finish(name, schedule.threads), planned
+    return kernel.done(schedule.threads)

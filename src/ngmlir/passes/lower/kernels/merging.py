@@ -10,12 +10,13 @@ from ....ops.builder import Builder
 from ....ops.fields import get_i64
 from ....support.target import Target
 from ...analysis.reduction import merged
+from .finished import Finished
 from .frame import Span
 from .halving import halved
-from .single import Single, line_frame, places_in
+from .single import line_frame, places_in
 
 
-def argsort_of_runs(op: Op, target: Target) -> Single:
+def argsort_of_runs(op: Op, target: Target) -> Finished:
     """The positions along rows whose halves are sorted."""
     rows, size, _ = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
     frame = line_frame(op, target, rows * size, [(rows, size)])

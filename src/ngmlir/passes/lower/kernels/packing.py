@@ -158,7 +158,7 @@ def _block(element: Type, words: str, target: Target) -> int:
     return max(side for side in (2, 4, 8, 16) if side * -(-side // lanes) <= most)
 
 
-def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
+def pack_kernel(packing: Packing, location: Location) -> Op:
     """Copies a side into panels, a panel for each program."""
     batch = (packing.batch,) if packing.batch else ()
     shape = packing.side.shape if packing.side else (*batch, *packing.stored_shape)
@@ -190,7 +190,7 @@ def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
         peel_last(b, panel, packing.panels, lambda: copy(packing.width), lambda: copy(rest))
     b.end(tile_ops.ReturnOp)
     attributes: dict[str, Attribute] = {"grid": integers(grid), "outputs": IntegerAttr(1, i64)}
-    return function(name, block, attributes, kind=tile_ops.KernelOp, location=location)
+    return function("pack", block, attributes, kind=tile_ops.KernelOp, location=location)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from ...analysis.plan import Plan
 from ...analysis.product import Product
 from .epilogue import store_epilogue
 from .extents import Extent
+from .finished import Finished
 from .frame import Span, share
 from .fusion_kernel import Kernel
 from .packing import LINE_BYTES, Panel, right_side
@@ -83,7 +84,7 @@ class PanelKernel:
         self.left_matrix = Matrix(self.b, self.lhs, (), None)
         self.right_matrix = Matrix(self.b, self.rhs, (), None)
 
-    def build(self, name: str) -> Op:
+    def build(self) -> Finished:
         b, product, schedule = self.b, self.product, self.schedule
         self.allocate()
 
@@ -104,7 +105,7 @@ class PanelKernel:
             b.loop(start, stop, 1, (), element)
         else:
             shares()
-        return self.kernel.finish(name)
+        return self.kernel.done()
 
     def allocate(self) -> None:
         """Scratch for what this program packs."""

@@ -13,22 +13,23 @@ from ....support.lengths import usual
 from ....support.target import Target
 from ...analysis.indices import within
 from ...analysis.reduction import Accumulation, merged
+from .finished import Finished
 from .frame import Span, positions, share
 from .running import Running
-from .single import Single, SingleFrame, vector
+from .single import SingleFrame, vector
 
 
-def segment_reduce_kernel(op: Op, target: Target) -> Single:
+def segment_reduce_kernel(op: Op, target: Target) -> Finished:
     """One pass over the rows, which are joined as they come."""
     return _Reduction(op, target).build()
 
 
-def segment_cumulative_kernel(op: Op, target: Target) -> Single:
+def segment_cumulative_kernel(op: Op, target: Target) -> Finished:
     """From one end of a segment to the other."""
     return _Cumulative(op, target).build()
 
 
-def segment_expand_kernel(op: Op, target: Target) -> Single:
+def segment_expand_kernel(op: Op, target: Target) -> Finished:
     """A row is read once for each segment, and written to all of its rows."""
     return _Expansion(op, target).build()
 
@@ -54,7 +55,7 @@ class _Segments:
         self.source, self.offsets = self.frame.sources
         (self.result,) = self.frame.results
 
-    def build(self) -> Single:
+    def build(self) -> Finished:
         frame, b = self.frame, self.b
         count = frame.sizes[0]
         start, stop = b.index(0), b.index(count)

@@ -13,19 +13,20 @@ from ....support.lengths import power_of_two
 from ....support.target import Target
 from ...analysis.indices import wide, within
 from ...analysis.reduction import merged
+from .finished import Finished
 from .frame import Span, positions
 from .halving import halved
 from .running import Running
 from .segments import RowsBetween
-from .single import Single, SingleFrame, line_frame, places_in
+from .single import SingleFrame, line_frame, places_in
 
 
-def segment_reduce_by_blocks(op: Op, target: Target) -> Single:
+def segment_reduce_by_blocks(op: Op, target: Target) -> Finished:
     """A block has a tile of some segments and columns, and joins their rows side by side."""
     return RowsBetween(op, target).build()
 
 
-def segment_expand_by_blocks(op: Op, target: Target) -> Single:
+def segment_expand_by_blocks(op: Op, target: Target) -> Finished:
     """The result is one line; each element finds the segment of its row by halving."""
     axis = get_i64(op, "axis")
     source, result = (merged(shape_of(v.type), axis) for v in (op.operands[0], op.results[0]))
@@ -55,7 +56,7 @@ def segment_expand_by_blocks(op: Op, target: Target) -> Single:
     return frame.done()
 
 
-def segment_cumulative_by_blocks(op: Op, target: Target) -> Single:
+def segment_cumulative_by_blocks(op: Op, target: Target) -> Finished:
     """A block has a segment and some columns, and goes along it in bands of several rows."""
     shape = before, rows, after = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
     (count,), element = shape_of(op.operands[1].type), element_type(op.results[0].type)

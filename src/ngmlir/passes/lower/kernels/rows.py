@@ -22,6 +22,7 @@ from ....support.lengths import is_open, may_be_several, power_of_two, usual
 from ....support.target import Target
 from ...analysis.plan import Plan, pieces_wide, plan
 from ...analysis.reduction import Parts, Position, Reduction, flat, in_parts, reductions
+from .finished import Finished
 from .frame import Span, each_position, linear, peel_last, positions, share
 from .fusion_kernel import Kernel, Tile
 
@@ -40,17 +41,17 @@ class Kept(NamedTuple):
 Join = Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]]
 
 
-def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[Op, Plan]:
+def rows_kernel(fusion: Op, target: Target, schedule: Rows) -> Finished:
     """The kernel of a `rows` fusion."""
     planned = plan(fusion)
     first = reductions(planned.ops, target)[0]
     kept = len(planned.loops[first.result])
     outer, inner = planned.sizes[:kept], planned.sizes[kept:]
     if several_rows(planned, inner, schedule, target):
-        return _several(planned, target, schedule, name, outer, inner[0]), planned
+        return _several(planned, target, schedule, outer, inner[0])
     short = len(inner) == 1 and not is_open(inner) and inner[0] <= schedule.tile
     if schedule.beside > 1 and short and outer and planned.has_tiles(-2):
-        return _beside(planned, target, schedule, name, outer, inner), planned
+        return _beside(planned, target, schedule, outer, inner)
     rows, block = prod(outer), schedule.rows
     programs = -(-rows // block)
     several = may_be_several(programs) or target.shares_tiles
@@ -71,7 +72,7 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[
     else:
         start, stop = share(b, kernel.programs[0], block, rows)
         b.loop(start, stop, 1, (), numbered)
-    return kernel.finish(name, schedule.threads), planned
+    return kernel.done(schedule.threads)
 
 
 def several_rows(planned: Plan, inner: Sequence[int], schedule: Rows, target: Target) -> bool:
@@ -82,9 +83,7 @@ def several_rows(planned: Plan, inner: Sequence[int], schedule: Rows, target: Ta
     return schedule.rows > 1 and whole and planned.has_tiles(-2)
 
 
-def _several(
-    planned: Plan, target: Target, schedule: Rows, name: str, outer: Sequence[int], width: int
-) -> Op:
+def _several(planned: Plan, target: Target, schedule: Rows, outer: Sequence[int], width: int) -> Finished:
     """One tile of several neighbouring rows for each program."""
     *far, near = outer
     kernel = Kernel(planned, target, (prod(far), -(-near // schedule.rows)))
@@ -99,12 +98,12 @@ def _several(
         total = reduction.of_tile(b, tile.neutral(reduction, len(outer)), 1)
         tile.known[reduction.result] = reduction.given(b, total)
     tile.store(list(zip(planned.outputs, kernel.results, strict=True)))
-    return kernel.finish(name, schedule.threads)
+    return kernel.done(schedule.threads)
 
 
 def _beside(
-    planned: Plan, target: Target, schedule: Rows, name: str, outer: Sequence[int], inner: Sequence[int]
-) -> Op:
+    planned: Plan, target: Target, schedule: Rows, outer: Sequence[int], inner: Sequence[int]
+) -> Finished:
     """Some neighbouring rows at a time, each in registers of its own: these are joined across rows, and what follows from each row
     is computed for all of them at once."""
     *far, near = outer
@@ -135,7 +134,7 @@ def _beside(
 
     first = kernel.programs[0] if kernel.programs else b.index(0)
     each_position(b, *share(b, first, share_of_groups, prod(groups)), groups, group)
-    return kernel.finish(name)
+    return kernel.done()
 
 
 def rows_strip(kernel: Kernel, schedule: Rows, first: Value, rows: int) -> None:

@@ -14,17 +14,18 @@ from ....support.lengths import is_open, is_same, power_of_two
 from ....support.target import Target
 from ...analysis.reduction import Accumulation, merged
 from ...schedule.programs import tile_width
+from .finished import Finished
 from .frame import Span, within
-from .single import Single, SingleFrame, vector
+from .single import SingleFrame, vector
 
 
-def cumulative_kernel(op: Op, target: Target) -> Single:
+def cumulative_kernel(op: Op, target: Target) -> Finished:
     """Lines along the innermost dimension, or side by side."""
     shape = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
     return (_row_by_row if shape[2] == 1 else _side_by_side)(op, target, shape)
 
 
-def cumulative_by_blocks(op: Op, target: Target) -> Single:
+def cumulative_by_blocks(op: Op, target: Target) -> Finished:
     """The same, several tiles of them at once."""
     shape = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
     return (_rows_at_once if shape[2] == 1 else _in_bands)(op, target, shape)
@@ -149,7 +150,7 @@ class Running(Accumulation):
         return shown, self.combine(b, carry, self.across(b, new, [along]))
 
 
-def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Single:
+def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Finished:
     before, size, after = shape
     frame = SingleFrame(op, target, (before, after), [shape], [shape])
     b = frame.b
@@ -178,7 +179,7 @@ def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Single:
     return frame.done()
 
 
-def _row_by_row(op: Op, target: Target, shape: Sequence[int]) -> Single:
+def _row_by_row(op: Op, target: Target, shape: Sequence[int]) -> Finished:
     """In tiles of a vector register."""
     _, size = lines = shape[:2]
     frame = SingleFrame(op, target, lines, [lines], [lines])
@@ -189,7 +190,7 @@ def _row_by_row(op: Op, target: Target, shape: Sequence[int]) -> Single:
     return frame.done()
 
 
-def _rows_at_once(op: Op, target: Target, shape: Sequence[int]) -> Single:
+def _rows_at_once(op: Op, target: Target, shape: Sequence[int]) -> Finished:
     """Of a block of threads: a row, or as many short ones as fill it."""
     before, size = lines = shape[:2]
     held = tile_width(target, item_bytes(element_type(op.results[0].type)))
@@ -207,7 +208,7 @@ def _rows_at_once(op: Op, target: Target, shape: Sequence[int]) -> Single:
     return frame.done()
 
 
-def _in_bands(op: Op, target: Target, shape: Sequence[int]) -> Single:
+def _in_bands(op: Op, target: Target, shape: Sequence[int]) -> Finished:
     """Of a block of threads: lines side by side, so many steps at once that each thread has two loads of 16 bytes under way."""
     before, size, after = shape
     width = min(target.threads, power_of_two(after))
@@ -223,7 +224,7 @@ def _in_bands(op: Op, target: Target, shape: Sequence[int]) -> Single:
     return frame.done()
 
 
-def runs_kernel(op: Op, target: Target) -> Single:
+def runs_kernel(op: Op, target: Target) -> Finished:
     """Of a block of threads each: a run of a line, or of lines side by side, from what comes before it on."""
     before, size, after = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
     run = get_i64(op, "run")

@@ -31,9 +31,10 @@ from ....support.target import Target
 from ...analysis.indices import wide, within
 from ...analysis.plan import Shape
 from ...analysis.reduction import Accumulation, merged
+from .finished import Finished
 from .frame import Span, positions
 from .halving import halved
-from .single import Single, SingleFrame
+from .single import SingleFrame
 
 #: Elements of a result that one thread has, and updates of a longer segment that it joins at once.
 _HELD, _AT_ONCE = 8, 16
@@ -44,7 +45,7 @@ _KINDS = {
 }  # fmt: skip
 
 
-def scatter_in_order(op: Op, target: Target) -> Single:
+def scatter_in_order(op: Op, target: Target) -> Finished:
     """Of ascending positions, of which those behind the end change nothing."""
     return _InOrder(op, target).build()
 
@@ -78,7 +79,7 @@ class RowsBetween:
         self.number = i32 if few else i64
         self.at_once = _AT_ONCE * target.threads // self.width
 
-    def build(self) -> Single:
+    def build(self) -> Finished:
         self.frame.visit(self.frame.sizes, self.width, lambda spans: self.tile(*spans), self.rows)
         return self.frame.done()
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from ....ir.core import Op, Value
@@ -12,18 +11,9 @@ from ....ir.literals import item_bytes
 from ....ir.types import MemRefType, Type, VectorType, element_type, i64, shape_of, ui32, ui64
 from ....ops.builder import Builder
 from ....support.target import Target
-from ...analysis.plan import Shape
 from ...schedule.programs import grid_for, line_width, part_of, steps_of, tile_width
+from .finished import Finished
 from .frame import Frame, Span, positions, share
-
-
-@dataclass(frozen=True)
-class Single:
-    """A finished kernel, and the shapes in which it takes the op's operands and gives its results."""
-
-    kernel: Op
-    operand_shapes: tuple[Shape, ...]
-    result_shapes: tuple[Shape, ...]
 
 
 class SingleFrame(Frame):
@@ -59,9 +49,9 @@ class SingleFrame(Frame):
         ]
         super().__init__(target, grid, inputs, outputs, op.location, part)
 
-    def done(self, threads: int | None = None) -> Single:
-        """The finished kernel; its name is given by whoever adds it to a module."""
-        return Single(self.finish("k", threads), self.operand_shapes, self.result_shapes)
+    def done(self, threads: int | None = None) -> Finished:
+        """The kernel."""
+        return Finished(self.finish(threads), tuple(enumerate(self.operand_shapes)), self.result_shapes)
 
     def each_row(self, body: Callable[[Span], None]) -> None:
         """Runs `body` on this program's steps of the outermost loop; `sizes` tell what they cost."""

@@ -17,8 +17,9 @@ from ....support.lengths import at_least, below
 from ....support.target import Target
 from ...analysis.reduction import merged
 from ...analysis.sorting import INSERTED, check_plain_order, comes_before
+from .finished import Finished
 from .frame import Span
-from .single import Single, SingleFrame
+from .single import SingleFrame
 
 #: Bits of a digit: its counters and the places that are written side by side are few enough for the near caches.
 DIGIT = 8
@@ -30,7 +31,7 @@ SELECTED, SELECTED_EACH = 128, 4
 _STEPS = 32
 
 
-def argsort_kernel(op: Op, target: Target) -> Single:
+def argsort_kernel(op: Op, target: Target) -> Finished:
     """The first positions of ascending signed integers; of equal ones the first comes first."""
     check_plain_order(op)
     axis = get_i64(op, "axis")

@@ -19,9 +19,10 @@ from ....support.target import Target
 from ...analysis.access import Access, leaves
 from ...schedule.moves import rows_together
 from ...schedule.programs import grid_for, tile_width
+from .finished import Finished
 from .frame import Span
 from .reading import read
-from .single import Single, SingleFrame
+from .single import SingleFrame
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def _phases(taps: int, step: int, dilation: int) -> list[_Phases]:
 _BLOCKS, _TOGETHER = 8, 4
 
 
-def overlap_add_kernel(op: Op, target: Target) -> Single:
+def overlap_add_kernel(op: Op, target: Target) -> Finished:
     """Every element of the result is the sum of the taps that touch it: nothing is written twice."""
     axes, steps, dilations = (get_i64s(op, name) for name in ("axes", "steps", "dilations"))
     taps = shape_of(op.operands[0].type)[: len(axes)]
