@@ -153,16 +153,16 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
         upper: int | Value,
         step: int | Value,
         carried: Sequence[Value],
-        body: Callable[[Value, Sequence[Value]], Sequence[Value]],
+        body: Callable[[Value, Sequence[Value]], Sequence[Value] | None],
         *,
         name: str = "i",
         stages: int = 1,
     ) -> Sequence[Value]:
         """`tile.for`; `body(index, carried values)` builds the body and gives the next carried values. `name` says what
-        the index runs over, `stages` how many rounds are under way at once."""
+        the index runs over, `stages` how many rounds are under way at once. A body gives nothing where nothing is carried."""
         names, location = [name, *[c.name for c in carried]], self.location
         with self.region(index, *[c.type for c in carried], names=names) as (region, (position, *values)):
-            self.end(ng.YieldOp, *body(position, values))
+            self.end(ng.YieldOp, *(body(position, values) or ()))
         self.location = location  # the loop's, wherever the last op of its body is from
         low, high, stride = (_number_or_value(b) for b in (lower, upper, step))
         return self.for_(

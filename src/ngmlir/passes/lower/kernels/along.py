@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from ....ir.core import Op, Value
 from ....ir.types import FloatType, MemRefType, Type, VectorType
 from ....ops.schedules import Along
-from ....support.lengths import is_multiple, is_open, may_be_several
+from ....support.lengths import is_multiple, is_open
 from ....support.target import Target
 from ...analysis.plan import Plan
 from ...analysis.product import Product
 from .epilogue import store_epilogue
 from .finished import Finished
-from .frame import share
+from .frame import several, share
 from .fusion_kernel import Kernel
 from .reading import Matrix
 
@@ -39,20 +39,18 @@ class AlongKernel:
         self.block, self.batch_block = schedule.block, schedule.batch
         programs = -(-product.columns // self.block)
         sizes = (-(-product.batch // self.batch_block), programs)
-        self.kernel = Kernel(planned, target, [size for size in sizes if may_be_several(size)], sides)
+        self.kernel = Kernel(planned, target, several(sizes), sides)
         self.b = self.kernel.b
-        places = iter(self.kernel.programs)
-        self.first, self.place = (next(places) if may_be_several(size) else self.b.index(0) for size in sizes)
+        self.first, self.place = self.kernel.places(sizes)
         self.batch: list[Value] = []
         self.lhs, self.rhs = self.kernel.extra
 
     def build(self) -> Finished:
         b, batch = self.b, self.product.batch
 
-        def element(i: Value, _: object) -> tuple[()]:
+        def element(i: Value, _: object) -> None:
             self.batch = [i]
             self.share()
-            return ()
 
         if batch:
             start, stop = share(b, self.first, self.batch_block, batch)
@@ -66,20 +64,16 @@ class AlongKernel:
         b, columns = self.b, self.product.columns
         self.left = Matrix(b, self.lhs, self.batch, self.product.lhs)
         self.right = Matrix(b, self.rhs, self.batch, self.product.rhs)
-        full = columns // self.columns * self.columns
         start, stop = share(b, self.place, self.block, columns)
-        last = b.minimum(stop, b.index(full))
-        b.loop(start, last, self.columns, (), lambda j, _: self.tile(j, self.columns) or ())
         if is_open((columns,)):
-            self.few(b.maximum(start, b.index(full)), stop)
-        elif columns > full:
-            # Only the last program comes here: for the others the range is empty.
-            rest = columns - full
-            b.loop(b.maximum(start, b.index(full)), stop, rest, (), lambda j, _: self.tile(j, rest) or ())
-
-    def few(self, start: Value, stop: Value) -> None:
-        """What is left of columns of which the number is not known."""
-        self.b.loop(start, stop, 1, (), lambda j, _: self.tile(j, 1) or ())
+            full = b.index(columns // self.columns * self.columns)
+            last = b.minimum(stop, full)
+            b.loop(start, last, self.columns, (), lambda j, _: self.tile(j, self.columns))
+            b.loop(b.maximum(start, full), stop, 1, (), lambda j, _: self.tile(j, 1))
+        else:
+            self.kernel.tiles_between(
+                start, stop, columns, self.columns, lambda span: self.tile(span.start, span.size)
+            )
 
     def tile(self, column: Value, columns: int) -> None:
         """A few columns of all rows."""

@@ -97,13 +97,12 @@ class _Builder(Streaming):
         """Copies the values of a block of keys."""
         b = self.b
 
-        def rows(k: Span, _: object) -> tuple[()]:
+        def rows(k: Span, _: object) -> None:
             def some(at: Span) -> None:
                 type = VectorType((k.size, at.size), self.element)
                 b.store(self.value_side.load(b.add(start, k.start), at.start, type), to, [k.start, at.start])
 
             Extent(b, self.columns).tiles(2 * self.lanes, some, "column")
-            return ()
 
         self.frame.tiles(keys.most, DEPTH, (), rows, "key", masks=False)
         self.values, self.first_value = Matrix(b, to, [], None), b.index(0)

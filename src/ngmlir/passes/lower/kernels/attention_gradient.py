@@ -64,17 +64,15 @@ class _Builder(Streaming):
                 self.clear(result, [self.batch], how.key_count, total.product.columns)
         strips = -(-how.query_count // schedule.queries)
 
-        def strip(number: Value, _: object) -> tuple[()]:
+        def strip(number: Value, _: object) -> None:
             self.first = b.multiply(number, b.index(schedule.queries))
             count = self.count(number)
             self.over_panels(count, self.begin)
             self.over_keys(lambda start, keys: self.block(count, start, keys))
-            return ()
 
-        def part(number: Value, _: object) -> tuple[()]:
+        def part(number: Value, _: object) -> None:
             self.outer = number
             b.loop(0, strips, 1, (), strip, name="strip")
-            return ()
 
         b.loop(0, how.parts, 1, (), part, name="part")
         return Finished(self.frame.finish(), self.inputs, self.shapes, name="attention_gradient")
@@ -159,7 +157,7 @@ class _Builder(Streaming):
 
         keys.even_tiles(self.rows, score, "key")
 
-        def finish(span: Span, _: object) -> tuple[()]:
+        def finish(span: Span, _: object) -> None:
             type = VectorType((span.size, self.lanes), self.element)
             known = {
                 how.masked: b.load(weights, [panel, span.start, zero], type=type),
@@ -169,7 +167,6 @@ class _Builder(Streaming):
             made = [(scratch, tile.at(value)) for value, scratch in self.lefts.items()]
             for scratch, value in made:
                 b.store(self.there(value, panel), scratch, [panel, span.start, zero])
-            return ()
 
         self.frame.tiles(keys.most, POWERS, (), finish, "key", masks=False)
 

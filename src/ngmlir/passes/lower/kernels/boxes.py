@@ -46,19 +46,17 @@ def _in_stripes(planned: Plan, target: Target, schedule: Boxes) -> Kernel:
         even = is_multiple(sizes[across], height)
         rest = 0 if even else sizes[across] - (counts[-1] - 1) * height
 
-        def line(rows: Span, _: object) -> tuple[()]:
+        def line(rows: Span, _: object) -> None:
             """Tiles side by side, until the lines of the result are whole."""
 
-            def one(part: Span, _: object) -> tuple[()]:
+            def one(part: Span, _: object) -> None:
                 at, beside = b.add(start, rows.start), b.add(columns.start, part.start)
                 here = dict(zip(around, others, strict=True))
                 here[across] = rows._replace(start=at)
                 here[last] = part._replace(start=beside, masked=part.masked or columns.masked)
                 Tile(kernel, [here[loop] for loop in range(last + 1)]).store(outputs)
-                return ()
 
             kernel.tiles(columns.size, side, (), one)
-            return ()
 
         def all_of(size: int) -> None:
             kernel.tiles(size, side, (), line)

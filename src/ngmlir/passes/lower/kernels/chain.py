@@ -17,13 +17,13 @@ from ....ops.schedules import Panels, Rows, Strips
 from ....ops.settings import Schedule
 from ....support.diagnostics import Bug
 from ....support.target import Target
-from ...analysis.plan import Plan, Shape
+from ...analysis.plan import Shape
 from ...fuse.links import Link, handed, links_of, places, source
 from .dot import packed_sides
 from .extents import Extent
 from .finished import Finished
-from .frame import Frame
-from .fusion_kernel import Kernel
+from .frame import Frame, several
+from .fusion_kernel import Part
 from .packing import Packing
 from .panels import PanelKernel
 from .reading import Matrix
@@ -67,14 +67,13 @@ class _Builder:
         sizes = (self.batch, -(-self.rows // self.schedule.rows))
         self.frame = Frame(
             self.target,
-            [size for size in sizes if size > 1],
+            several(sizes),
             [*self.inputs.values(), *types],
             [MemRefType(s, element_type(v.type)) for s, v in zip(results, self.given, strict=True)],
             self.chain.location,
         )
         self.b = self.frame.b
-        programs = iter(self.frame.programs)
-        self.element, self.strip = [next(programs) if size > 1 else self.b.index(0) for size in sizes]
+        self.element, self.strip = self.frame.places(sizes)
         self.scratch = self.strips()
         self.kernels = {link: self.kernel(link) for link in self.links}
         self.whole_or_rest()
@@ -107,27 +106,23 @@ class _Builder:
                 scratch[value] = scratch[place]
         return scratch
 
-    def kernel(self, link: Link) -> _LinkKernel:
+    def kernel(self, link: Link) -> Part:
         """The part of a link, bound to the buffers that it reads and writes."""
-        kernel = _LinkKernel(self.frame, link.plan)
         inputs = dict(zip(self.inputs, self.frame.sources, strict=False))
         outputs = dict(zip(self.given, self.frame.results, strict=True))
+        buffers: dict[Value, Value] = {}
+        handed_on = [value for result, value in link.results.items() if result in self.made]
         for value in link.plan.inputs:
             if value in link.plan.loops:
                 number, shape = link.plan.source(value)
                 read = source(link.fusion.operands[number])
                 if read in self.made:
-                    kernel.strips[value] = len(link.lead)
-                    kernel.buffers[value] = self.scratch[read]
+                    handed_on.append(value)
+                    buffers[value] = self.scratch[read]
                 else:
-                    kernel.buffers[value] = inputs[self.numbers[read], shape]
-        for result, value in link.results.items():
-            if result in self.made:
-                kernel.strips[value] = len(link.lead)
-                kernel.results.append(self.scratch[result])
-            else:
-                kernel.results.append(outputs[result])
-        return kernel
+                    buffers[value] = inputs[self.numbers[read], shape]
+        results = [self.scratch[r] if r in self.made else outputs[r] for r in link.results]
+        return Part(self.frame, link.plan, buffers, dict.fromkeys(handed_on, len(link.lead)), results)
 
     def whole_or_rest(self) -> None:
         """This program's strip; the last one may have fewer rows."""
@@ -152,12 +147,12 @@ class _Builder:
             else:
                 raise Bug(f"no fusion of a chain has schedules of kind '{cut.by}'", link.fusion.location)
 
-    def product(self, link: Link, dot: Op, cut: Panels, kernel: _LinkKernel, first: Value, rows: int) -> None:
+    def product(self, link: Link, dot: Op, cut: Panels, kernel: Part, first: Value, rows: int) -> None:
         extra = dict(zip(self.sides, self.frame.sources[len(self.inputs) :], strict=True))
         left = (link, 0) not in self.sides
         number, _ = link.plan.side(dot.operands[0])
         lhs = self.scratch[source(link.fusion.operands[number])] if left else extra[link, 0]
-        kernel.extra = (lhs, extra[link, 1])
+        kernel.extra = [lhs, extra[link, 1]]
         product, _ = self.products[link]
         made = _StripProduct(link.plan, self.target, cut, dot, product, (), kernel)
         made.strip([self.element] if product.batch else [], first, rows, left)
@@ -168,20 +163,6 @@ def _uncrowded(rest: Sequence[int], item: int, target: Target) -> tuple[int, ...
     way = target.l1_bytes // target.l1_ways
     crowded = len(rest) == 1 and rest[0] * item % (way // 8) == 0
     return (rest[0] + target.alignment // item,) if crowded else tuple(rest)
-
-
-class _LinkKernel(Kernel):
-    """One fusion's part of the kernel of a chain."""
-
-    def __init__(self, frame: Frame, plan: Plan):
-        self.target, self.part, self.grid, self.item = frame.target, 0, frame.grid, frame.item
-        self.block, self.b, self.location = frame.block, frame.b, frame.location
-        self.programs, self.sources = frame.programs, frame.sources
-        self.plan = plan
-        self.buffers: dict[Value, Value] = {}
-        self.results: list[Value] = []
-        self.extra: Sequence[Value] = ()
-        self.strips: dict[Value, int] = {}
 
 
 class _StripProduct(PanelKernel):

@@ -10,12 +10,11 @@ from math import prod
 from ....ir.core import Value
 from ....ir.types import VectorType, element_type
 from ....ops.schedules import Columns
-from ....support.lengths import may_be_several
 from ....support.target import Target
 from ...analysis.plan import Plan
 from ...analysis.reduction import Reduction, flat, in_parts, reductions
 from .finished import Finished
-from .frame import Span, each_position, exact_tiles, linear, share
+from .frame import Span, each_position, exact_tiles, linear, several, share
 from .fusion_kernel import Kernel, Tile
 
 
@@ -26,7 +25,7 @@ def lines_kernel(
     sizes = [lines.sizes[l] for l in outer]
     rows, group = prod(sizes), schedule.rows
     programs = -(-rows // group)
-    kernel = Kernel(lines, target, (programs,) if may_be_several(programs) else ())
+    kernel = Kernel(lines, target, several([programs]))
     b = kernel.b
 
     def row(places: Sequence[Span]) -> None:
@@ -35,7 +34,7 @@ def lines_kernel(
     if rows == 1:
         row([Span(b.index(0))] * len(outer))
     else:
-        first = kernel.programs[0] if kernel.programs else b.index(0)
+        (first,) = kernel.places([programs])
         each_position(b, *share(b, first, group, rows), sizes, row)
     return kernel.done()
 

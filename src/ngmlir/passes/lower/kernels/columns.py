@@ -19,7 +19,7 @@ from ...schedule.loops import rows_beside, side_by_side
 from ...schedule.windows import order, staged
 from .column_lines import lines_kernel
 from .finished import Finished
-from .frame import Span, each_position, linear, round_up, sections, share
+from .frame import Span, each_position, linear, round_up, sections, several, share
 from .fusion_kernel import Kernel, Tile
 from .reading import all_inside
 from .staged import Staged
@@ -64,10 +64,9 @@ class _Stripes:
             self.width, stripe = min(self.columns, self.width), min(self.columns, stripe)
         grid = (groups, -(-self.columns // stripe))
         self.stripe, self.are_several = stripe, may_be_several(grid[1])
-        self.kernel = Kernel(planned, target, [size for size in grid if may_be_several(size)])
-        b, programs = self.kernel.b, iter(self.kernel.programs)
-        self.first, place = (next(programs) if may_be_several(size) else b.index(0) for size in grid)
-        self.start, self.stop = share(b, place, stripe, self.columns)
+        self.kernel = Kernel(planned, target, several(grid))
+        self.first, place = self.kernel.places(grid)
+        self.start, self.stop = share(self.kernel.b, place, stripe, self.columns)
 
     def between(self, body: Callable[[Span], None]) -> None:
         """Runs `body` on the tiles of a program's stripe."""
@@ -78,7 +77,7 @@ class _Stripes:
         if self.are_several:
             self.between(body)
         else:
-            self.kernel.tiles(self.columns, self.width, (), lambda span, _: body(span) or ())
+            self.kernel.tiles(self.columns, self.width, (), lambda span, _: body(span))
 
 
 def _for_threads(of: _Given) -> Finished:
@@ -136,7 +135,7 @@ def _for_staged_windows(of: _Given) -> Finished:
     (*before, along), last, sizes = outer, len(planned.sizes) - 1, planned.sizes
     rows, beside, stage = sizes[along], schedule.beside, schedule.stage
     blocks, group = -(-rows // stage), schedule.rows // stage
-    inner = [*(sizes[l] for l in before), *([blocks] if may_be_several(blocks) else [])]
+    inner = [*(sizes[l] for l in before), *several([blocks])]
     stripes = _Stripes(planned, target, schedule, -(-prod(inner) // group))
     kernel, b, start = stripes.kernel, stripes.kernel.b, stripes.start
     counts = {along: stage, **{l: sizes[l] for l in reduced}, last: stripes.stripe}
@@ -174,7 +173,7 @@ def _for_staged_windows(of: _Given) -> Finished:
     def block(places: Sequence[Span]) -> None:
         at, top, here = found_at(places)
 
-        def run(i: Value, masked: bool) -> tuple[()]:
+        def run(i: Value, masked: bool) -> None:
             row = Span(b.add(top, i), beside if beside > 1 else 0, masked)
 
             def column(span: Span) -> None:
@@ -184,7 +183,6 @@ def _for_staged_windows(of: _Given) -> Finished:
                 _Columns(kernel, {**at, along: row}, reduced, found).tile(span)
 
             stripes.tiles(column)
-            return ()
 
         if even:
             b.loop(0, here, beside, (), lambda i, _: run(i, False))
@@ -312,7 +310,7 @@ class _Columns:
                 for element, buffer in zip(elements, sums, strict=True)
             ]
 
-        def band(inner: dict[int, Span], first: Value, rows: int) -> tuple[()]:
+        def band(inner: dict[int, Span], first: Value, rows: int) -> None:
             def add(span: Span) -> None:
                 values: Sequence[Value] = kept(span)
                 for i in range(rows):
@@ -321,18 +319,17 @@ class _Columns:
                 keep(span, values)
 
             tiles(add)
-            return ()
 
-        def level(inner: dict[int, Span]) -> tuple[()]:
+        def level(inner: dict[int, Span]) -> None:
             if len(inner) < len(self.reduced) - 1:
                 l = self.reduced[len(inner)]
                 b.loop(0, self.sizes[l], 1, (), lambda i, _: level({**inner, l: Span(i)}))
-                return ()
+                return
             b.loop(0, full, self.rows, (), lambda i, _: band(inner, i, self.rows))
             if is_open((size,)):
                 b.loop(full, size, 1, (), lambda i, _: band(inner, i, 1))
-                return ()
-            return band(inner, b.index(full), size - full) if size > full else ()
+            if size > full:
+                band(inner, b.index(full), size - full)
 
         tiles(lambda span: keep(span, self.starts(span)))
         level({})

@@ -58,10 +58,9 @@ def _side_by_side(frame: SingleFrame, row: Span, widths: Sequence[int]) -> None:
     at = 0
     for source, width in zip(frame.sources, widths, strict=True):
 
-        def move(span: Span, _: object, source: Value = source, at: int = at) -> tuple[()]:
+        def move(span: Span, _: object, source: Value = source, at: int = at) -> None:
             tile = b.load(source, [row.start, span.start], type=VectorType((span.size,), element))
             b.store(tile, result, [row.start, b.add(span.start, b.index(at))])
-            return ()
 
         if is_open((width,)) or width * item_bytes(element) >= COPY_BYTES:
             window = MemRefType((width,), element, (1,), DYNAMIC)

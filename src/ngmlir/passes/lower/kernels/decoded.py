@@ -31,7 +31,6 @@ from ....ops import ng
 from ....ops.builder import Builder
 from ....ops.schedules import Decode, DecodePanels, Digits
 from ....support.diagnostics import Bug
-from ....support.lengths import may_be_several
 from ....support.target import Target
 from ...analysis.plan import Plan, plan
 from ...analysis.product import Product
@@ -42,7 +41,7 @@ from .digits import DigitsKernel
 from .epilogue import store_epilogue
 from .extents import Extent
 from .finished import Finished
-from .frame import Span, exact_tiles, share
+from .frame import Span, exact_tiles, several, share
 from .fusion_kernel import Kernel
 from .packing import LINE_BYTES, right_side
 from .panels import PanelKernel
@@ -219,31 +218,30 @@ class _Rows:
         self.columns, self.block = schedule.tile, schedule.block
         self.rows = max(1, target.vector_registers // 2 // self.columns)
         programs = -(-self.product.columns // self.block)
-        self.kernel = Kernel(planned, target, [programs] if may_be_several(programs) else [], types)
+        self.kernel = Kernel(planned, target, several([programs]), types)
         self.b = self.kernel.b
-        self.place = self.kernel.programs[0] if may_be_several(programs) else self.b.index(0)
+        (self.place,) = self.kernel.places([programs])
         self.lhs, codes, *parameters = self.kernel.extra
         self.weight = _Weight(self.b, found, codes, parameters, target, self.columns)
 
     def build(self) -> Finished:
         b, columns = self.b, self.product.columns
-        full = columns // self.columns * self.columns
         start, stop = share(b, self.place, self.block, columns)
-        last = b.minimum(stop, b.index(full))
-        b.loop(start, last, self.columns, (), lambda j, _: self.tile(j, self.columns) or ())
-        if rest := columns - full:
-            # Only the last program comes here: for the others the range is empty.
-            b.loop(b.maximum(start, b.index(full)), stop, rest, (), lambda j, _: self.tile(j, rest) or ())
+        self.kernel.tiles_between(
+            start, stop, columns, self.columns, lambda span: self.tile(span.start, span.size)
+        )
         return self.kernel.done()
 
     def tile(self, column: Value, columns: int) -> None:
         """A few columns of all rows, as many of these at once as registers have room for."""
-
-        def some(span: Span, _: object) -> tuple[()]:
-            self.part(span.start, span.size, column, columns)
-            return ()
-
-        exact_tiles(self.b, self.product.rows, self.rows, (), some, "m")
+        exact_tiles(
+            self.b,
+            self.product.rows,
+            self.rows,
+            (),
+            lambda span, _: self.part(span.start, span.size, column, columns),
+            "m",
+        )
 
     def part(self, row: Value, rows: int, column: Value, columns: int) -> None:
         """A few columns of some rows."""
@@ -296,7 +294,7 @@ class _Panels(PanelKernel):
         b, width, weight = self.b, self.tile_columns, self.weight
         block = right_side(self.product, width, self.kernel.target).block
 
-        def some(panel: Value, at: Value, span: Span, k: Span) -> tuple[()]:
+        def some(panel: Value, at: Value, span: Span, k: Span) -> None:
             """The tiles of one step of the depth, turned."""
             row = b.add(b.add(column, at), span.start)
             for i, tile in enumerate(weight.tiles(row, span.size, b.add(first, k.start), k.size)):
@@ -304,14 +302,13 @@ class _Panels(PanelKernel):
                 turned = b.transpose(tile, permutation=[1, 0])
                 place = [panel, b.add(k.start, b.index(i * weight.lanes)), span.start]
                 b.store(turned, self.packed, place, masked=True if rest < weight.lanes else None)
-            return ()
 
         def one(span: Span) -> None:
             panel = b.floor_divide(span.start, b.index(width))
             if span.size < width:
                 rest = b.number(0, VectorType((1, width - span.size), f32))
                 b.loop(0, depth, 1, (), lambda k, _: (
-                    b.store(rest, self.packed, [panel, k, b.index(span.size)]) or ()))  # fmt: skip
+                    b.store(rest, self.packed, [panel, k, b.index(span.size)])))  # fmt: skip
             exact_tiles(b, span.size, block, (), lambda piece, _: (
                 exact_tiles(b, depth, weight.step, (), lambda k, _: (
                     some(panel, span.start, piece, k)), "k") and ()))  # fmt: skip

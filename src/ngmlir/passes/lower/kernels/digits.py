@@ -17,7 +17,6 @@ from ....ir.types import MemRefType, VectorType, element_type, f32, i32, shape_o
 from ....ops.fields import get_i64s
 from ....ops.schedules import Digits
 from ....support.diagnostics import Bug
-from ....support.lengths import may_be_several
 from ....support.target import Target
 from ...analysis.plan import Plan
 from ...fuse.decoding.affine import GROUP, words_of
@@ -25,7 +24,7 @@ from ...fuse.decoding.digits import InDigits
 from ...fuse.decoding.fusions import CODE_BITS
 from .epilogue import store_epilogue
 from .finished import Finished
-from .frame import Span, exact_tiles, share
+from .frame import Span, exact_tiles, several, share
 from .fusion_kernel import Kernel
 from .packing import LINE_BYTES
 
@@ -48,9 +47,9 @@ class DigitsKernel:
         self.tile_rows, self.tile_columns = schedule.tile
         self.block = schedule.block
         programs = -(-self.product.columns // self.block)
-        self.kernel = Kernel(planned, target, [programs] if may_be_several(programs) else [], types)
+        self.kernel = Kernel(planned, target, several([programs]), types)
         self.b = b = self.kernel.b
-        self.place = self.kernel.programs[0] if may_be_several(programs) else b.index(0)
+        (self.place,) = self.kernel.places([programs])
         self.buffers = dict(zip(found.fusion.block.args, self.kernel.extra, strict=True))
         rows, many, depth = shape_of(found.digits.type)
         words = MemRefType((rows * many, depth // GROUP), i32)
@@ -66,13 +65,9 @@ class DigitsKernel:
     def build(self) -> Finished:
         b, columns = self.b, self.product.columns
         start, stop = share(b, self.place, self.block, columns)
-        full = columns // self.tile_columns * self.tile_columns
-        last = b.minimum(stop, b.index(full))
-        b.loop(start, last, self.tile_columns, (), lambda j, _: self.columns(j, self.tile_columns) or ())
-        if rest := columns - full:
-            # Only the last program comes here: for the others the range is empty.
-            first = b.maximum(start, b.index(full))
-            b.loop(first, stop, rest, (), lambda j, _: self.columns(j, rest) or ())
+        self.kernel.tiles_between(
+            start, stop, columns, self.tile_columns, lambda span: self.columns(span.start, span.size)
+        )
         return self.kernel.done()
 
     def columns(self, column: Value, columns: int) -> None:
@@ -81,7 +76,7 @@ class DigitsKernel:
         self.panel = b.floor_divide(column, b.index(self.width))
         self.beside = b.subtract(column, b.multiply(self.panel, b.index(self.width)))
 
-        def some(rows: Span, _: object) -> tuple[()]:
+        def some(rows: Span, _: object) -> None:
             type = VectorType((rows.size, self.tile_columns), f32)
             step = self.found.block
 
@@ -103,7 +98,6 @@ class DigitsKernel:
             store_epilogue(
                 self.kernel, self.dot, self.product, [], rows.start, rows.size, column, columns, total
             )
-            return ()
 
         exact_tiles(self.b, self.product.rows, self.tile_rows, (), some, "m")
 

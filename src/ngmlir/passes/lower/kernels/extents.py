@@ -38,22 +38,18 @@ class Extent:
         """Runs over tiles of `step`, and a shorter one at the end; `step` divides `most` where there is a `last`."""
         b = self.b
 
-        def run(span: Span, _: object = ()) -> tuple[()]:
-            body(span)
-            return ()
-
         if self.whole is None:
-            exact_tiles(b, self.most, step, (), run, name)
+            exact_tiles(b, self.most, step, (), lambda span, _: body(span), name)
             return
         last = self.last // step * step
-        b.loop(0, self.pick(self.most, last), step, (), lambda i, _: run(Span(i, step)), name=name)
+        b.loop(0, self.pick(self.most, last), step, (), lambda i, _: body(Span(i, step)), name=name)
         rest = self.last - last
         if is_open((rest,)):
             # Masked: how many are left is not known, and there may be none.
             end = b.select(self.whole, b.index(last), b.index(self.last))
-            b.branch(b.less(b.index(last), end), lambda: run(Span(b.index(last), step, True)))
+            b.branch(b.less(b.index(last), end), lambda: body(Span(b.index(last), step, True)))
         elif rest:
-            b.branch(self.whole, lambda: (), lambda: run(Span(b.index(last), rest)))
+            b.branch(self.whole, lambda: (), lambda: body(Span(b.index(last), rest)))
 
     def parts(self, step: int, body: Callable[[Value, Extent], None]) -> None:
         """Runs over parts of `step`, of which the last of the last program may be shorter: in one loop, if no other is."""
@@ -69,11 +65,7 @@ class Extent:
             return
         full = self.pick(self.most - self.most % step, self.last - self.last % step)
 
-        def one(i: Value, _: object) -> tuple[()]:
-            body(i, Extent(b, step, rest, b.less(i, full)))
-            return ()
-
-        b.loop(0, self.end, step, (), one)
+        b.loop(0, self.end, step, (), lambda i, _: body(i, Extent(b, step, rest, b.less(i, full))))
 
     def even_tiles(self, most: int, body: Callable[[Value, int], None], name: str = "i") -> None:
         """Runs over the fewest tiles of at most `most`, whose sizes differ little: `body(position, size)`. The last program has
@@ -95,7 +87,7 @@ class Extent:
                 self.pick(stop, other_stop),
                 size,
                 (),
-                lambda i, _, size=size: body(i, size) or (),
+                lambda i, _, size=size: body(i, size),
                 name=name,
             )
 
@@ -111,7 +103,7 @@ class Extent:
                 self.pick(stop, end),
                 size,
                 (),
-                lambda i, _, size=size: body(i, size) or (),
+                lambda i, _, size=size: body(i, size),
                 name=name,
             )
             start, last, size = stop, end, size // 2

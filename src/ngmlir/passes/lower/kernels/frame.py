@@ -14,7 +14,7 @@ from ....ir.types import MemRefType, Type, VectorType, i64, index, shape_of
 from ....ops import tile
 from ....ops.builder import Branch, Builder, function
 from ....support.diagnostics import Location
-from ....support.lengths import is_open, is_same, power_of_two
+from ....support.lengths import is_open, is_same, may_be_several, power_of_two
 from ....support.target import Target
 from ...schedule.programs import steps_of, tile_steps
 
@@ -41,7 +41,7 @@ def exact_tiles(
     size: int,
     step: int,
     carried: Sequence[Value],
-    body: Callable[[Span, Sequence[Value]], Sequence[Value]],
+    body: Callable[[Span, Sequence[Value]], Sequence[Value] | None],
     name: str = "i",
     stages: int = 1,
     masked: bool = False,
@@ -76,22 +76,27 @@ def exact_tiles(
         )
     full = size // step * step
     if full == step:
-        carried = body(Span(b.index(0), step), carried)
+        carried = body(Span(b.index(0), step), carried) or ()
     elif full:
         carried = b.loop(
             0, full, step, carried, lambda i, values: body(Span(i, step), values), name=name, stages=stages
         )
     if (rest := size - full) and back and full and not masked:
-        carried = body(Span(b.index(size - step), step), carried)
+        carried = body(Span(b.index(size - step), step), carried) or ()
     elif rest:
         last = rest if not masked else step if alike else power_of_two(rest)
-        carried = body(Span(b.index(full), last, last != rest), carried)
+        carried = body(Span(b.index(full), last, last != rest), carried) or ()
     return carried
 
 
 def _smaller(step: int, least: int, masked: bool) -> list[int]:
     """The lengths of tiles that a loop of a size that is not known is run over with, one after the other."""
     return [*dict.fromkeys([step, least])] if masked else [step >> n for n in range(step.bit_length())]
+
+
+def several(sizes: Sequence[int]) -> list[int]:
+    """Those of some loops that may have more than one step."""
+    return [size for size in sizes if may_be_several(size)]
 
 
 def delinearize(b: Builder, number: Value, sizes: Sequence[int]) -> list[Span]:
@@ -120,19 +125,18 @@ def each_position(
     last loop."""
     *outer, size = sizes
 
-    def along(number: Value, _: object) -> tuple[()]:
+    def along(number: Value, _: object) -> None:
         before = b.multiply(number, b.index(size))
         places = delinearize(b, number, outer) if outer else []
         low, high = b.subtract(start, before), b.subtract(stop, before)
         low, high = b.maximum(low, b.index(0)), b.minimum(high, b.index(size))
-        b.loop(low, high, 1, (), lambda i, _: body([*places, Span(i)]) or ())
-        return ()
+        b.loop(low, high, 1, (), lambda i, _: body([*places, Span(i)]))
 
     if outer:
         end = b.floor_divide(b.add(stop, b.index(size - 1)), b.index(size))
         b.loop(b.floor_divide(start, b.index(size)), end, 1, (), along)
     else:
-        b.loop(start, stop, 1, (), lambda i, _: body([Span(i)]) or ())
+        b.loop(start, stop, 1, (), lambda i, _: body([Span(i)]))
 
 
 def share(b: Builder, number: Value, steps: int, size: int) -> tuple[Value, Value]:
@@ -225,12 +229,17 @@ class Frame:
         """Pairs (input, output) of parameters that may share one buffer, as a flat list."""
         return self.pairs
 
+    def places(self, sizes: Sequence[int]) -> list[Value]:
+        """Where the program stands in each of some loops, of which the `several` are the grid."""
+        programs = iter(self.programs)
+        return [next(programs) if may_be_several(size) else self.b.index(0) for size in sizes]
+
     def tiles(
         self,
         size: int,
         step: int,
         carried: Sequence[Value],
-        body: Callable[[Span, Sequence[Value]], Sequence[Value]],
+        body: Callable[[Span, Sequence[Value]], Sequence[Value] | None],
         name: str = "i",
         stages: int = 1,
         alike: bool = False,
@@ -263,21 +272,16 @@ class Frame:
         """Tiles of one program's part [start, stop) of a loop of `size` >= `step`; `start` is a multiple of `step`. A tile
         that reaches across one of the `cuts`, of which an open size has none, lies in no section."""
         b = self.b
-
-        def run(span: Span) -> tuple[()]:
-            body(span)
-            return ()
-
         if is_open((size,)):
             begin, full, least = start, 0, self.least(step)
             for width in _smaller(step, least, True):
                 before, full = full, full + (size - full) // width * width
                 if not is_same(before, full):
                     end = b.minimum(stop, b.index(full))
-                    b.loop(begin, end, width, (), lambda i, _, width=width: run(Span(i, width)))
+                    b.loop(begin, end, width, (), lambda i, _, width=width: body(Span(i, width)))
                     begin = b.maximum(start, b.index(full))
             if not is_same(full, size):
-                b.loop(begin, stop, least, (), lambda i, _: run(Span(i, least, True)))
+                b.loop(begin, stop, least, (), lambda i, _: body(Span(i, least, True)))
             return
         full = size // step * step
         # Whole tiles between two cuts, and those that cuts stand in.
@@ -296,7 +300,7 @@ class Frame:
                 b.minimum(stop, b.index(last)),
                 step,
                 (),
-                lambda i, _, section=section: run(Span(i, step, section=section)),
+                lambda i, _, section=section: body(Span(i, step, section=section)),
             )
         if size > full:
             # Only the last program comes here: for the others the range is empty.
@@ -307,7 +311,7 @@ class Frame:
                 stop,
                 rest,
                 (),
-                lambda i, _: run(Span(i, rest, section=behind)),
+                lambda i, _: body(Span(i, rest, section=behind)),
             )
 
     def nest(
@@ -315,7 +319,7 @@ class Frame:
     ) -> None:
         """Nested loops over single elements; each of them ends at its `cuts`, and another one begins there."""
 
-        def level(spans: list[Span]) -> tuple[()]:
+        def level(spans: list[Span]) -> None:
             loop = len(spans)
             if loop == len(sizes):
                 body(spans)
@@ -323,12 +327,12 @@ class Frame:
                 level([*spans, Span(self.b.index(0))])
             else:
                 for section in sections(sizes[loop], cuts[loop] if cuts else ()):
-
-                    def step(i: Value, _: object, section: tuple[int, int] = section) -> tuple[()]:
-                        return level([*spans, Span(i, section=section)])
-
-                    self.b.loop(*section, 1, (), step)
-            return ()
+                    self.b.loop(
+                        *section,
+                        1,
+                        (),
+                        lambda i, _, section=section: level([*spans, Span(i, section=section)]),
+                    )
 
         level([])
 
@@ -404,16 +408,14 @@ class Frame:
         b = self.b
         cuts = cuts or [()] * len(sizes)
 
-        def row(outer: list[Span]) -> tuple[()]:
+        def row(outer: list[Span]) -> None:
             for section in sections(sizes[-1], cuts[-1]):
 
-                def tile(span: Span, _: object, section: tuple[int, int] = section) -> tuple[()]:
+                def tile(span: Span, _: object, section: tuple[int, int] = section) -> None:
                     at = b.add(span.start, b.index(section[0])) if section[0] else span.start
                     body([*outer, span._replace(start=at, section=section)])
-                    return ()
 
                 self.tiles(section[1] - section[0], width, (), tile)
-            return ()
 
         if not self.programs:
             self.nest(sizes[:-1], row, cuts[:-1])
@@ -424,10 +426,9 @@ class Frame:
             return
         for section in sections(sizes[0], cuts[0]):
 
-            def step(i: Value, _: object, section: tuple[int, int] = section) -> tuple[()]:
+            def step(i: Value, _: object, section: tuple[int, int] = section) -> None:
                 first = Span(i, section=section)
                 self.nest(sizes[1:-1], lambda middle: row([first, *middle]), cuts[1:-1])
-                return ()
 
             low, high = section
             b.loop(

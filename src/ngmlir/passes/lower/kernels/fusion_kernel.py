@@ -44,9 +44,7 @@ class Kernel(Frame):
         own = [MemRefType(shape, element_type(plan.inputs[number].type)) for number, shape in sources]
         outputs = [MemRefType(plan.result(v), element_type(v.type)) for v in plan.outputs]
         super().__init__(target, grid, [*own, *extra_inputs], outputs, plan.location, part)
-        self.buffers = {
-            v: self.sources[sources.index(plan.source(v))] for v in plan.inputs if v in plan.loops
-        }
+        self.buffers = bound(plan, self.sources)
         self.extra = self.sources[len(own) :]
         self.strips: dict[Value, int] = {}
 
@@ -78,6 +76,27 @@ class Kernel(Frame):
         whole = kind(plan.fusion) != "rows" or loops == tuple(range(len(plan.sizes)))
         same = plan.loops[value] == loops and element_type(value.type) is element_type(output.type)
         return same and whole and not moved and value in self.buffers and output not in plan.written
+
+
+def bound(plan: Plan, sources: Sequence[Value]) -> dict[Value, Value]:
+    """The buffer of each input of a fusion; `sources` are those that a kernel of it reads."""
+    return {v: sources[plan.sources.index(plan.source(v))] for v in plan.inputs if v in plan.loops}
+
+
+class Part(Kernel):
+    """A fusion's part of a kernel that computes several."""
+
+    def __init__(
+        self,
+        frame: Frame,
+        plan: Plan,
+        buffers: Mapping[Value, Value],
+        strips: Mapping[Value, int],
+        results: Sequence[Value],
+    ):
+        self.__dict__.update(frame.__dict__)
+        self.plan, self.buffers, self.strips = plan, dict(buffers), dict(strips)
+        self.results, self.extra = [*results], list[Value]()
 
 
 class Tile:

@@ -125,7 +125,7 @@ class ImplicitKernel(PanelKernel):
         width = REGISTERS * self.kernel.target.lanes(item_bytes(element))
         batch = delinearize(b, self.batch[0], side.sizes(0)) if self.batch else []
 
-        def line(i: Value, _: object) -> tuple[()]:
+        def line(i: Value, _: object) -> None:
             across = delinearize(b, b.add(lines[0], i), side.sizes(other))
 
             def tile(here: Sequence[Span], to: Value) -> None:
@@ -148,10 +148,9 @@ class ImplicitKernel(PanelKernel):
             def place(spans: Sequence[Span], to: Value) -> None:
                 """A piece of the line: `spans` say where it begins in the loops of the run."""
 
-                def part(span: Span, _: object) -> tuple[()]:
+                def part(span: Span, _: object) -> None:
                     last = [Span(b.add(spans[-1].start, span.start), span.size)] if spans else []
                     tile([*spans[:-1], *last], b.add(to, span.start))
-                    return ()
 
                 exact_tiles(b, piece, width, (), part)
 
@@ -165,9 +164,8 @@ class ImplicitKernel(PanelKernel):
                     run[1].end,
                     piece,
                     (),
-                    lambda j, _: place(delinearize(b, b.add(run[0], j), sizes), j) or (),
+                    lambda j, _: place(delinearize(b, b.add(run[0], j), sizes), j),
                 )
-            return ()
 
         b.loop(0, lines[1].end, 1, (), line)
 
@@ -184,17 +182,15 @@ class ImplicitKernel(PanelKernel):
         first, end = run[0], self.b.add(run[0], run[1].end)
         step = min(width, max(width // REGISTERS, power_of_two(usual(sizes[-1]))))
 
-        def one(number: Value, _: object) -> tuple[()]:
+        def one(number: Value, _: object) -> None:
             begin = b.multiply(number, length)
             start, stop = b.maximum(first, begin), b.minimum(end, b.add(begin, length))
             outer = delinearize(b, number, sizes[:-1])
 
-            def part(at: Value, _: object) -> tuple[()]:
+            def part(at: Value, _: object) -> None:
                 tile([*outer, Span(b.subtract(at, begin), step, True)], b.subtract(at, first))
-                return ()
 
             b.loop(start, stop, step, (), part)
-            return ()
 
         last = b.floor_divide(b.add(end, b.subtract(length, b.index(1))), length)
         b.loop(b.floor_divide(first, length), last, 1, (), one)

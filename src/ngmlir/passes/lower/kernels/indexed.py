@@ -223,12 +223,11 @@ class _Scatter:
         """The owner's rows as they were."""
         b = self.b
 
-        def one(r: Value, _: object) -> tuple[()]:
+        def one(r: Value, _: object) -> None:
             assert span is not None
             at = [row.start, r, span.start]
             tile = b.load(self.source, at, type=vector(span.size, self.element), masked=span.masked)
             b.store(tile, self.result, at, masked=span.masked)
-            return ()
 
         def lines(count: int) -> None:
             """So many rows at once, which lie in one piece; nothing, where the result is the operand's buffer."""
@@ -254,17 +253,16 @@ class _Scatter:
         b = self.b
         type = vector(self.tile, self.element)
 
-        def some(start: Value, _: object) -> tuple[()]:
+        def some(start: Value, _: object) -> None:
             at, masked = [row.start, start, b.index(0)], self.size % self.tile != 0
             b.store(
                 b.load(self.source, at, type=type, dims=[1], masked=masked), self.result, at,
                 dims=[1], masked=masked,
             )  # fmt: skip
-            return ()
 
         b.loop(first, stop, self.tile, (), some)
 
-    def some(self, row: Span, part: Span, span: Span | None) -> tuple[()]:
+    def some(self, row: Span, part: Span, span: Span | None) -> None:
         """A tile of indices: whether any is the owner's, then one by one."""
         b = self.b
         kind = vector(part.size, element_type(self.op.operands[1].type))
@@ -284,7 +282,6 @@ class _Scatter:
             self.updates_between(row, part.start, stop, span)
 
         b.branch(b.any(inside, axes=[0]), change)
-        return ()
 
     def elements(self, row: Span, part: Span, place: Value, inside: Value) -> None:
         """Single elements: tile.scatter keeps their order."""
@@ -300,18 +297,17 @@ class _Scatter:
         """Whole updates, one after the other."""
         b, frame = self.b, self.frame
 
-        def one(number: Value, _: object) -> tuple[()]:
+        def one(number: Value, _: object) -> None:
             place = position(b, frame.scalar(self.indices, [number]), self.size)
             at = b.cast(place, type=index)
 
-            def tile(span: Span) -> tuple[()]:
+            def tile(span: Span) -> None:
                 type = vector(span.size, self.element) if self.after > 1 else self.element
                 new = b.load(self.updates, [row.start, number, span.start], type=type, masked=span.masked)
                 if self.combine != "set":
                     old = b.load(self.result, [row.start, at, span.start], type=type, masked=span.masked)
                     new = getattr(b, _COMBINE[self.combine])(old, new)
                 b.store(new, self.result, [row.start, at, span.start], masked=span.masked)
-                return ()
 
             def change() -> None:
                 if span is None:
@@ -320,7 +316,6 @@ class _Scatter:
                     tile(span)
 
             b.branch(self.owned(place), change)
-            return ()
 
         b.loop(start, stop, 1, (), one)
 

@@ -213,7 +213,7 @@ class Panel:
         """All rows from `first` on, to the start of the panel."""
         exact_tiles(self.b, rows, self.packing.band, (), lambda band, _: self.band(first, band, column))
 
-    def band(self, first: Value, rows: Span, column: Value) -> tuple[()]:
+    def band(self, first: Value, rows: Span, column: Value) -> None:
         """A few rows of the panel, which lie behind row `first` of the side."""
         b, whole = self.b, self.packing.width
         step = min(self.width, self.packing.step)
@@ -221,27 +221,24 @@ class Panel:
         if self.width < whole and not self.packing.left:
             rest = b.number(0, VectorType((rows.size, whole - self.width), self.packing.element))
             b.store(rest, self.target, [*self.inner, rows.start, b.index(self.width)])
-        return ()
 
-    def piece(self, first: Value, rows: Span, column: Value, columns: Span) -> tuple[()]:
+    def piece(self, first: Value, rows: Span, column: Value, columns: Span) -> None:
         """A few columns of a few rows."""
         b, block = self.b, self.packing.block
         if not self.packing.turned or rows.size <= block:
             return self.some(first, rows, column, columns)
 
-        def square(span: Span, _: object) -> tuple[()]:
-            return self.some(first, Span(b.add(rows.start, span.start), span.size), column, columns)
+        def square(span: Span, _: object) -> None:
+            self.some(first, Span(b.add(rows.start, span.start), span.size), column, columns)
 
         exact_tiles(b, rows.size, block, (), square)
-        return ()
 
-    def some(self, first: Value, rows: Span, column: Value, columns: Span) -> tuple[()]:
+    def some(self, first: Value, rows: Span, column: Value, columns: Span) -> None:
         b, packing = self.b, self.packing
         shape = (rows.size, columns.size)
         places = (b.add(first, rows.start), b.add(column, columns.start))
         tile = self.neighbours(*places, shape) if packing.words else self.load(*places, shape)
         b.store(tile, self.target, [*self.inner, rows.start, places[1] if packing.left else columns.start])
-        return ()
 
     def load(self, row: Value, column: Value, shape: tuple[int, int]) -> Value:
         """A tile of the side, in the type of the panels."""

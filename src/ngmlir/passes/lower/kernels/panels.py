@@ -22,14 +22,14 @@ from ....ir.core import Op, Value
 from ....ir.literals import item_bytes
 from ....ir.types import MemRefType, VectorType, element_type, shape_of
 from ....ops.schedules import Panels
-from ....support.lengths import is_multiple, is_open, may_be_several, usual
+from ....support.lengths import is_multiple, is_open, usual
 from ....support.target import Target
 from ...analysis.plan import Plan
 from ...analysis.product import Product
 from .epilogue import store_epilogue
 from .extents import Extent
 from .finished import Finished
-from .frame import Span, share
+from .frame import Span, several, share
 from .fusion_kernel import Kernel
 from .packing import LINE_BYTES, Panel, right_side
 from .reading import Matrix
@@ -69,11 +69,9 @@ class PanelKernel:
             -(-product.rows // self.block_rows),
             -(-product.columns // self.block_columns),
         )
-        grid = [size for size in sizes if may_be_several(size)]
-        self.kernel = kernel or Kernel(planned, target, grid, sides)
+        self.kernel = kernel or Kernel(planned, target, several(sizes), sides)
         self.b = self.kernel.b
-        programs = iter(self.kernel.programs if kernel is None else [self.b.index(0)] * len(grid))
-        self.places = [next(programs) if may_be_several(size) else self.b.index(0) for size in sizes]
+        self.places = self.kernel.places(sizes) if kernel is None else [self.b.index(0)] * len(sizes)
         self.lhs, self.rhs = self.kernel.extra[:2]
         if product.words and "left" not in schedule.pack and not any(product.implicit):
             whole = (product.rows, product.depth)
@@ -95,10 +93,9 @@ class PanelKernel:
                 self.share(2, product.columns, self.block_columns, lambda column, columns: (
                     self.block(row, rows, column, columns)))))  # fmt: skip
 
-        def element(i: Value, _: object) -> tuple[()]:
+        def element(i: Value, _: object) -> None:
             self.batch = [i]
             shares()
-            return ()
 
         if product.batch:
             start, stop = share(b, self.places[0], schedule.batch, product.batch)
@@ -164,10 +161,9 @@ class PanelKernel:
 
             self.tiles(rows, part_columns, tile)
 
-        def along(first: Value, size: int) -> tuple[()]:
+        def along(first: Value, size: int) -> None:
             self.prepare(row, rows, first, size)
             self.parts(columns, first, size, column, lambda at, n: deeper(first, size, at, n))
-            return ()
 
         def end(i: Value, m: int, j: Value, n: int) -> None:
             total = b.load(sums, [i, j], type=part(m, n))
@@ -202,7 +198,7 @@ class PanelKernel:
         b, width = self.b, self.tile_columns
         packing = right_side(self.product, width, self.kernel.target)
 
-        def panels(body: Callable[[Panel, Value], object]) -> tuple[()]:
+        def panels(body: Callable[[Panel, Value], object]) -> None:
             """Runs over the panels, each with its first column."""
 
             def one(span: Span) -> None:
@@ -211,7 +207,6 @@ class PanelKernel:
                 body(panel, b.add(column, span.start))
 
             columns.tiles(width, one)
-            return ()
 
         if packing.turned:
             panels(lambda panel, at: panel.copy(first, depth, at))

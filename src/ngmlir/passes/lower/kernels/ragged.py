@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ....ir.core import Op, Value
 from ....ir.literals import item_bytes
@@ -79,7 +79,7 @@ class _Segments:
                     self.after,
                     self.frame.width,
                     (),
-                    lambda span, _: self.columns(before.start, segment, span, first, end) or (),
+                    lambda span, _: self.columns(before.start, segment, span, first, end),
                     masks=False,
                 )
 
@@ -252,7 +252,7 @@ class _Expansion(_Segments):
     def columns(self, before: Value, segment: Value, span: Span, first: Value, end: Value) -> None:
         b = self.b
         row = b.load(self.source, [before, segment, span.start], type=vector(span.size, self.element))
-        self.fill(first, end, 1, lambda k: b.store(row, self.result, [before, k, span.start]))
+        b.loop(first, end, 1, (), lambda k, _: b.store(row, self.result, [before, k, span.start]), name="row")
 
     def elements(self, before: Value, segment: Value, first: Value, end: Value) -> None:
         b = self.b
@@ -263,17 +263,9 @@ class _Expansion(_Segments):
         most = b.maximum(b.subtract(self.limit, b.index(self.lanes - 1)), first)
         whole = b.minimum(end, most)
         rest = self.whole(first, b.add(whole, b.index(self.lanes - 1)), self.lanes)
-        self.fill(
-            first,
-            whole,
-            self.lanes,
-            lambda k: b.store(several, self.result, [before, k, b.index(0)], dims=[1]),
-        )
-        self.fill(rest, end, 1, lambda k: b.store(one, self.result, [before, k, b.index(0)]))
 
-    def fill(self, first: Value, end: Value, step: int, write: Callable[[Value], object]) -> None:
-        def at(k: Value, _: object) -> tuple[()]:
-            write(k)
-            return ()
+        def write(k: Value, value: Value) -> None:
+            b.store(value, self.result, [before, k, b.index(0)], dims=[1] if value is several else None)
 
-        self.b.loop(first, end, step, (), at, name="row")
+        b.loop(first, whole, self.lanes, (), lambda k, _: write(k, several), name="row")
+        b.loop(rest, end, 1, (), lambda k, _: write(k, one), name="row")

@@ -61,9 +61,8 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows) -> Finished:
     def row(spans: list[Span]) -> None:
         _Row(kernel, schedule, spans, inner).build()
 
-    def numbered(number: Value, _: object = None) -> tuple[()]:
+    def numbered(number: Value, _: object = None) -> None:
         kernel.by_section(kernel.delinearize(number, outer), outer, cuts, row)
-        return ()
 
     if not several:
         kernel.nest(outer, row, cuts)
@@ -143,10 +142,9 @@ def rows_strip(kernel: Kernel, schedule: Rows, first: Value, rows: int) -> None:
     kept = len(kernel.plan.loops[reductions(kernel.plan.ops, kernel.target)[0].result])
     outer, inner = kernel.plan.sizes[:kept], kernel.plan.sizes[kept:]
 
-    def row(i: Value) -> tuple[()]:
+    def row(i: Value) -> None:
         kernel.row = i
         _Row(kernel, schedule, kernel.delinearize(b.add(first, i), outer), inner).build()
-        return ()
 
     b.loop(0, rows, 1, (), lambda i, _: row(i), name="row")
 
@@ -200,7 +198,7 @@ class _Row:
         row_tile.store([(v, buffer) for v, buffer in outputs if not self.full(v)])
         written = [(v, buffer) for v, buffer in outputs if self.full(v)]
         if written:
-            self.walk((), lambda tile, _: tile.store(written) or ())
+            self.walk((), lambda tile, _: tile.store(written))
 
     def phases(self) -> list[list[Reduction]]:
         """Reductions by how many others must be known before them."""
@@ -269,7 +267,7 @@ class _Row:
     def walk(
         self,
         carried: Sequence[Value],
-        body: Callable[[Tile, Sequence[Value]], Sequence[Value]],
+        body: Callable[[Tile, Sequence[Value]], Sequence[Value] | None],
         join: Join | None = None,
         beyond: Attribute | None = None,
         back: bool = False,
@@ -290,7 +288,7 @@ class _Row:
                 return b.loop(0, self.inner[len(spans)], 1, values, lambda i, v: level([*spans, Span(i)], v))
 
             def tile(span: Span, v: Sequence[Value]) -> Sequence[Value]:
-                return body(self.tile([*spans, span], beyond), v)
+                return body(self.tile([*spans, span], beyond), v) or ()
 
             if few or join is None:
                 return self.kernel.tiles(size, step, values, tile, stages=self.schedule.stages, back=back)

@@ -60,7 +60,7 @@ class SingleFrame(Frame):
             self.nest((rows,), lambda spans: body(spans[0]))
         else:
             start, stop = share(b, self.programs[0], steps_of(self.part, self.sizes, self.width), rows)
-            b.loop(start, stop, 1, (), lambda i, _: body(Span(i)) or ())
+            b.loop(start, stop, 1, (), lambda i, _: body(Span(i)))
 
     def scalar(self, buffer: Value, indices: Sequence[Value]) -> Value:
         """One element of a buffer."""

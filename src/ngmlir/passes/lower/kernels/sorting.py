@@ -100,12 +100,11 @@ class _Row:
         """Writes the positions of the first records."""
         b, (result,) = self.b, self.frame.results
 
-        def write(i: Value, _: object) -> tuple[()]:
+        def write(i: Value, _: object) -> None:
             place = self.load(buffers, *at, i)[-1]
             if self.packed:
                 place = b.bitwise_and(place, b.number(0xFFFFFFFF, i64))
             b.store(b.cast(place, type=element_type(result.type)), result, [self.outer, i, self.inner])
-            return ()
 
         b.loop(0, self.kept, 1, (), write)
 
@@ -176,12 +175,11 @@ class _Row:
     def count(self, lines: Sequence[Value], here: Value, length: Value, shift: Value, counts: Value) -> None:
         """How many records have a lesser digit than each: where those of that digit begin."""
         b, zero, one = self.b, self.b.number(0, i32), self.b.number(1, i32)
-        b.loop(0, _VALUES, 1, (), lambda v, _: b.store(zero, counts, [v]) or ())
+        b.loop(0, _VALUES, 1, (), lambda v, _: b.store(zero, counts, [v]))
 
-        def add(i: Value, _: object) -> tuple[()]:
+        def add(i: Value, _: object) -> None:
             at = [self.value(self.load(lines, here, i)[0], shift)]
             b.store(b.add(self.frame.scalar(counts, at), one), counts, at)
-            return ()
 
         def begin(v: Value, carried: Sequence[Value]) -> list[Value]:
             count = self.frame.scalar(counts, [v])
@@ -197,13 +195,12 @@ class _Row:
         """Each record to the next place of its digit."""
         b = self.b
 
-        def one(i: Value, _: object) -> tuple[()]:
+        def one(i: Value, _: object) -> None:
             record = self.load(lines, here, i)
             digit = self.value(record[0], shift)
             place = self.frame.scalar(counts, [digit])
             b.store(b.add(place, b.number(1, i32)), counts, [digit])
             self.store(record, lines, there, b.cast(place, type=index))
-            return ()
 
         b.loop(0, length, 1, (), one)
 
@@ -217,11 +214,7 @@ class _Row:
         begin = most + (size - most) % width
         lines, zero = self.records(2, most + 2 * width), b.index(0)
 
-        def first(i: Value, _: object) -> tuple[()]:
-            self.store(self.unsigned(self.read(i), i), lines, zero, i)
-            return ()
-
-        b.loop(0, begin, 1, (), first)
+        b.loop(0, begin, 1, (), lambda i, _: self.store(self.unsigned(self.read(i), i), lines, zero, i))
 
         def enter(start: Value, count: Value, bound: Value) -> list[Value]:
             """The elements of a tile that are less than the bound; each is written, and the next one over those that are not."""
@@ -252,11 +245,7 @@ class _Row:
         different = self.differences(count, lambda i: self.load(lines, zero, i))
         at = self.in_order(lines, count, different)
 
-        def stay(i: Value, _: object) -> tuple[()]:
-            self.store(self.load(lines, at, i), lines, zero, i)
-            return ()
-
-        b.loop(0, self.kept, 1, (), stay)
+        b.loop(0, self.kept, 1, (), lambda i, _: self.store(self.load(lines, at, i), lines, zero, i))
         (bound, *_) = self.load(lines, zero, b.index(self.kept - 1))
         if self.packed:
             bound = b.shift_right_arithmetic(bound, b.number(32, i64))
@@ -276,11 +265,7 @@ class _Row:
         greatest = b.number((1 << 63) - 1, i64)
         last = b.index(self.kept - 1)
 
-        def empty(i: Value, _: object) -> tuple[()]:
-            self.store((greatest,) * len(best), best, i)
-            return ()
-
-        b.loop(0, self.kept, 1, (), empty)
+        b.loop(0, self.kept, 1, (), lambda i, _: self.store((greatest,) * len(best), best, i))
 
         def enter(place: Value) -> None:
             def sift(i: Value, carried: Sequence[Value]) -> list[Value]:
@@ -291,12 +276,11 @@ class _Row:
 
             b.loop(0, self.kept, 1, self.record(self.read(place), place), sift)
 
-        def one(i: Value, _: object) -> tuple[()]:
+        def one(i: Value, _: object) -> None:
             comes = comes_before(b, self.record(self.read(i), i), self.load(best, last))
             b.branch(comes, lambda: enter(i))
-            return ()
 
-        def some(span: Span, _: object) -> tuple[()]:
+        def some(span: Span, _: object) -> None:
             start = b.add(span.start, b.index(self.kept))
             least = b.cast(b.min(self.tile(start, span.size), axes=[0]), type=i64)
             (bound, *_) = self.load(best, last)
@@ -304,7 +288,6 @@ class _Row:
                 bound = b.shift_right_arithmetic(bound, b.number(32, i64))
             stop = b.add(start, b.index(span.size))
             b.branch(b.less(least, bound), lambda: b.loop(start, stop, 1, (), one))
-            return ()
 
         b.loop(0, self.kept, 1, (), one)
         self.frame.tiles(self.size - self.kept, self.frame.width, (), some, masks=False)

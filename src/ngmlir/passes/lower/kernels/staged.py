@@ -72,7 +72,7 @@ class Staged:
         ends = [self._end(d, needed) for d in self.moved]
         row = self.moved[-1]
 
-        def chunk(span: Span) -> tuple[()]:
+        def chunk(span: Span) -> None:
             at = b.add(first[row], span.start)
 
             def copied(masked: bool) -> None:
@@ -80,11 +80,10 @@ class Staged:
 
             if known(at) is not None:
                 copied(True)
-                return ()
+                return
             low, high = b.index(0), b.index(self.access.shape[row] - span.size)
             inside = b.bitwise_and(b.less_equal(low, at), b.less_equal(at, high))
             b.branch(inside, lambda: copied(False), lambda: copied(True))
-            return ()
 
         end = known(ends[-1])
         if end is None:
@@ -103,7 +102,7 @@ class Staged:
             total = b.add(total, b.multiply(needed[l], b.index(terms[l])))
         return total
 
-    def _rows(self, chunk: _Chunk, done: Sequence[Value], inside: bool) -> tuple[()]:
+    def _rows(self, chunk: _Chunk, done: Sequence[Value], inside: bool) -> None:
         """Copies a chunk of the rows at `done` of the copy's outer dimensions; `inside`: they are not beyond a border."""
         b, number = self.b, len(done)
         d, first, end = self.moved[number], chunk.first[self.moved[number]], chunk.ends[number]
@@ -112,7 +111,7 @@ class Staged:
         last = number == len(self.moved) - 2
 
         def run(start: Value, stop: Value, inside: bool) -> None:
-            def one(i: Value, _: object) -> tuple[()]:
+            def one(i: Value, _: object) -> None:
                 here = [*done, i]
                 return self._copy(chunk, here, 1, inside) if last else self._rows(chunk, here, inside)
 
@@ -131,7 +130,7 @@ class Staged:
 
         if not inside:
             run(zero, end, False)
-            return ()
+            return
         low = zero if at_least(lowest, 0) else b.minimum(b.maximum(b.subtract(zero, first), zero), end)
         high = end if below(highest, size) else b.minimum(b.subtract(b.index(size), first), end)
         high = b.maximum(high, low)
@@ -140,9 +139,8 @@ class Staged:
         run(low, high, True)
         if not below(highest, size):
             run(high, end, False)
-        return ()
 
-    def _copy(self, chunk: _Chunk, done: Sequence[Value], rows: int, inside: bool) -> tuple[()]:
+    def _copy(self, chunk: _Chunk, done: Sequence[Value], rows: int, inside: bool) -> None:
         """Copies a chunk of neighbouring rows."""
         b, fill, source = self.b, self.access.fill, self.buffer.type
         assert isinstance(source, MemRefType) and fill is not None
@@ -167,4 +165,3 @@ class Staged:
         else:
             tile = b.number(fill, type)
         b.store(tile, self.copy, [*done, chunk.span.start])
-        return ()

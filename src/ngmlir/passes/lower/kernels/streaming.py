@@ -11,35 +11,21 @@ from ....ir.core import Op, Value
 from ....ir.literals import item_bytes
 from ....ir.types import MemRefType, Type, VectorType, element_type, i1
 from ....ops.schedules import Stream
-from ....support.lengths import is_multiple, may_be_several
+from ....support.lengths import is_multiple
 from ....support.target import Target
-from ...analysis.plan import Plan, Shape
+from ...analysis.plan import Shape
 from ...analysis.product import Product
 from ...fuse.score_loops import Streams
 from ...schedule.attention import DEPTH
 from .extents import Extent
-from .frame import Frame, Span
-from .fusion_kernel import Kernel, Tile
+from .frame import Frame, Span, several
+from .fusion_kernel import Part, Tile, bound
 from .hidden import LEAST, ZERO_BELOW, Corners, Mask, masks_of, seen_in
 from .packing import Panel, right_side
 from .reading import Matrix
 
 #: Queries whose masks are looked at at once.
 ROWS = 8
-
-
-class _Tiles(Kernel):
-    """The buffers of what is computed of scores, tile by tile."""
-
-    def __init__(self, frame: Frame, plan: Plan):
-        self.target, self.part, self.grid = frame.target, 0, frame.grid
-        self.block, self.b, self.location = frame.block, frame.b, frame.location
-        self.plan = plan
-        sources = plan.sources
-        self.buffers = {
-            v: frame.sources[sources.index(plan.source(v))] for v in plan.inputs if v in plan.loops
-        }
-        self.strips = {}
 
 
 class Streaming:
@@ -68,16 +54,17 @@ class Streaming:
         elements = [element_type(fusion.operands[number].type) for number, _ in self.inputs]
         self.frame = Frame(
             target,
-            [size for size in sizes if may_be_several(size)],
+            several(sizes),
             [MemRefType(shape, e) for (_, shape), e in zip(self.inputs, elements, strict=True)],
             [MemRefType(shape, self.element) for shape in results],
             how.place.location,
         )
-        b = self.b = self.frame.b
-        programs = iter(self.frame.programs)
-        self.programs = [next(programs) if may_be_several(size) else b.index(0) for size in sizes]
-        self.tiles = _Tiles(self.frame, how.plan)
-        self.straight = _Tiles(self.frame, how.straight)
+        self.b = self.frame.b
+        self.programs = self.frame.places(sizes)
+        sources = self.frame.sources
+        self.tiles, self.straight = (
+            Part(self.frame, each, bound(each, sources), {}, ()) for each in (how.plan, how.straight)
+        )
         self.masks = masks_of(how.plan, how.masked, how.scored)
         self.sides = self.frame.sources[len(how.inputs) :]
         self.line = VectorType((self.lanes,), self.element)
@@ -120,22 +107,14 @@ class Streaming:
     # -- running over queries and keys --------------------------------------------------------------------
 
     def over_panels(self, count: Value, body: Callable[[Value], None]) -> None:
-        def one(panel: Value, _: object) -> tuple[()]:
-            body(panel)
-            return ()
-
-        self.b.loop(0, count, 1, (), one, name="panel")
+        self.b.loop(0, count, 1, (), lambda panel, _: body(panel), name="panel")
 
     def over_keys(self, body: Callable[[Value, Extent], None]) -> None:
         """Runs over the blocks of keys: `body(first key, keys)`."""
         b, keys, step = self.b, self.how.key_count, self.schedule.keys
         whole = keys // step * step
 
-        def one(start: Value, _: object) -> tuple[()]:
-            body(start, Extent(b, step))
-            return ()
-
-        b.loop(0, whole, step, (), one, name="keys")
+        b.loop(0, whole, step, (), lambda start, _: body(start, Extent(b, step)), name="keys")
         if not is_multiple(keys, step):
             body(b.index(whole), Extent(b, keys - whole))
 

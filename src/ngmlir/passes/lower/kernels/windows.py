@@ -146,7 +146,7 @@ def overlap_add_kernel(op: Op, target: Target) -> Finished:
             total, frame.results[0], indices, steps=distance if max(distance) > 1 else None, masked=masked
         )
 
-    def every(spans: list[Span], phases: Sequence[_Phases], rest: Sequence[Value]) -> tuple[()]:
+    def every(spans: list[Span], phases: Sequence[_Phases], rest: Sequence[Value]) -> None:
         """All of some phases."""
         if len(rest) == len(phases):
             add(spans, phases, rest)
@@ -154,7 +154,6 @@ def overlap_add_kernel(op: Op, target: Target) -> Finished:
             every(spans, phases, [*rest, b.index(0)])
         else:
             b.loop(0, phases[len(rest)].count, 1, (), lambda r, _: every(spans, phases, [*rest, r]))
-        return ()
 
     def one(spans: list[Span], phases: Sequence[_Phases], rest: Sequence[Value]) -> None:
         """The `rest`-th of some phases, where there are so many."""
