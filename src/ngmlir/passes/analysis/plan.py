@@ -20,6 +20,7 @@ from ...support.machines import PIECE_BYTES
 from ...support.target import Target
 from .access import Access, access_in, is_long
 from .sides import Side, depths, side_in
+from .views import unspread
 
 Shape = tuple[int, ...]
 
@@ -136,9 +137,7 @@ class Plan:
         """Of a selection by position along one loop: the loop, and where the first operand ends and the second begins."""
         if op.name != "ng.select":
             return None
-        less = op.operands[0].owner
-        while isinstance(less, Op) and less.name in ("ng.broadcast", "ng.reshape"):
-            less = less.operands[0].owner
+        less = unspread(op.operands[0]).owner
         if not isinstance(less, Op) or less.name != "ng.less":
             return None
         count, end = (v.owner for v in less.operands)

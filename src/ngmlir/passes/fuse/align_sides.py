@@ -18,6 +18,7 @@ from ...support.machines import PIECE_BYTES
 from ...support.target import Target
 from ..analysis.access import MOVES
 from ..analysis.sides import Side, Strided, copied_piece, depths
+from ..analysis.views import source
 
 #: What gives elements some place, and nothing else.
 _PLACING = MOVES | {"ng.broadcast"}
@@ -143,7 +144,5 @@ def _multiplies(op: Op, target: Target) -> bool:
 
 def _computed(side: Value) -> bool:
     """Whether a side is no rearrangement of something else, such as windows of a picture, which would be made in memory."""
-    owner = side.owner
-    while isinstance(owner, Op) and owner.name == "ng.reshape":
-        owner = owner.operands[0].owner
+    owner = source(side).owner
     return not (isinstance(owner, Op) and owner.name in _PLACING)

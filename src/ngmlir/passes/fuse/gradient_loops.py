@@ -12,7 +12,7 @@ from ...ops.fields import get_i64s
 from ...support.target import Target
 from ..analysis.plan import Plan, Shape
 from ..analysis.product import Product, product_of
-from .links import source
+from ..analysis.views import source, unspread
 from .score_fusions import fusion_of, needed
 from .score_loops import Placed, looped, placed, side_of_dot
 from .scores import is_dot, made_by, scores_of
@@ -134,14 +134,7 @@ def _largest(planned: Plan) -> Value:
     powers = next(op for op in planned.ops if op.name == "ng.exp")
     less = source(powers.operands[0]).owner
     assert isinstance(less, Op)
-    return _root(less.operands[1])
-
-
-def _root(value: Value) -> Value:
-    """What is spread."""
-    while isinstance(value.owner, Op) and value.owner.name in ("ng.reshape", "ng.broadcast"):
-        value = value.owner.operands[0]
-    return value
+    return unspread(less.operands[1])
 
 
 def _behind(value: Value) -> set[Value]:

@@ -26,6 +26,7 @@ from ..analysis.group import kind
 from ..analysis.plan import Plan, plan
 from ..analysis.product import Product, oriented, product_of
 from ..analysis.reduction import reductions
+from ..analysis.views import source
 
 #: Products of fewer rows may be computed by lanes along the depth, which own no rows.
 LEAST_ROWS = 9
@@ -122,13 +123,6 @@ def links_of(chain: Op, target: Target) -> list[Link]:
     """The fusions of a chain, in order."""
     found = [link_of(op, target) for op in chain.block.ops if op.name == "ng.fusion"]
     return [link for link in found if link is not None]
-
-
-def source(value: Value) -> Value:
-    """What a value is a view of."""
-    while isinstance(value.owner, Op) and value.owner.name == "ng.reshape":
-        value = value.owner.operands[0]
-    return value
 
 
 def handed(links: Sequence[Link]) -> Mapping[Value, Link]:

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from ...ir.core import Block, Op, Value
 from ...ir.types import TensorType, element_type, shape_of
 from ...ops.builder import Builder
-from .links import source
-from .scores import Attention, is_number, made_by, unspread
+from ..analysis.views import source
+from .scores import Attention, is_number, made_by, spread_by
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,14 +120,14 @@ def _divided(value: Value, found: Attention) -> Op | None:
         for errors, spread in _sides(value, "ng.add")
         for other, weights in _sides(_negated(spread), "ng.multiply")
         if other is errors and weights is found.weights
-        if (division := made_by(errors, "ng.divide")) and unspread(division.operands[1]) is found.total
+        if (division := made_by(errors, "ng.divide")) and spread_by(division.operands[1]) is found.total
     ]
     return made_by(found_errors[0], "ng.dot") if found_errors else None
 
 
 def _negated(spread: Value) -> Value:
     """What is negated, summed along the keys and spread; what is spread where that is something else."""
-    summed = unspread(spread)
+    summed = spread_by(spread)
     turned = (
         made_by(source(summed.operands[0]), "ng.negative") if summed and summed.name == "ng.sum" else None
     )
@@ -144,7 +144,7 @@ def _of_maximum(value: Value, whole: Value, found: Attention) -> bool:
         and is_number(select.operands[2], 0)
         and _negated(select.operands[1]) is whole
         and source(equal.operands[0]) is found.masked
-        and unspread(equal.operands[1]) is found.largest
+        and spread_by(equal.operands[1]) is found.largest
     )
 
 
@@ -156,7 +156,7 @@ def _sides(value: Value, name: str) -> list[tuple[Value, Value]]:
 
 
 def _sums(spread: Value, value: Value) -> bool:
-    op = unspread(spread)
+    op = spread_by(spread)
     return op is not None and op.name == "ng.sum" and source(op.operands[0]) is value
 
 

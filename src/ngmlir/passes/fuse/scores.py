@@ -22,7 +22,7 @@ from ...ir.types import shape_of
 from ...ops.fields import get_i64s
 from ..analysis.group import FREE
 from ..analysis.reduction import POSITIONS
-from .links import source
+from ..analysis.views import source, unspread
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +60,13 @@ def attention_of(product: Op) -> Attention | None:
 def _softmax(weights: Value) -> tuple[Value, Op, Op, Op] | None:
     """What a softmax is computed of, its maximum, its powers and their sum."""
     division, product = made_by(weights, "ng.divide"), made_by(weights, "ng.multiply")
-    pairs = [(v, unspread(w)) for v, w in (division.operands,)] if division is not None else []
+    pairs = [(v, spread_by(w)) for v, w in (division.operands,)] if division is not None else []
     if product is not None:
-        pairs = [(v, _inverted(unspread(w))) for v, w in (product.operands, product.operands[::-1])]
+        pairs = [(v, _inverted(spread_by(w))) for v, w in (product.operands, product.operands[::-1])]
     for value, total in pairs:
         powers = made_by(source(value), "ng.exp")
         less = made_by(source(powers.operands[0]), "ng.subtract") if powers is not None else None
-        largest = unspread(less.operands[1]) if less is not None else None
+        largest = spread_by(less.operands[1]) if less is not None else None
         if powers is None or less is None or largest is None or total is None:
             continue
         masked = source(less.operands[0])
@@ -80,7 +80,7 @@ def _softmax(weights: Value) -> tuple[Value, Op, Op, Op] | None:
 def _inverted(op: Op | None) -> Op | None:
     """The op of whose result another gives the inverse."""
     inverse = op is not None and op.name == "ng.divide" and is_number(op.operands[0], 1)
-    return unspread(op.operands[1]) if op is not None and inverse else None
+    return spread_by(op.operands[1]) if op is not None and inverse else None
 
 
 def made_by(value: Value, name: str) -> Op | None:
@@ -89,16 +89,15 @@ def made_by(value: Value, name: str) -> Op | None:
     return op if isinstance(op, Op) and op.name == name else None
 
 
-def unspread(value: Value) -> Op | None:
-    """The op whose result is spread."""
-    while isinstance(value.owner, Op) and value.owner.name in ("ng.reshape", "ng.broadcast"):
-        value = value.owner.operands[0]
-    return value.owner if isinstance(value.owner, Op) else None
+def spread_by(value: Value) -> Op | None:
+    """The op whose result is repeated in a value."""
+    owner = unspread(value).owner
+    return owner if isinstance(owner, Op) else None
 
 
 def is_number(value: Value, number: float) -> bool:
     """Whether a value is a constant that has one number everywhere."""
-    op = unspread(value)
+    op = spread_by(value)
     held = op.attributes["value"] if op is not None and op.name == "ng.constant" else None
     return isinstance(held, ElementsAttr) and held.splat and bool((held.array() == number).all())
 

@@ -19,6 +19,7 @@ from ...rewrite.sweep import sweep_op
 from ...support.target import Target
 from ..analysis.access import MOVES, is_long, masks
 from ..analysis.group import fusible, has_elements, reads, splat
+from ..analysis.views import source
 from ..graph.dead_code import without_dead
 
 #: Each part is a loop of its own, or one more load of every element.
@@ -166,17 +167,15 @@ def _spread(b: Builder, value: Value, axis: int, start: int, size: int) -> Value
             b.constant(type=type, value=literal.of_type(type)) if isinstance(literal, ElementsAttr) else None
         )
     if isinstance(op, Op) and op.name == "ng.broadcast":
-        dimensions, source = get_i64s(op, "dimensions"), op.operands[0]
+        dimensions, inner = get_i64s(op, "dimensions"), op.operands[0]
         if axis not in dimensions:
-            return b.broadcast(source, type=type, dimensions=dimensions)
-        inner = _spread(b, source, dimensions.index(axis), start, size)
-        return None if inner is None else b.broadcast(inner, type=type, dimensions=dimensions)
+            return b.broadcast(inner, type=type, dimensions=dimensions)
+        made = _spread(b, inner, dimensions.index(axis), start, size)
+        return None if made is None else b.broadcast(made, type=type, dimensions=dimensions)
     first = [0] * len(shape_of(type))
     if isinstance(op, Op) and op.name == "ng.slice" and set(get_i64s(op, "steps")) <= {1}:
         value, first = op.operands[0], list(get_i64s(op, "starts"))
-    lies = value.owner
-    while isinstance(lies, Op) and lies.name == "ng.reshape":
-        lies = lies.operands[0].owner
+    lies = source(value).owner
     if isinstance(lies, Op) and lies.name in MOVES:
         return None
     # Of a slice what lies around it is read as well as it, as far as it goes.

@@ -16,6 +16,7 @@ from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep
 from ...support.target import Target
 from ..analysis.product import TF32
+from ..analysis.views import before
 
 #: The bits of an f32 that tf32 has not.
 _BELOW = (1 << 13) - 1
@@ -59,9 +60,7 @@ def _mark(op: Op, builder: Builder) -> Sequence[Value] | None:
 
 def _is_short(value: Value) -> bool:
     """Whether it is known that no element has a bit that tf32 has not."""
-    owner = value.owner
-    while isinstance(owner, Op) and owner.name in _PLACING:
-        owner = owner.operands[0].owner
+    owner = before(value, _PLACING).owner
     if not isinstance(owner, Op) or element_type(owner.results[0].type) is not f32:
         return False
     match owner.name:

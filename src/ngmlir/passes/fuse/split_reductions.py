@@ -19,6 +19,7 @@ from ...support.lengths import is_open, usual
 from ...support.target import Target
 from ..analysis.product import Product, product_of
 from ..analysis.reduction import POSITIONS, Accumulation, merged
+from ..analysis.views import view
 from ..graph.dead_code import without_dead
 from .splitting.positions import best_in_parts, best_part
 from .splitting.room import LEAST_TILE, PATIENCE, TILE, Cut, Room
@@ -31,7 +32,6 @@ from .splitting.values import (
     sliced,
     spread_shape,
     taken,
-    view,
     widened,
     with_rest,
 )

@@ -14,6 +14,7 @@ from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep
 from ...support.target import Target
 from ..analysis.access import MOVES
+from ..analysis.views import source
 
 #: Ops that give elements some place, and add none but a padding.
 _PLACING = MOVES | {"ng.reshape", "ng.broadcast", "ng.concatenate", "ng.cast_axes"}
@@ -76,10 +77,8 @@ class _Narrowing:
         assert element is not None
         type, operands = with_element(op.result.type, element), [self.narrow(v, b) for v in op.operands]
         if op.name == "ng.reshape":
-            (source,) = operands
-            while isinstance(source.owner, Op) and source.owner.name == "ng.reshape":
-                source = source.owner.operands[0]
-            return source if source.type is type else b.reshape(source, type=type)
+            seen = source(operands[0])
+            return seen if seen.type is type else b.reshape(seen, type=type)
         attributes = op.attributes
         if (fill := attributes.get("value")) is not None:
             attributes = {**attributes, "value": _number(fill, element)}

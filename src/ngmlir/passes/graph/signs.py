@@ -14,6 +14,7 @@ from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep
 from ...support.target import Target
 from ..analysis.space import Atoms, Space, label
+from ..analysis.views import before
 
 #: Ops whose results are never below zero (or NaN), whatever they are given.
 MAGNITUDES = frozenset({"ng.absolute", "ng.square", "ng.exp"})
@@ -63,9 +64,7 @@ def _nonpositive(value: Value) -> bool:
 
 def _placed(value: Value) -> Op | None:
     """The op that computes what a value holds, perhaps at other places; None for what comes from elsewhere."""
-    owner = value.owner
-    while isinstance(owner, Op) and owner.name in PLACING:
-        owner = owner.operands[0].owner
+    owner = before(value, PLACING).owner
     return owner if isinstance(owner, Op) else None
 
 

@@ -12,6 +12,7 @@ from ...ops.builder import Builder
 from ...ops.fields import get_i64s
 from ...ops.rules import names_of, reshaped
 from ...ops.schedules import SCHEDULE
+from ..analysis.views import before
 
 #: How many more windows there may be than were summed: those beside the border meet zeros.
 MORE_WINDOWS = 2
@@ -125,9 +126,7 @@ def sliced_product(slice: Op, dot: Op, b: Builder) -> Sequence[Value] | None:
     if len(changed) != 1 or -1 in changed:
         return None
     (side,) = changed
-    owner = sides[side].owner
-    while isinstance(owner, Op) and owner.name == "ng.slice":
-        owner = owner.operands[0].owner
+    owner = before(sides[side], ("ng.slice",)).owner
     if not isinstance(owner, Op) or owner.name != "ng.windows":
         return None
     own = list(shape_of(sides[side].type))

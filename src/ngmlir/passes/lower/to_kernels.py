@@ -12,7 +12,6 @@ from ...ir.core import Block, Module, Op, Value, op_name
 from ...ir.nest import NEST, NestAttr
 from ...ir.structure import structure
 from ...ir.types import TensorType, element_type, shape_of
-from ...ops import ng
 from ...ops.builder import Builder
 from ...ops.fields import get_i64
 from ...rewrite.advice import pass_for
@@ -23,6 +22,7 @@ from ...support.target import Target
 from ..analysis.access import is_part
 from ..analysis.group import kind
 from ..analysis.plan import Plan, Shape, plan
+from ..analysis.views import view
 from ..fuse.nest import nest
 from ..graph.dead_code import without_dead
 from .kernels.builders import has_kernel, kernel_of
@@ -107,7 +107,7 @@ class _Writer:
             b.location = op.location
             operands = [mapping.get(v, v) for v in op.operands]
             if op.name == "ng.reshape":
-                results: Sequence[Value] = [_as(b, operands[0], shape_of(op.results[0].type))]
+                results: Sequence[Value] = [view(b, operands[0], shape_of(op.results[0].type))]
             elif op.name in KEPT and (op.name != "ng.slice" or is_part(op, self.target)):
                 new = op.with_blocks(lambda inner: self.block(inner, mapping)).rebuilt(operands)
                 b.add_op(new)
@@ -128,12 +128,12 @@ class _Writer:
         return out
 
     def call(self, recipe: _Recipe, op: Op, operands: Sequence[Value], b: Builder) -> Sequence[Value]:
-        given = [_as(b, operands[number], shape) for number, shape in recipe.inputs]
+        given = [view(b, operands[number], shape) for number, shape in recipe.inputs]
         for number, shape, pack, packed in recipe.sides:
-            side = _as(b, operands[number], shape)
+            side = view(b, operands[number], shape)
             given += [side] if packed is None else b.call([side], types=[packed], callee=pack)
         results = b.call(given, types=recipe.results, callee=recipe.symbol)
-        return [_as(b, r, shape_of(old.type)) for r, old in zip(results, op.results, strict=True)]
+        return [view(b, r, shape_of(old.type)) for r, old in zip(results, op.results, strict=True)]
 
     def concatenate(self, op: Op, operands: Sequence[Value], b: Builder) -> Value:
         """Of more operands than a call may have: groups of equal size first, then these."""
@@ -196,15 +196,6 @@ class _Writer:
             return "", None
         symbol = self.kernel(pack_kernel(packing, op.location), "pack")
         return symbol, TensorType(packing.shape, packing.element)
-
-
-def _as(b: Builder, value: Value, shape: Sequence[int]) -> Value:
-    """A value in another shape. Of views that follow each other only the last one is left: nobody needs the others."""
-    while isinstance(value.owner, ng.ReshapeOp):
-        value = value.owner.operands[0]
-    if shape_of(value.type) == tuple(shape):
-        return value
-    return b.reshape(value, type=TensorType(tuple(shape), element_type(value.type)))
 
 
 def _named(kernel: Op, name: str) -> Op:

@@ -15,7 +15,8 @@ from ...ops.schedules import SCHEDULE
 from ...rewrite.contracts import contract
 from ...support.target import Target
 from ..analysis.group import kind
-from ..fuse.links import Link, link_of, obstacle, source
+from ..analysis.views import source
+from ..fuse.links import Link, link_of, obstacle
 from ..fuse.nest import nest
 from ..fuse.regions import in_functions, nested
 from ..graph.inline import copied

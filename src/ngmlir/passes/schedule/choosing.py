@@ -28,9 +28,10 @@ from ...support.target import Target
 from ..analysis.group import kind
 from ..analysis.plan import Plan, plan
 from ..analysis.product import Product, end_of, oriented, product_of
+from ..analysis.views import source
 from ..fuse.decoding.digits import digits
 from ..fuse.decoding.fusions import DECODED
-from ..fuse.links import Link, faults, left_handed, links_of, source
+from ..fuse.links import Link, faults, left_handed, links_of
 from .along import MOST_ROWS_ALONG, along, suits_along
 from .attention import stream
 from .blocks import blocks

@@ -12,8 +12,8 @@ from ....ir.core import Op, Value
 from ....ir.elements import ElementsAttr
 from ....ir.literals import item_bytes
 from ....ir.types import FloatType, IntegerType, TensorType, element_type, shape_of, with_element
-from ....ops import ng
 from ....ops.builder import Builder
+from ...analysis.views import view
 from .places import PLACING, Digit, Places, before, flat, of_matrix
 from .ranges import most
 
@@ -82,11 +82,11 @@ class Leaf:
             total *= length
         cuts = [total, *[d.stride for d in reversed(self.digits)]]
         apart = [a // c for a, c in pairwise(cuts)] + [cuts[-1]]
-        value = _reshaped(b, value, tuple(apart))
+        value = view(b, value, tuple(apart))
         kept = [*[d.size for d in reversed(self.digits)], 1]
         if kept != apart:
             value = b.slice(value, starts=[0] * len(kept), limits=kept, steps=[1] * len(kept))
-        value = _reshaped(b, value, tuple(kept[:-1]))
+        value = view(b, value, tuple(kept[:-1]))
         dims = [d.dimension for d in reversed(self.digits)]
         if dims == [1, 0]:
             value, dims = b.transpose(value, permutation=[1, 0]), [0, 1]
@@ -98,7 +98,7 @@ class Leaf:
             shape = (*own, times)
             value = b.broadcast(value, type=TensorType(shape, element), dimensions=list(range(len(own))))
             own[-1] *= times
-            value = _reshaped(b, value, tuple(own))
+            value = view(b, value, tuple(own))
             if own[-1] > size[1]:
                 limits = [*own[:-1], size[1]]
                 value = b.slice(value, starts=[0] * len(own), limits=limits, steps=[1] * len(own))
@@ -294,10 +294,3 @@ def _bits(value: Value) -> int:
     if limit is not None and limit < 256:
         return 4 if limit < 16 else 8
     return element.width if isinstance(element, IntegerType) else 64
-
-
-def _reshaped(b: Builder, value: Value, shape: tuple[int, ...]) -> Value:
-    while isinstance(value.owner, ng.ReshapeOp):
-        value = value.owner.input
-    type = TensorType(shape, element_type(value.type))
-    return value if value.type is type else b.reshape(value, type=type)

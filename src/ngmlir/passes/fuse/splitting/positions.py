@@ -6,8 +6,9 @@ from __future__ import annotations
 from ....ir.core import Op, Value
 from ....ir.types import TensorType, element_type, i32, i64, shape_of
 from ....ops.builder import Builder
+from ...analysis.views import view
 from .room import Cut
-from .values import along, converted, parted, sliced, spread, taken, view
+from .values import along, converted, parted, sliced, spread, taken
 
 
 def best_in_parts(op: Op, b: Builder, line: Value, axis: int, cut: Cut) -> Value:

@@ -13,24 +13,10 @@ from ....ops.builder import Builder
 from ....ops.fields import get_i64s
 from ...analysis.group import splat
 from ...analysis.reduction import Accumulation
+from ...analysis.views import source, view
 
 #: Ops that follow each other and are computed again of parts of what they read.
 MOST_OPS = 8
-
-
-def seen_from(value: Value) -> Value:
-    """What a value is another shape of."""
-    while isinstance(value.owner, Op) and value.owner.name == "ng.reshape":
-        value = value.owner.operands[0]
-    return value
-
-
-def view(b: Builder, value: Value, shape: Sequence[int]) -> Value:
-    """The value in another shape."""
-    value = seen_from(value)
-    if shape_of(value.type) == tuple(shape):
-        return value
-    return b.reshape(value, type=TensorType(tuple(shape), element_type(value.type)))
 
 
 def taken(b: Builder, value: Value, axis: int, start: int, stop: int) -> Value:
@@ -74,7 +60,7 @@ class _Part:
 
     def takes_in(self, op: Op) -> bool:
         """Whether parts of what an op reads need not be made first."""
-        owners = [owner for v in op.operands if isinstance(owner := seen_from(v).owner, Op)]
+        owners = [owner for v in op.operands if isinstance(owner := source(v).owner, Op)]
         return all(
             owner.name != "ng.iota"
             and (owner.name != "ng.broadcast" or shape_of(owner.result.type) == self.shape)
@@ -89,9 +75,9 @@ def spread_shape(value: Value, depth: int = MOST_OPS) -> tuple[int, ...] | None:
     if not isinstance(owner, Op) or not depth:
         return None
     if owner.name == "ng.reshape":
-        source = seen_from(value)
-        spread = isinstance(source.owner, Op) and source.owner.name == "ng.broadcast"
-        return shape_of(source.type) if spread and shape_of(source.type) != shape else None
+        seen = source(value)
+        spread = isinstance(seen.owner, Op) and seen.owner.name == "ng.broadcast"
+        return shape_of(seen.type) if spread and shape_of(seen.type) != shape else None
     if "elementwise" not in owner.traits:
         return None
     return next((found for v in owner.operands if (found := spread_shape(v, depth - 1))), None)

@@ -18,7 +18,8 @@ from ....ops.settings import Schedule
 from ....support.diagnostics import Bug
 from ....support.target import Target
 from ...analysis.plan import Shape
-from ...fuse.links import Link, handed, links_of, places, source
+from ...analysis.views import source
+from ...fuse.links import Link, handed, links_of, places
 from .dot import packed_sides
 from .extents import Extent
 from .finished import Finished

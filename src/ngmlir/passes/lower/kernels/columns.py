@@ -243,7 +243,7 @@ class _Columns:
         for value, access in plan.accesses.items():
             if value in self.kernel.staged:
                 continue
-            conditions = all_inside(self.b, {**self.outer, self.last: span}, plan.sizes, access)
+            conditions = all_inside(self.b, {**self.outer, self.last: span}, access)
             if conditions is None:
                 return None
             found += conditions

@@ -239,7 +239,7 @@ class Tile:
         access = self.kernel.plan.accesses.get(value)
         if access is not None:
             access = replace(access, fill=None) if self.inside else access
-            return read(self.kernel, self.spans, self.kernel.plan.sizes, access, self.type(value), buffer)
+            return read(self.kernel, self.spans, access, self.type(value), buffer)
         indices, dims, masked = self.place(value)
         if masked and self.kernel.staged:
             buffer, indices, dims = self.near(value, buffer, indices)

@@ -18,6 +18,7 @@ from ....ir.literals import float_value
 from ....ir.types import IntegerType, VectorType, element_type, index, shape_of
 from ....ops.builder import Builder
 from ...analysis.plan import Plan, splat_number
+from ...analysis.views import unspread
 from .fusion_kernel import Tile
 
 #: The power of a score is zero that is so much less than the largest: the least float32 is 2**-149, the least float64 2**-1074.
@@ -52,20 +53,13 @@ def masks_of(planned: Plan, masked: Value, scored: Value) -> list[Mask]:
             seen = behind[0] is op.operands[1]
             fill = _constant(op.operands[2 if seen else 1])
             if fill is not None and fill < 0:
-                found.append(Mask(_unspread(op.operands[0]), seen, fill))
+                found.append(Mask(unspread(op.operands[0]), seen, fill))
         elif op.name == "ng.add":
             (other,) = (v for v in op.operands if v is not behind[0])
             if _constant(other) is None:
-                found.append(Mask(_unspread(other), False, None))
+                found.append(Mask(unspread(other), False, None))
         value = behind[0]
     return found
-
-
-def _unspread(value: Value) -> Value:
-    """What is spread: it has no loops that it is the same along."""
-    while isinstance(value.owner, Op) and value.owner.name in ("ng.reshape", "ng.broadcast"):
-        value = value.owner.operands[0]
-    return value
 
 
 def _reaches(value: Value, scored: Value) -> bool:
@@ -83,7 +77,7 @@ def _reaches(value: Value, scored: Value) -> bool:
 
 def _constant(value: Value) -> float | int | None:
     """The number that is in every element of a value, if that is known."""
-    op = _unspread(value).owner
+    op = unspread(value).owner
     if not isinstance(op, Op) or op.name != "ng.constant":
         return None
     number = splat_number(op.attributes["value"])

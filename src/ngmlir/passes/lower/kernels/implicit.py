@@ -135,7 +135,6 @@ class ImplicitKernel(PanelKernel):
                 value = read(
                     self.kernel,
                     [*batch, *pair[0], *pair[1]],
-                    side.access.sizes,
                     side.access,
                     VectorType((size,), element) if here else element,
                     source,

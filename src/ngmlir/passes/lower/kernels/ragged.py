@@ -213,11 +213,7 @@ class _Cumulative(_Segments):
         def row(k: Value, carried: Sequence[Value]) -> list[Value]:
             if run.reverse:
                 k = b.subtract(b.subtract(b.add(first, end), b.index(1)), k)
-            new = run.enter(b, b.load(self.source, [before, k, column], type=type))
-            total = run.combine(b, carried[0], new)
-            shown = carried[0] if run.exclusive else total
-            b.store(run.leave(b, shown), self.result, [before, k, column])
-            return [total]
+            return [run.element_at([before, k, column], type, carried[0])]
 
         return b.loop(first, end, 1, carried, row, name="row")
 

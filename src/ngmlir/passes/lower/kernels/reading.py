@@ -21,14 +21,12 @@ from .frame import Frame, Span, delinearize, positions
 def read(
     frame: Frame,
     spans: Sequence[Span],
-    sizes: Sequence[int],
     access: Access,
     type: Type,
     buffer: Value,
     aligned: bool = False,
 ) -> Value:
-    """A tile of `type` at `spans` of the loops of `sizes`, which the access speaks of. `aligned`: it begins at a multiple of its
-    size."""
+    """A tile of `type` at `spans` of the loops of an access. `aligned`: it begins at a multiple of its size."""
     b = frame.b
     indices, dims, steps, masked = _located(b, spans, access)
 
@@ -48,7 +46,9 @@ def read(
     bounds: list[tuple[Value, int, int]] = []
     partly = False  # whether a part of a tile may lie inside
     for index, place, size in zip(indices, access.places, access.shape, strict=True):
-        first, last = place.between([span.section or (0, n) for span, n in zip(spans, sizes, strict=True)])
+        first, last = place.between(
+            [span.section or (0, n) for span, n in zip(spans, access.sizes, strict=True)]
+        )
         if at_least(first, 0) and below(last, size):
             continue
         if below(last, 0) or at_least(first, size):
@@ -83,12 +83,10 @@ def read(
     return tile
 
 
-def all_inside(
-    b: Builder, spans: Mapping[int, Span], sizes: Sequence[int], access: Access
-) -> list[Value] | None:
+def all_inside(b: Builder, spans: Mapping[int, Span], access: Access) -> list[Value] | None:
     """The conditions under which no tile at `spans` of some loops, wherever the others stand, meets a border of an access;
     None where one always does."""
-    found: list[Value] = []
+    found, sizes = list[Value](), access.sizes
     if access.fill is None:
         return found
     for place, size in zip(access.places, access.shape, strict=True):

@@ -57,50 +57,28 @@ class Running(Accumulation):
         self, size: int, shape: Sequence[int], along: int, at: Callable[[Value], list[Value]], masked: bool
     ) -> None:
         """Along lines of `size` from one end to the other in tiles of a shape, of which dimension `along` lies on the lines.
-        Of what is left the last tile is shorter, on a GPU masked; `masked`: so are all, across the lines. `at` says where a
-        tile stands that begins so far along."""
+        Of what is left the last tile is shorter; masked on a GPU, and of a size that is not known, where there may be none. `masked`:
+        so are all, across the lines. `at` says where a tile stands that begins so far along."""
         b, step, masks = self.b, shape[along], self.frame.masks
-        if is_open((size,)):
-            self.through_any(size, shape, along, at)
-            return
         full = -(-size // step) if masks else size // step
-        rest = 0 if masks else size - full * step
         beyond = size if masks and size % step else 0
 
-        def tile(start: Value, step: int, carry: Value) -> Value:
+        def tile(start: Value, step: int, carry: Value, beyond: int = beyond) -> Value:
             here = VectorType((*shape[:along], step, *shape[along + 1 :]), self.element)
-            return self.tile(here, along, at(start), start, carry, masked or beyond > 0, beyond)
-
-        carry = self.carried([*shape[:along], *shape[along + 1 :]])
-        if rest and self.reverse:
-            carry = tile(b.index(full * step), rest, carry)
-        carry = self.steps(full, step, carry, lambda start, carry: tile(start, step, carry))
-        if rest and not self.reverse:
-            tile(b.index(full * step), rest, carry)
-
-    def through_any(
-        self, size: int, shape: Sequence[int], along: int, at: Callable[[Value], list[Value]]
-    ) -> None:
-        """The same of a size that is not known: what is left is a masked tile, where there is any."""
-        b, step = self.b, shape[along]
-        whole = size // step
-        here = VectorType(tuple(shape), self.element)
+            masked_here = masked or not is_same(beyond, 0)
+            return self.tile(here, along, at(start), start, carry, masked_here, beyond)
 
         def last(carry: Value) -> Value:
-            start = b.index(whole * step)
-            (made,) = b.branch(
-                b.less(start, b.index(size)),
-                lambda: [self.tile(here, along, at(start), start, carry, True, size)],
-                lambda: [carry],
-            )
-            return made
+            start = b.index(full * step)
+            if is_open((size,)):
+                there = b.less(start, b.index(size))
+                return b.branch(there, lambda: [tile(start, step, carry, size)], lambda: [carry])[0]
+            rest = 0 if masks else size - full * step
+            return tile(start, rest, carry) if rest else carry
 
         carry = self.carried([*shape[:along], *shape[along + 1 :]])
-        if self.reverse:
-            carry = last(carry)
-        carry = self.steps(
-            whole, step, carry, lambda start, carry: self.tile(here, along, at(start), start, carry, False, 0)
-        )
+        carry = last(carry) if self.reverse else carry
+        carry = self.steps(full, step, carry, lambda start, carry: tile(start, step, carry))
         if not self.reverse:
             last(carry)
 
@@ -136,6 +114,14 @@ class Running(Accumulation):
         b.store(self.leave(b, shown), frame.results[0], at, masked=masked)
         return carry
 
+    def element_at(self, at: Sequence[Value], type: Type, carry: Value, masked: bool = False) -> Value:
+        """One element of some lines, before which `carry` came; gives what comes before the next one."""
+        b, frame = self.b, self.frame
+        total = self.combine(b, carry, self.enter(b, b.load(frame.sources[0], at, type=type, masked=masked)))
+        shown = carry if self.exclusive else total
+        b.store(self.leave(b, shown), frame.results[0], at, masked=masked)
+        return total
+
     def joined(self, new: Value, along: int, carry: Value) -> tuple[Value, Value]:
         """What a tile shows, before which `carry` came; and what comes before the next one."""
         b, type = self.b, new.type
@@ -165,13 +151,7 @@ def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Finished:
             if run.reverse:
                 k = b.subtract(b.index(size - 1), k)
             at = [row.start, k, span.start]
-            new = run.enter(
-                b, b.load(frame.sources[0], at, type=vector(span.size, run.element), masked=span.masked)
-            )
-            total = run.combine(b, carried[0], new)
-            shown = carried[0] if run.exclusive else total
-            b.store(run.leave(b, shown), frame.results[0], at, masked=span.masked)
-            return [total]
+            return [run.element_at(at, vector(span.size, run.element), carried[0], span.masked)]
 
         b.loop(0, size, 1, [start], step)
 

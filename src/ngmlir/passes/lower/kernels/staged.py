@@ -63,7 +63,7 @@ class Staged:
     def read(self, spans: Sequence[Span], type: Type) -> Value:
         """A tile of results, from the copy."""
         here = [Span(self.places.get(s.start, s.start), s.size) for s in spans]
-        return read(self.frame, here, self.access.sizes, self.near, type, self.copy)
+        return read(self.frame, here, self.near, type, self.copy)
 
     def fill(self, spans: Sequence[Span], needed: Mapping[int, Value]) -> None:
         """Makes the copy where the loops stand so; of some of them, only so many steps are needed."""

@@ -116,7 +116,7 @@ def overlap_add_kernel(op: Op, target: Target) -> Finished:
         here = [*spans, *map(Span, rest)]
 
         def touched(inner: Sequence[Span]) -> Value:
-            return read(frame, [*here, *inner], whole_loops, access, type, frame.sources[0])
+            return read(frame, [*here, *inner], access, type, frame.sources[0])
 
         def tap(inner: list[Span], values: Sequence[Value]) -> list[Value]:
             if len(inner) == len(phases):

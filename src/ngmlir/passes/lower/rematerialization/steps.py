@@ -13,6 +13,7 @@ from ....ir.types import ShapedType, Type
 from ....ops import ng, tile
 from ....ops.fields import get_i64s
 from ....ops.work import operations
+from ...analysis.views import before
 from ...graph.dead_code import removable
 from ...graph.invariants import reads
 
@@ -74,9 +75,7 @@ class Steps:
 
 def root_of(value: Value) -> Value:
     """What a value shows, whole or in part."""
-    while isinstance(value.owner, Op) and value.owner.name in _VIEWS:
-        value = value.owner.operands[0]
-    return value
+    return before(value, _VIEWS)
 
 
 def steps_of(function: Op, kernels: Mapping[str, Op], room: Callable[[int], int]) -> Steps:
