@@ -16,7 +16,7 @@ from ngmlir.ir.core import Module, Op
 from ngmlir.ir.literals import dtype_of
 from ngmlir.ir.types import FloatType, element_type, shape_of
 from ngmlir.ops.interpreter import run as interpret
-from ngmlir.ops.schedules import given_by
+from ngmlir.ops.stated_schedules import given_by
 from ngmlir.ops.words import from_text, to_text
 from ngmlir.passes.registry import PASSES
 from ngmlir.rewrite.pipeline_parser import parse_pipeline

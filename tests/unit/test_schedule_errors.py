@@ -12,7 +12,7 @@ from ngmlir.decl.pipeline_text import named_pipelines
 from ngmlir.ir.core import Module, Op, Value
 from ngmlir.llvm.machine import cpu_target
 from ngmlir.ops.builder import Builder
-from ngmlir.ops.schedules import given_by
+from ngmlir.ops.stated_schedules import given_by
 from ngmlir.ops.words import from_text
 from ngmlir.passes.registry import PASSES
 from ngmlir.passes.schedule.choosing import candidates

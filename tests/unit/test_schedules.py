@@ -15,7 +15,8 @@ import ngmlir as ng
 from ngmlir.compiler import compile_module, emit_text, resolve
 from ngmlir.ir.types import shape_of
 from ngmlir.ops.interpreter import run
-from ngmlir.ops.schedules import FAMILIES, given_by, neighbours
+from ngmlir.ops.schedules import FAMILIES, neighbours
+from ngmlir.ops.stated_schedules import given_by
 from ngmlir.ops.words import from_text, to_text
 from ngmlir.passes.schedule.choosing import buildable, candidates
 from ngmlir.support.diagnostics import UserError

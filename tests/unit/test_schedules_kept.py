@@ -12,7 +12,7 @@ from ngmlir.ir.core import Module
 from ngmlir.ir.literals import dtype_of
 from ngmlir.ir.types import element_type, shape_of
 from ngmlir.ops.interpreter import run as interpret
-from ngmlir.ops.schedules import given_by
+from ngmlir.ops.stated_schedules import given_by
 from ngmlir.ops.words import from_text
 from ngmlir.passes.registry import PASSES
 from ngmlir.rewrite.pipeline_parser import parse_pipeline

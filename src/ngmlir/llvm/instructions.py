@@ -391,11 +391,7 @@ class Instructions:
         passed = ", ".join([f"{a.type} {a.name}" for a in arguments])
         head = f"call {flags} {kind}" if flags else f"call {kind}"
         tail = f" {attributes}" if attributes else ""
-        text = f"{head} {target}({passed}){tail}"
-        if result != "void":
-            return self.emit(result, text)
-        self.lines.append("  " + text)
-        return poison(result)
+        return self._called(result, f"{head} {target}({passed}){tail}")
 
     def intrinsic(
         self,
@@ -407,22 +403,17 @@ class Instructions:
     ) -> Value:
         """Calls an intrinsic; `overload` lists the types in its mangled name (the result's by default)."""
         over = (result,) if overload is None else overload
-        full = self._intrinsics.get((name, over))
-        if full is None:
-            full = self._declare(name, result, tuple(a.type for a in arguments), over)
+        full = self._intrinsics.get((name, over)) or self._declare(name, result, [*arguments], over)
         passed = ", ".join([f"{a.type} {a.name}" for a in arguments])
-        text = f"call {flags} {result} @{full}({passed})" if flags else f"call {result} @{full}({passed})"
-        if result != "void":
-            return self.emit(result, text)
-        self.lines.append("  " + text)
-        return poison(result)
+        head = f"call {flags} {result}" if flags else f"call {result}"
+        return self._called(result, f"{head} @{full}({passed})")
 
     def _declare(
-        self, name: str, result: Type, arguments: tuple[Type, ...], overload: tuple[Type, ...]
+        self, name: str, result: Type, arguments: Sequence[Value], overload: tuple[Type, ...]
     ) -> str:
         """The mangled name of an intrinsic, declared."""
         full = ".".join((name, *map(mangled, overload)))
-        self._declared(full, result, arguments)
+        self._declared(full, result, [a.type for a in arguments])
         self._intrinsics[(name, overload)] = full
         return full
 
@@ -432,9 +423,9 @@ class Instructions:
         operands = f"{kind} {x[1]}"
         for y in rest:
             operands += f", {kind} {(y if isinstance(y, Value) else constant(kind, y))[1]}"
-        full = self._intrinsics.get((name, (kind,)))
-        if full is None:
-            full = self._declare(name, kind, (kind,) * (1 + len(rest)), (kind,))
+        full = self._intrinsics.get((name, (kind,))) or self._declare(
+            name, kind, [x] * (1 + len(rest)), (kind,)
+        )
         head = f"call {flags} {kind}" if flags else f"call {kind}"
         return self.emit(kind, f"{head} @{full}({operands})")
 
@@ -445,10 +436,12 @@ class Instructions:
         quoted = text.replace("\\", "\\5C").replace('"', "\\22").replace("\n", "\\0A")
         kind = "asm sideeffect" if side_effects else "asm"
         passed = ", ".join(map(str, arguments))
-        call = f'call {result} {kind} "{quoted}", "{constraints}"({passed})'
+        return self._called(result, f'call {result} {kind} "{quoted}", "{constraints}"({passed})')
+
+    def _called(self, result: Type, call: str) -> Value:
         if result != "void":
             return self.emit(result, call)
-        self.effect(call)
+        self.lines.append("  " + call)
         return poison(result)
 
 

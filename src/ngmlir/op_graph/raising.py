@@ -17,7 +17,7 @@ from ..ir.elements import ElementsAttr
 from ..ir.types import DYNAMIC, TensorType, Type, element_type
 from ..ops import func, ng, tile
 from ..ops.hosts import host_function, host_name
-from ..ops.schedules import given_by
+from ..ops.stated_schedules import given_by
 from ..support.diagnostics import UNKNOWN, Diagnostic, Limit, Location, UserError
 from .axes import Axes, Axis
 from .building import BUILDING

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex, TypeVa
 from ..ir.attributes import AxesAttr
 from ..ir.literals import dtype_of
 from ..ir.types import TensorType, Type
-from ..ops.schedules import complaints
 from ..ops.settings import Setting
+from ..ops.stated_schedules import complaints
 from .attributes import resolved
 from .axes import Axes, Axis
 from .descriptions import TensorDescription, viewed

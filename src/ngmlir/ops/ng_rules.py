@@ -85,7 +85,8 @@ from .rules import (
     same_size,
     without_axes,
 )
-from .schedules import SCHEDULE, schedule_complaints
+from .schedules import SCHEDULE
+from .stated_schedules import schedule_complaints
 
 ATTRIBUTE_RULES[SCHEDULE] = schedule_complaints
 ATTRIBUTE_RULES[NEST] = nest_complaints

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 
 from ..ir.core import Block, Module, Op, Value
 from ..ops.builder import Builder
-from ..ops.schedules import SCHEDULE, merged
+from ..ops.schedules import SCHEDULE
 from ..ops.settings import to_attribute
+from ..ops.stated_schedules import merged
 
 #: Looks at an op whose operands are new; gives the values that replace its results, or None to keep it.
 #: New ops are made with the builder and stand before the op.

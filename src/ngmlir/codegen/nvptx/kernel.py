@@ -6,7 +6,7 @@ A scalar is one value, the same in all threads; a tile is spread over them as `a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,6 @@ from ...ops.accesses import leaves_its_buffer
 from ...ops.layouts import Layout, blocked
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Limit
-from ...support.machines import REGISTER_BYTES
 from ...support.target import PARAMETER_BYTES, POINTER_BYTES, Target
 from .. import elementwise
 from ..names import index_name, loop_name, stem_of
@@ -35,6 +34,7 @@ from .block import GLOBAL, Block, Tile
 from .facts import Facts
 from .grid import positions
 from .indexed import Index, gather, scatter
+from .interleaving import SIDE_BY_SIDE, at_once, together
 from .line_memory import LineMemory
 from .memory import Buffer, Memory, common_piece
 from .pending import unfinished
@@ -46,11 +46,6 @@ from .values import Values
 
 #: Bytes of shared memory that a kernel may declare; more is asked for at the launch.
 STATIC_BYTES = 48 * 1024
-#: Elements that a thread computes side by side: so many that an instruction seldom waits for the one before, so few that what
-#: they need meanwhile finds registers beside all that a tile holds.
-_SIDE_BY_SIDE = 8
-#: Registers of a thread that two tiles may fill for one to be loaded at once that meets the other; the rest are for places and predicates.
-_MOST_HELD = 160
 
 
 @dataclass(frozen=True)
@@ -160,7 +155,7 @@ class _Kernel:
     # Ops
 
     def _run(self, block: IrBlock) -> None:
-        for layout, ops in _together(block.ops, self._side_by_side):
+        for layout, ops in together(block.ops, self._side_by_side):
             if layout is not None:
                 self._elementwise(ops, layout)
             else:
@@ -244,8 +239,8 @@ class _Kernel:
         layout, access = self.values.layout(op.result), self.layouts.windows[op]
         plain = op not in self.layouts.straight and op not in self.layouts.accesses
         lines = self.layouts.lines.get(op)
-        at_once = _at_once(op, layout)
-        many = at_once < layout.registers and not access.ragged and access.piece(layout) <= at_once
+        count = at_once(op, layout)
+        many = count < layout.registers and not access.ragged and access.piece(layout) <= count
         return layout if plain and many and (lines is None or not lines.pays(layout)) else None
 
     def _elementwise(self, ops: Sequence[Op], layout: Layout) -> None:
@@ -256,13 +251,13 @@ class _Kernel:
         held = {value: self.values.tile(value, layout).values for value in taken} | made
         # Registers with equal operands (after a broadcast) are computed once.
         known: dict[tuple[Op, tuple[Value, ...]], Value] = {}
-        for first in range(0, layout.registers, _SIDE_BY_SIDE):
-            some = range(first, min(first + _SIDE_BY_SIDE, layout.registers))
+        for first in range(0, layout.registers, SIDE_BY_SIDE):
+            some = range(first, min(first + SIDE_BY_SIDE, layout.registers))
             for op in ops:
                 with self._written_for(op):
                     if isinstance(op, tile.LoadOp):
-                        if first % (at_once := _at_once(op, layout)) == 0:
-                            made[op.result] += self._loaded(op, layout, range(first, first + at_once))
+                        if first % (count := at_once(op, layout)) == 0:
+                            made[op.result] += self._loaded(op, layout, range(first, first + count))
                         continue
                     for row in [tuple(held[value][register] for value in op.operands) for register in some]:
                         if (op, row) not in known:
@@ -412,39 +407,10 @@ class _Kernel:
         self.values.enter_registers(op.results, chosen)
 
 
-def _at_once(op: tile.LoadOp, layout: Layout) -> int:
-    """The elements of a loaded tile that find registers beside all of another one that it meets."""
-    room = _MOST_HELD // -(-item_bytes(element_type(op.result.type)) // REGISTER_BYTES) - layout.registers
-    return max(_SIDE_BY_SIDE, 1 << max(0, room).bit_length() >> 1)
-
-
 def _pad_of(op: tile.LoadOp) -> Value:
     """What is loaded outside the buffer."""
     kind, given = elementwise.llvm_element(element_type(op.result.type)), op.attributes.get("pad")
     return constant(kind, 0) if given is None else number(kind, given)
-
-
-def _together(
-    ops: Sequence[Op], layout_of: Callable[[Op], Layout | None]
-) -> Iterator[tuple[Layout | None, list[Op]]]:
-    """All ops in turn: those that are made side by side as runs on tiles of one layout, which constants do not end, others one
-    by one, without a layout."""
-    run, shared = list[Op](), None
-    for op in ops:
-        if isinstance(op, ng.ConstantOp):
-            yield None, [op]
-            continue
-        layout = layout_of(op)
-        if run and layout != shared:
-            yield shared, run
-            run = []
-        if layout is None:
-            yield None, [op]
-        else:
-            run.append(op)
-        shared = layout
-    if run:
-        yield shared, run
 
 
 def _memref(value: IrValue) -> MemRefType:

@@ -8,25 +8,21 @@ of the buffer may lie within what one instruction moves, tiles that have it have
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 from math import gcd, prod
-from typing import Literal, TypeAlias
 
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType
 from ...llvm.instructions import Instructions
-from ...llvm.types import Type as LlvmType
-from ...llvm.types import Value, bits_of, constant, element_of, i1, i8, i32, i64, lanes_of, vector
+from ...llvm.types import Value, constant, i1, i32, i64
 from ...ops.layouts import Layout, padded
 from ...support.machines import COPIES_WRITTEN_OUT
 from ..elementwise import llvm_element
 from .access import WIDEST, Access, Bound
-from .block import SHARED, Block, Tile, memory_element
+from .block import Tile, memory_element
+from .pieces import Buffer, Inside, Pieces
 from .shared import Storage, with_banks_apart
-
-#: Where an access happens: in all threads, or in those where a value is true.
-Inside: TypeAlias = Value | Literal[True]
 
 #: Offsets below this fit 32 bit arithmetic.
 _NARROW = 1 << 31
@@ -34,28 +30,8 @@ _NARROW = 1 << 31
 _PREDICATES = 32
 
 
-@dataclass(frozen=True)
-class Buffer:
-    """A buffer in a kernel. `steady`: nobody writes it while the kernel runs. Of a masked window, `bounds` are where it may
-    leave the buffer in which it begins at `starts`."""
-
-    pointer: Value
-    type: MemRefType
-    steady: bool
-    bounds: tuple[Bound, ...] = ()
-    starts: tuple[Value, ...] = ()
-
-    @property
-    def space(self) -> str:
-        return "shared" if self.pointer.type == SHARED else "global"
-
-
-class Memory:
+class Memory(Pieces):
     """Writes accesses into a block."""
-
-    def __init__(self, block: Block):
-        self.block = block
-        self.b = block.b
 
     # Loads and stores
 
@@ -278,82 +254,6 @@ class Memory:
 
         return block.once((first, known, bound), compare)
 
-    # One piece of up to 16 bytes
-
-    def fetch(
-        self,
-        buffer: Buffer,
-        place: Value,
-        kind: LlvmType,
-        count: int,
-        inside: Inside,
-        pad: Value,
-        behind: int = 0,
-    ) -> Value:
-        """`count` elements, so many `behind` a place; where `inside` is false, `pad`."""
-        b = self.b
-        type = vector(count, kind)
-        if inside is True:
-            place = self._found(kind, place, behind)
-            invariant = b.module.invariant if buffer.steady else ""
-            words, width = _words(count, kind)
-            loaded = vector(words, f"i{width}") if bits_of(kind) == 8 else type
-            found = b.load(loaded, place, align=count * bits_of(kind) // 8, attach=invariant)
-            return b.bitcast(found, type)
-        words, width = _words(count, kind)
-        fill, word = b.bitcast(b.splat(pad, count), vector(words, f"i{width}")), f"i{width}"
-        if width == 8:  # a byte fills a register: from one of 16 bits it would be widened twice
-            fill, word = b.zext(fill, i32), i32
-        cached = ".nc" if buffer.steady else ""
-        number = "" if words == 1 else f".v{words}"
-        targets = ",".join(f"${i}" for i in range(words))
-        text = f"@${words} ld.{buffer.space}{cached}{number}.b{width} {{{targets}}}, [${words + 1}{_further(kind, behind)}];"
-        letter = _register(bits_of(word))
-        constraints = ",".join(
-            [f"={letter}"] * words
-            + ["b", "l"]
-            + [str(i) for i in range(words)]
-            + ([] if buffer.steady else ["~{memory}"])
-        )
-        kinds = word if words == 1 else f"{{{','.join([word] * words)}}}"
-        got = b.assembly(
-            kinds,
-            text if words > 1 else text.replace("{$0}", "$0"),
-            constraints,
-            inside,
-            self._address(place),
-            *self.block.unpack(fill, words),
-            side_effects=not buffer.steady,
-        )
-        if width == 8:
-            return b.bitcast(b.trunc(got, i8), type)
-        parts = [got] if words == 1 else [b.extract_value(got, i, word) for i in range(words)]
-        return b.bitcast(self.block.pack(parts), type)
-
-    def put(self, buffer: Buffer, place: Value, value: Value, inside: Inside, behind: int = 0) -> None:
-        """Writes a scalar or vector where `inside` holds, so many elements `behind` a place."""
-        b = self.b
-        count, kind = lanes_of(value.type), element_of(value.type)
-        if inside is True:
-            place = self._found(kind, place, behind)
-            b.store(value, place, align=count * bits_of(kind) // 8)
-            return
-        words, width = _words(count, kind)
-        parts = self.block.unpack(b.bitcast(value, vector(words, f"i{width}")), words)
-        number = "" if words == 1 else f".v{words}"
-        sources = ",".join(f"${i + 2}" for i in range(words))
-        sources = sources if words == 1 else f"{{{sources}}}"
-        constraints = ",".join(["b", "l", *[_register(width)] * words, "~{memory}"])
-        text = f"@$0 st.{buffer.space}{number}.b{width} [$1{_further(kind, behind)}], {sources};"
-        b.assembly("void", text, constraints, inside, self._address(place), *parts, side_effects=True)
-
-    def _found(self, kind: LlvmType, place: Value, behind: int) -> Value:
-        return self.b.getelementptr(kind, place, behind) if behind else place
-
-    def _address(self, place: Value) -> Value:
-        """What an address operand of inline assembly takes: 64 bits in every space."""
-        return self.b.cast("ptrtoint", place, i64)
-
     # Whole buffers
 
     def copy(self, source: Buffer, target: Buffer, piece: int, *, background: bool = False) -> None:
@@ -397,7 +297,7 @@ class Memory:
                 layout = with_banks_apart(layout, place, piece)
             for register in range(0, layout.registers, piece):
                 read, write = (
-                    self._found(kind, *self._place(side, each, start, layout, register))
+                    self.found(kind, *self._place(side, each, start, layout, register))
                     for side, each in zip(sides, (source, target), strict=True)
                 )
                 move(read, write, self._inside(sides[0], source.starts, layout, register))
@@ -436,23 +336,6 @@ def common_piece(a: MemRefType, c: MemRefType, aligned: int) -> int:
         return 1
     common = gcd(aligned, a.shape[-1], widest, *a.row_strides[:-1], *c.row_strides[:-1])
     return common & -common
-
-
-def _words(count: int, kind: LlvmType) -> tuple[int, int]:
-    """The words that predicated accesses move: how many, and their width in bits."""
-    bits = count * bits_of(kind)
-    # Elements of 64 bits in one register each: in halves, each load would be followed by what joins them.
-    width = max(32, bits_of(kind))
-    return (bits // width, width) if bits >= 32 else (1, bits)
-
-
-def _further(kind: LlvmType, behind: int) -> str:
-    """What stands behind an address in inline assembly: instructions have room for so many bytes more."""
-    return f"+{behind * bits_of(kind) // 8}" if behind else ""
-
-
-def _register(width: int) -> str:
-    return {64: "l", 32: "r"}.get(width, "h")
 
 
 def _wide(b: Instructions, value: Value) -> Value:

@@ -12,8 +12,9 @@ from ...ir.types import shape_of
 from ...ops import ng
 from ...ops.builder import Builder
 from ...ops.fields import get_i64s
-from ...ops.schedules import SCHEDULE, merged
+from ...ops.schedules import SCHEDULE
 from ...ops.settings import to_attribute
+from ...ops.stated_schedules import merged
 from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep
 from ...support.target import Target

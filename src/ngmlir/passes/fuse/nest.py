@@ -11,8 +11,9 @@ from ...ir.types import TensorType, element_type, i64, shape_of, with_element
 from ...ops import ng
 from ...ops.builder import Builder
 from ...ops.fields import to_attribute
-from ...ops.schedules import SCHEDULE, merged
+from ...ops.schedules import SCHEDULE
 from ...ops.settings import to_attribute as to_schedule
+from ...ops.stated_schedules import merged
 from ...rewrite.contracts import contract
 from ...support.target import Target
 from ..analysis.access import is_part

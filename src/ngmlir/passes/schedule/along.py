@@ -12,7 +12,7 @@ from ...support.lengths import is_same
 from ...support.target import Target
 from ..analysis.product import Product
 from .candidate import Candidate, fixed, fixed_pair, spilled
-from .products import multiplications, rate
+from .register_tiles import multiplications, rate
 
 #: With more rows a packed right side costs less than joining lanes.
 MOST_ROWS_ALONG = 8

@@ -8,20 +8,9 @@ from dataclasses import replace
 
 from ...ir.core import Op
 from ...ir.nest import NEST, NestAttr
-from ...ops.schedules import (
-    Along,
-    Blocks,
-    Boxes,
-    Digits,
-    Line,
-    Panels,
-    Strips,
-    complaints,
-    families,
-    given_by,
-    stated,
-)
+from ...ops.schedules import Along, Blocks, Boxes, Digits, Line, Panels, Strips, families, stated
 from ...ops.settings import Given, Schedule
+from ...ops.stated_schedules import complaints, given_by
 from ...support.diagnostics import Diagnostic, UserError
 from ...support.lengths import is_open
 from ...support.target import Target

@@ -10,10 +10,12 @@ from ...ops.schedules import Decode, DecodePanels, Digits, families
 from ...ops.settings import Given
 from ...support.lengths import is_open
 from ...support.target import Target
+from ..analysis.product import split
 from ..fuse.decoding.digits import InDigits, digits
 from ..fuse.decoding.fusions import Decoded, decoded
 from .candidate import Candidate, fixed, fixed_pair, fixed_words, spilled
-from .products import PART_DEPTH, multiplications, rate, register_tiles, registers_of, split, tile_cost
+from .products import PART_DEPTH
+from .register_tiles import multiplications, rate, register_tiles, registers_of, tile_cost
 
 #: Of more rows decoding into panels costs less than joining lanes.
 MOST_ROWS = 32

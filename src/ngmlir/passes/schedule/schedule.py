@@ -8,8 +8,9 @@ from collections.abc import Hashable, Iterator, Sequence
 from ...ir.core import Block, Module, Op, Value, op_name
 from ...ir.structure import structure
 from ...ops.builder import Builder
-from ...ops.schedules import SCHEDULE, Strips, given_by
+from ...ops.schedules import SCHEDULE, Strips
 from ...ops.settings import Schedule
+from ...ops.stated_schedules import given_by
 from ...rewrite.contracts import contract
 from ...rewrite.remarks import remark, wanted
 from ...rewrite.sweep import sweep
