@@ -60,14 +60,14 @@ def test_reductions(shape: tuple[int, ...], element: str, name: str) -> None:
 @pytest.mark.parametrize("shape", SHAPES[1:])
 @pytest.mark.parametrize("element", ["f32", "f64", "bf16"])
 @pytest.mark.parametrize("name", ["sum", "max", "min", "argmin"])
-@pytest.mark.parametrize("beside", [2, 8])
-def test_the_same_bits_as_one_by_one(shape: tuple[int, ...], element: str, name: str, beside: int) -> None:
+@pytest.mark.parametrize("unroll", [2, 8])
+def test_the_same_bits_as_one_by_one(shape: tuple[int, ...], element: str, name: str, unroll: int) -> None:
     x = np.random.default_rng(1).standard_normal(shape).astype(DTYPES[element])
     one, several = (
-        compile_module(from_text(reduced(shape, element, name, f"beside = {n}, rows = 8")), target="cpu")(x)[
+        compile_module(from_text(reduced(shape, element, name, f"unroll = {n}, rows = 8")), target="cpu")(x)[
             0
         ]
-        for n in (1, beside)
+        for n in (1, unroll)
     )
     assert np.asarray(one).tobytes() == np.asarray(several).tobytes()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise kernels whose schedule is stated: `boxes` and `line` give what `tiles` does, with whatever is computed on the way."""
+"""Elementwise kernels whose schedule is stated: `boxes` and `flat` give what `tiles` does, with whatever is computed on the way."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_line_with_what_is_spread_and_counted(rows: int, columns: int, tile: i
   %i = ng.iota {{dimension = 0 : i64}} : {whole}
   %c = ng.multiply %a, %b : {whole}
   %d = ng.multiply %c, %i : {whole}
-  %r = ng.add %x, %d {{ng.schedule = {{by = "line", tile = {tile}, threads = 32}}}} : {whole}
+  %r = ng.add %x, %d {{ng.schedule = {{by = "flat", tile = {tile}, threads = 32}}}} : {whole}
   return %r : {whole}
 }}"""
     x = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)

@@ -75,10 +75,10 @@ class Boxes(Schedule):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line(Schedule):
+class Flat(Schedule):
     """Elementwise, all loops as one: each element of a tile finds its own place. For short rows, of which a tile that threads share has many."""
 
-    by = "line"
+    by = "flat"
     kind = "map"
     tile: int = knob_field("elements of a tile")
     threads: int = knob_field("threads of a block that share a tile")
@@ -98,14 +98,14 @@ class Rows(Schedule):
     keep: bool = knob_field("whether costly values are kept in temporary memory between passes", yes=True)
     threads: int = threads_knob()
     stages: int = stages_knob()
-    beside: int = knob_field("rows that are reduced at once, where a tile in registers holds a row", 1)
+    unroll: int = knob_field("rows that are reduced at once, where a tile in registers holds a row", 1)
 
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
-        if self.rows % self.beside:
-            yield f"rows = {self.rows} must be a multiple of beside = {self.beside}"
-        if self.beside > 1 and self.threads > 1:
-            yield f"beside = {self.beside} needs tiles in registers; of those that threads share, rows says how many they hold"
+        if self.rows % self.unroll:
+            yield f"rows = {self.rows} must be a multiple of unroll = {self.unroll}"
+        if self.unroll > 1 and self.threads > 1:
+            yield f"unroll = {self.unroll} needs tiles in registers; of those that threads share, rows says how many they hold"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +126,7 @@ class Columns(Schedule):
         "rows of results in one program; for tiles that threads share and have no band, rows of a tile"
     )
     threads: int = threads_knob()
-    beside: int = knob_field(
+    unroll: int = knob_field(
         "rows of results that are computed at once, with what they share in registers", 1
     )
     stage: int = knob_field(
@@ -138,12 +138,12 @@ class Columns(Schedule):
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
         yield from _uneven("stripe", self.stripe, "tiles", self.tile)
-        if self.beside > 1 and not self.stage:
-            yield f"beside = {self.beside} needs stage, which says how many rows are near each other"
+        if self.unroll > 1 and not self.stage:
+            yield f"unroll = {self.unroll} needs stage, which says how many rows are near each other"
         if self.stage and (self.band or self.threads > 1):
             yield "rows with a stage have neither band nor threads"
-        if self.stage % self.beside or (self.stage and self.rows % self.stage):
-            yield f"rows = {self.rows} must be a multiple of stage = {self.stage}, and that of beside = {self.beside}"
+        if self.stage % self.unroll or (self.stage and self.rows % self.stage):
+            yield f"rows = {self.rows} must be a multiple of stage = {self.stage}, and that of unroll = {self.unroll}"
         if self.threads > 1:
             for size in (self.band, self.rows):
                 if size & (size - 1):
@@ -300,7 +300,7 @@ FAMILIES: dict[str, type[Schedule]] = {
     for f in (
         Tiles,
         Boxes,
-        Line,
+        Flat,
         Rows,
         Columns,
         Panels,

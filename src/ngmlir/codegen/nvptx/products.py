@@ -58,8 +58,8 @@ def _by_fma(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile, words: str) -
     rows, columns = layout.drop([1]), layout.drop([0])
     depth = lhs.shape[1]
     # Lhs lies column by column, rhs row by row: so a thread's neighbours are neighbours in memory.
-    left = _beside(lhs, rows, (1, 0))
-    right = _beside(rhs, columns, (0, 1))
+    left = _joined(lhs, rows, (1, 0))
+    right = _joined(rhs, columns, (0, 1))
     base = block.scratch(left.bytes + right.bytes)
     stored_left = write(block, lhs, left, base)
     stored_right = write(block, rhs, right, block.b.getelementptr("i8", base, left.bytes))
@@ -79,7 +79,7 @@ def _by_fma(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile, words: str) -
     return accumulator.with_values(sums)
 
 
-def _beside(tile: Tile, reader: Layout, order: tuple[int, int]) -> Storage:
+def _joined(tile: Tile, reader: Layout, order: tuple[int, int]) -> Storage:
     """A place for a tile that is read line by line."""
     return storage(
         tile.element, [User(tile.layout), User(reader.spread((order[1],), tile.layout.shape))], [order]

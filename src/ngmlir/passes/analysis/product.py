@@ -222,9 +222,9 @@ def in_words(product: Product, target: Target, packed: Collection[str]) -> Produ
     lhs = product.lhs
     if isinstance(lhs, Implicit):
         # Neighbours of a word are packed together, if that is not one by one; floats in whole words.
-        if not lhs.beside or (atom.sum == "f32" and product.depth % atom.group):
+        if not lhs.contiguous_depth or (atom.sum == "f32" and product.depth % atom.group):
             return product
-        product = replace(product, lhs=replace(lhs, lined=True), lhs_depth_first=False)
+        product = replace(product, lhs=replace(lhs, forced_along_depth=True), lhs_depth_first=False)
     elif "left" not in packed and not lies_in_words(product, atom):
         return product
     words = atom.words

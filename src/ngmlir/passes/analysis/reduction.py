@@ -102,11 +102,11 @@ class Accumulation:
     def folded(self, b: Builder, tile: Value, size: int) -> Value:
         """A tile of what was gathered with only `size` steps along its first dimension: what stands so many steps apart is
         joined."""
-        steps, *beside = shape_of(tile.type)
+        steps, *inner = shape_of(tile.type)
         if steps == size:
             return tile
-        apart = VectorType((steps // size, size, *beside), element_type(tile.type))
-        return self.across(b, b.reshape(tile, type=apart), [0])
+        split = VectorType((steps // size, size, *inner), element_type(tile.type))
+        return self.across(b, b.reshape(tile, type=split), [0])
 
     def leave(self, b: Builder, value: Value) -> Value:
         """The result of what was gathered."""

@@ -106,7 +106,7 @@ class Implicit(Side):
     kind = "windows"
 
     depth: int
-    lined: bool = False  # packed along the depth, wherever elements lie closest
+    forced_along_depth: bool = False  # packed along the depth, wherever elements lie closest
 
     @property
     def across(self) -> int:
@@ -116,11 +116,11 @@ class Implicit(Side):
     @cached_property
     def along_depth(self) -> bool:
         """Whether it is packed along the depth, and not across it: as elements lie closest."""
-        return self.lined or self._run(self.depth) >= self._run(self.across)
+        return self.forced_along_depth or self._run(self.depth) >= self._run(self.across)
 
     @property
-    def beside(self) -> bool:
-        """Whether neighbours along the depth lie side by side."""
+    def contiguous_depth(self) -> bool:
+        """Whether neighbours along the depth are contiguous."""
         return self._run(self.depth) == self.run(self.depth) > 1
 
     def _run(self, dimension: int) -> float:

@@ -113,8 +113,8 @@ def _aligned(op: Op, b: Builder, target: Target) -> Sequence[Value] | None:
     turned = [side for side in sides if not (side.ready or side.along)]
     depth, item = sides[0].shape[sides[0].depth], min(side.item for side in sides)
     missing = 0 if copied_piece(depth, item, along=True) else -depth % (PIECE_BYTES // item)
-    bytes_apart = not missing and all(side.item == 1 for side in turned)
-    least = _BYTES_WORTH if bytes_apart else _ROWS_WORTH
+    single_bytes = not missing and all(side.item == 1 for side in turned)
+    least = _BYTES_WORTH if single_bytes else _ROWS_WORTH
     worth = (
         min(side.across for side in sides) >= _READ and prod(shape_of(op.results[0].type)) * depth >= least
     )

@@ -40,8 +40,8 @@ def loops_of(fusion: Op, target: Target) -> Found:
     that it has, if no loop is shorter for that."""
     found = _found(fusion, whole=False)
     if target.shares_tiles and found.accesses and kind(fusion) != "dot":
-        apart = _found(fusion, whole=True)
-        return apart if apart.sizes == found.sizes else found
+        separate = _found(fusion, whole=True)
+        return separate if separate.sizes == found.sizes else found
     return found
 
 
@@ -57,7 +57,7 @@ def _found(fusion: Op, whole: bool) -> Found:
         known[value] = space.atoms(shape_of(value.type))
     related = label(space, [op for op in body.ops[:-1] if op.name != "ng.dot"], known)
     related = related and all(isinstance(v.type, TensorType) for v in (*fusion.operands, *fusion.results))
-    if not related or not _side_by_side(space, body, known):
+    if not related or not _over_the_same_loops(space, body, known):
         raise Limit(Diagnostic("the loops of the ops of this fusion do not match", fusion.location))
     for value in body.ops[-1].operands:  # an argument may be handed through without any op
         known.setdefault(value, space.atoms(shape_of(value.type)))
@@ -75,15 +75,15 @@ def _found(fusion: Op, whole: bool) -> Found:
     if len(set(domain)) < len(domain):  # what runs along both of two loops says that they are one
         raise Limit(Diagnostic("a value of this fusion uses one dimension for two loops", fusion.location))
     # The dimensions of a product stay apart, and so do those of what is read through a map, but for runs.
-    apart = [(a,) for op in products for a in resolved[op.results[0]]]
+    separate = [(a,) for op in products for a in resolved[op.results[0]]]
     strides = {
         v: [space.resolve([known[v][d] for d in run]) for run in access.runs]
         for v, (_, access) in accesses.items()
     }
     for v, (_, atoms) in moved.items():
         strides[v] = [space.resolve([atom]) for atom in atoms]
-    apart += [atoms for own in strides.values() for atoms in own]
-    runs = _runs(domain, [*resolved.values(), *counted.values(), *apart])
+    separate += [atoms for own in strides.values() for atoms in own]
+    runs = _runs(domain, [*resolved.values(), *counted.values(), *separate])
     if kind(fusion) == "rows":
         first = next(op for op in body.ops if "reduction" in op.traits)
         kept = set(resolved[first.results[0]])
@@ -108,7 +108,7 @@ def _found(fusion: Op, whole: bool) -> Found:
     )
 
 
-def _side_by_side(space: Space, body: Block, known: dict[Value, Atoms]) -> bool:
+def _over_the_same_loops(space: Space, body: Block, known: dict[Value, Atoms]) -> bool:
     """Reductions side by side run over the same loops, even where no op relates what they reduce."""
     sources = [known[op.operands[0]] for op in body.ops if "reduction" in op.traits]
     return all(space.unify(sources[0], other) for other in sources[1:])

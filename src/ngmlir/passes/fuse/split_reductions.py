@@ -155,9 +155,9 @@ class _Splitting:
         if parts == 1:
             return None
         wide = spread_shape(source)
-        if wide and (apart := _dimensions(shape, runs[0], wide)):
+        if wide and (dimensions := _dimensions(shape, runs[0], wide)):
             value = in_shape(b, source, wide)
-            made = self.in_turn(b, name, value, [[d] for d in apart], room, again)
+            made = self.in_turn(b, name, value, [[d] for d in dimensions], room, again)
             return None if made is None else view(b, made, [s for d, s in enumerate(shape) if d not in axes])
         line = view(b, source, (*shape[:axis], size, *shape[axis + count :]))
         value = widened(b, name, taken(b, line, axis, 0, parts * length))

@@ -183,13 +183,13 @@ def _joins(run: _Run, first: bool) -> bool:
     """Whether a run of terms is better joined; after others, parts that overlap would be added in another order."""
     parts = [term for term in run if isinstance(term, _Part)]
     cut = _cut(parts) if len(parts) >= _FEWEST else None
-    return cut is not None and (first or _apart(parts))
+    return cut is not None and (first or _are_separable(parts))
 
 
-def _apart(parts: Sequence[_Part]) -> bool:
+def _are_separable(parts: Sequence[_Part]) -> bool:
     """Whether cuts alone part them."""
     cut = _cut(parts)
-    return len(parts) == 1 if cut is None else all(_apart(group) for group in cut[1])
+    return len(parts) == 1 if cut is None else all(_are_separable(group) for group in cut[1])
 
 
 def _cut(parts: Sequence[_Part]) -> tuple[int, list[list[_Part]]] | None:

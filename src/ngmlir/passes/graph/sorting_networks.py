@@ -238,11 +238,11 @@ def _step(b: Builder, keys: Keys, view: tuple[int, int, int]) -> Keys:
 
 
 def _settled(b: Builder, keys: Keys, count: int, block: int, rows: int) -> Keys:
-    """Blocks in which what stands half of it apart has to be compared, then a quarter, and so on."""
-    apart = block // 2
-    while apart:
-        keys = _step(b, keys, (count // (2 * apart), 2, apart * rows))
-        apart //= 2
+    """Blocks in which elements half a block from each other have to be compared, then a quarter, and so on."""
+    distance = block // 2
+    while distance:
+        keys = _step(b, keys, (count // (2 * distance), 2, distance * rows))
+        distance //= 2
     return keys
 
 

@@ -142,11 +142,11 @@ class _Writer:
             return self.call(self.recipe(op), op, operands, b)[0]
         groups = -(-len(operands) // (most - 1))
         cuts = [i * len(operands) // groups for i in range(groups + 1)]
-        apart = Builder(Block(), op.location)
+        grouped = Builder(Block(), op.location)
         axis = get_i64(op, "axis")
-        parts = [apart.concatenate(op.operands[i:j], axis=axis) for i, j in pairwise(cuts)]
-        apart.concatenate(parts, axis=axis)
-        *pieces, joined = apart.block.ops
+        parts = [grouped.concatenate(op.operands[i:j], axis=axis) for i, j in pairwise(cuts)]
+        grouped.concatenate(parts, axis=axis)
+        *pieces, joined = grouped.block.ops
         made = [
             self.concatenate(piece, operands[i:j], b)
             for piece, (i, j) in zip(pieces, pairwise(cuts), strict=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ...ir.core import Op
 from ...ir.nest import NEST, NestAttr
-from ...ops.schedules import Along, Blocks, Boxes, Digits, Line, Panels, Strips, families, stated
+from ...ops.schedules import Along, Blocks, Boxes, Digits, Flat, Panels, Strips, families, stated
 from ...ops.settings import Given, Schedule
 from ...ops.stated_schedules import complaints, given_by
 from ...support.diagnostics import Diagnostic, UserError
@@ -203,7 +203,7 @@ def _conflicts(schedule: Schedule, target: Target, fusion: Op, windows: Product 
         found.append(
             f"tiles of {schedule.tile[1]} columns, which panels of {weight.width} are no multiples of"
         )
-    if isinstance(schedule, Boxes | Line):
+    if isinstance(schedule, Boxes | Flat):
         found += move_conflicts(type(schedule), plan(fusion), target)
     threads = getattr(schedule, "threads", 1)
     if not target.shares_tiles and threads > 1:

@@ -20,7 +20,7 @@ from ..analysis.group import FREE
 from ..analysis.plan import Plan, pieces_wide, widest_item
 from ..analysis.reduction import Reduction, reductions
 from .candidate import Candidate, fixed, tile_sizes
-from .moves import boxes, line, rows_together
+from .moves import boxes, flat, rows_together
 from .programs import PROGRAM_ELEMENTS, RESIDENT, part_of, tile_width
 from .windows import staged_windows
 
@@ -106,7 +106,7 @@ def work_of(plan: Plan) -> Work:
 def elementwise(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Schedule]]:
     """For elementwise kernels."""
     fitting = {family.by for family in families("map", given)}
-    for by, family in (("boxes", boxes), ("line", line)):
+    for by, family in (("boxes", boxes), ("flat", flat)):
         found = family(plan, target, given) if by in fitting else None
         if found is not None:
             yield found
@@ -173,7 +173,7 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
     work, lanes = _column_work(found, plan), target.lanes(item)
     row = size * item
     stated = fixed(given, "tile", 0)
-    if side_by_side(plan, inner, target, stated):
+    if collapsed(plan, inner, target, stated):
         yield from _lines(found, plan, target, given, count, steps)
         if stated:
             return
@@ -202,7 +202,7 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
         yield Candidate(made, cycles, count * steps * size / lanes * work.roof(target), registers)
 
 
-def side_by_side(plan: Plan, reduced: Sequence[int], target: Target, tile: int = 0) -> Plan | None:
+def collapsed(plan: Plan, reduced: Sequence[int], target: Target, tile: int = 0) -> Plan | None:
     """The loops of narrow columns on a CPU, several rows of which are in one tile, in registers; None where they cannot be, or a given
     `tile` has but one."""
     columns, near = plan.sizes[-1], len(plan.sizes) - 2
@@ -255,9 +255,9 @@ def _lines(
         yield Candidate(made, cycles + joined, roof, registers)
 
 
-def _rows_beside(plan: Plan, target: Target, count: int, outer: Sequence[int], width: int) -> int:
+def _filling_rows(plan: Plan, target: Target, count: int, outer: Sequence[int], width: int) -> int:
     """How many rows of results stand side by side in one tile, so that each thread has 16 bytes and blocks are enough."""
-    rows = prod(rows_beside(plan, outer, tile_width(target, widest_item(plan)) // width))
+    rows = prod(rows_at_once(plan, outer, tile_width(target, widest_item(plan)) // width))
     while rows > 1 and count * -(-plan.sizes[-1] // width) < rows * RESIDENT * target.multiprocessors:
         rows //= 2
     return max(1, rows)
@@ -289,11 +289,11 @@ def _bands(
     rows = power_of_two(plan.sizes[reduced[-1]]) if reduced and plan.has_tiles(reduced[-1]) else 1
     busy = target.multiprocessors
 
-    beside = 1
+    rows_of_tile = 1
     if outer and prod(plan.sizes[l] for l in reduced) <= (_FEW if plan.accesses else _FEW_ROWS):
-        beside = _rows_beside(plan, target, count, outer, fixed(given, "tile", width))
-    if fixed(given, "rows", beside) > 1 and not given.get("band"):
-        return _filled(given, target, tile=width, band=0, rows=beside)
+        rows_of_tile = _filling_rows(plan, target, count, outer, fixed(given, "tile", width))
+    if fixed(given, "rows", rows_of_tile) > 1 and not given.get("band"):
+        return _filled(given, target, tile=width, band=0, rows=rows_of_tile)
 
     def blocks() -> int:
         return count * -(-size // width)
@@ -314,7 +314,7 @@ def _bands(
     return _filled(given, target, tile=width, band=band, rows=1, threads=threads)
 
 
-def rows_beside(plan: Plan, outer: Sequence[int], rows: int) -> list[int]:
+def rows_at_once(plan: Plan, outer: Sequence[int], rows: int) -> list[int]:
     """Of how many steps of each of the `outer` loops one tile holds results, so that these are `rows`: loops further out have
     several where those further in are held whole."""
     found: list[int] = []

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ...ops.schedules import Boxes, Line
+from ...ops.schedules import Boxes, Flat
 from ...ops.settings import Given, Schedule
 from ...support.lengths import power_of_two, usual
 from ...support.machines import SECTOR_BYTES
@@ -14,7 +14,7 @@ from ...support.target import Target
 from ..analysis.access import Access
 from ..analysis.plan import Plan, widest_item
 from .candidate import Candidate, fixed, fixed_pair
-from .programs import line_width, part_of, tile_width
+from .programs import flat_width, part_of, tile_width
 
 #: Bytes of a cache line, of which whole ones are written, and of two neighbours, which come from memory together.
 _LINE, _LINES = 64, 128
@@ -59,7 +59,7 @@ def boxes(plan: Plan, target: Target, given: Given) -> Candidate[Boxes] | None:
 
 
 def move_conflicts(family: type[Schedule], plan: Plan, target: Target) -> list[str]:
-    """Why no kernel of a `map` fusion can be cut in boxes, or be a line."""
+    """Why no kernel of a `map` fusion can be cut in boxes, or as one loop."""
     if family is Boxes:
         there = permuted(plan) if target.shares_tiles else plan.across
         why = "no operand is contiguous along another loop than the innermost one"
@@ -123,13 +123,13 @@ def box_of(sizes: Sequence[int], sides: Sequence[Sequence[int]], runs: Sequence[
     return box
 
 
-def line(plan: Plan, target: Target, given: Given) -> Candidate[Line] | None:
+def flat(plan: Plan, target: Target, given: Given) -> Candidate[Flat] | None:
     """All loops as one; None unless a kernel only moves short rows, and would spend more on finding than on moving them."""
-    if move_conflicts(Line, plan, target) or (given.get("by") != Line.by and not _is_short(plan, target)):
+    if move_conflicts(Flat, plan, target) or (given.get("by") != Flat.by and not _is_short(plan, target)):
         return None
     item, size = widest_item(plan), prod(usual(plan.sizes))
-    tile = fixed(given, "tile", line_width(target, size, item))
-    made = Line(tile=tile, threads=fixed(given, "threads", target.threads))
+    tile = fixed(given, "tile", flat_width(target, size, item))
+    made = Flat(tile=tile, threads=fixed(given, "threads", target.threads))
     return Candidate(made, size / target.threads, size / target.threads)
 
 
@@ -139,8 +139,8 @@ def _is_short(plan: Plan, target: Target) -> bool:
     sizes, item = usual(plan.sizes), widest_item(plan)
     access = plan.accesses.get(plan.inputs[0])
     last = len(sizes) - 1
-    beside = access is None or access.closest.get(last) == 1
-    idle = not beside or sizes[-1] * item < _REQUEST
+    contiguous = access is None or access.closest.get(last) == 1
+    idle = not contiguous or sizes[-1] * item < _REQUEST
     rows = min(rows_together(target, sizes, item), plan.most_rows)
     return (idle and _leaves_lanes_idle(sizes[-1], item)) or _spends_on_finding(target, sizes, item, rows)
 

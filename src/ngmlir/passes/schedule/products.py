@@ -138,9 +138,9 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
         sides = tuple([side for side in sides if side != "right"])  # nobody else reads these columns
     work = product.rows * product.columns * product.depth
     batch = max(1, min(product.batch, PROGRAM_MULTIPLICATIONS // max(1, work)))
-    beside = -(-max(1, product.batch) // batch) * -(-product.rows // block_rows)
+    others = -(-max(1, product.batch) // batch) * -(-product.rows // block_rows)
     columns = (
-        block[1] if block else _even(product.columns, columns, part or tile_columns, beside, target.cores)
+        block[1] if block else _even(product.columns, columns, part or tile_columns, others, target.cores)
     )
     return Panels(
         tile=tile,
@@ -330,15 +330,15 @@ def _packed(product: Product, target: Target, tile_columns: int, near: bool) -> 
     """The sides that are read from packed copies."""
     right_bytes = product.depth * product.columns * item_bytes(product.rhs_element)
     # A single panel lies as it would be packed, and what the nearest cache holds is read fast as it is.
-    apart = product.columns > tile_columns and right_bytes > target.l1_bytes
+    several = product.columns > tile_columns and right_bytes > target.l1_bytes
     from_rows = PACK_FROM_ROWS if near else PACK_FAR_FROM_ROWS
     # Rows of a matrix that is a part of others may crowd a few sets of the cache.
-    apart_by = usual(product.rhs.distance) if isinstance(product.rhs, Strided) else 0
-    distance = apart_by * item_bytes(product.rhs_element)
+    distance = usual(product.rhs.distance) if isinstance(product.rhs, Strided) else 0
+    distance = distance * item_bytes(product.rhs_element)
     crowded = distance > 0 and product.depth > target.l1_ways * places(target, distance)
     right = product.kept and product.columns > tile_columns
     right |= not product.rhs_depth_first or (
-        product.rows > (FEW_ROWS if crowded else from_rows) and (apart or crowded)
+        product.rows > (FEW_ROWS if crowded else from_rows) and (several or crowded)
     )
     # A left side stored depth x rows has what a tile reads all over many pages.
     left_bytes = product.rows * product.depth * item_bytes(product.lhs_element)
@@ -361,13 +361,13 @@ def _whole(wanted: int, unit: int, size: int) -> int:
     return min(size, _ceiling(wanted, unit))
 
 
-def _even(size: int, wanted: int, unit: int, beside: int, cores: int) -> int:
+def _even(size: int, wanted: int, unit: int, others: int, cores: int) -> int:
     """About `wanted` of `size` for each program, in whole units and all alike: where there are few programs, of which each
-    part of `size` has `beside`, as many for each core."""
+    part of `size` has `others`, as many for each core."""
     count = -(-size // max(1, wanted))
-    if 1 < beside * count < 4 * cores:
-        programs = -(-beside * count // cores) * cores
-        count = min(2 * count, -(-programs // beside))
+    if 1 < others * count < 4 * cores:
+        programs = -(-others * count // cores) * cores
+        count = min(2 * count, -(-programs // others))
     return _ceiling(-(-size // count), unit)
 
 

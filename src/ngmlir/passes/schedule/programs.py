@@ -43,7 +43,7 @@ def a_row_each(target: Target, columns: int, lines: Sequence[int], rows: int, ne
 PROGRAM_ELEMENTS = 1 << 15
 
 
-def line_width(target: Target, size: int, item: int) -> int:
+def flat_width(target: Target, size: int, item: int) -> int:
     """Elements of a tile of a line of `size`. Of little, each thread takes one element, so that all multiprocessors have blocks."""
     several = power_of_two(size // max(1, 2 * target.multiprocessors))
     return max(target.threads, min(several, tile_width(target, item)))

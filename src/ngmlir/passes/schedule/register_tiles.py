@@ -30,7 +30,7 @@ def register_tiles(product: Product, target: Target, widest: int) -> Iterable[tu
     return [
         (rows, vectors * lanes)
         for vectors in range(1, min(widest, columns, target.vector_registers) + 1)
-        for rows in range(1, min(product.rows, target.vector_registers, _rows_beside(product, target)) + 1)
+        for rows in range(1, min(product.rows, target.vector_registers, _most_rows(product, target)) + 1)
         if fits(rows, vectors)
     ]
 
@@ -69,7 +69,7 @@ def tile_cost(product: Product, target: Target, tile: tuple[int, int]) -> tuple[
     return product.depth * sum(count * cycles(rows, v) for count, rows, v in tiles), product.depth * loads
 
 
-def _rows_beside(product: Product, target: Target) -> int:
+def _most_rows(product: Product, target: Target) -> int:
     """How many rows of the left side can be read at once before they drive each other out of the near cache: rows whose
     distance is a multiple of what one way holds share its sets. Two ways are left to the rest."""
     if product.lhs_depth_first or isinstance(product.lhs, Implicit):

@@ -78,16 +78,16 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
     for width in tile_sizes(given, [*whole, *[w for w in widths if w < columns or not whole]]):
         registers = -(-width // lanes)
         held = width in whole
-        beside = fixed(given, "beside", _beside(plan, target, given, kept, registers) if held else 1)
-        groups = prod(outer[:-1]) * -(-outer[-1] // beside) if outer else 1
-        part = beside * max(1, min(groups, PROGRAM_ELEMENTS // max(1, beside * columns)))
+        unroll = fixed(given, "unroll", _unrolled(plan, target, given, kept, registers) if held else 1)
+        groups = prod(outer[:-1]) * -(-outer[-1] // unroll) if outer else 1
+        part = unroll * max(1, min(groups, PROGRAM_ELEMENTS // max(1, unroll * columns)))
         made = Rows(
             tile=width,
             partial=fixed(given, "partial", PARTIAL_TILES),
             rows=fixed(given, "rows", part),
             keep=bool(given.get("keep", True)),
             stages=fixed(given, "stages", 1),
-            beside=beside,
+            unroll=unroll,
         )
         cycles, roof = work.cycles(target, registers), count * columns / lanes * work.roof(target)
         # In the end a tile is searched for what is best; before it, in a long row, the lanes that say which.
@@ -102,7 +102,7 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
             yield Candidate(made, count * cycles, roof, registers)
 
 
-def _beside(plan: Plan, target: Target, given: Given, kept: int, registers: int) -> int:
+def _unrolled(plan: Plan, target: Target, given: Given, kept: int, registers: int) -> int:
     """How many rows are reduced at once whose tiles have so many registers: as many as have room, if that is worth it."""
     if not kept or not plan.has_tiles(-2) or any(plan.cuts(target)):
         return 1

@@ -30,8 +30,10 @@ def _pieces(product: Product) -> list[int]:
     for (side, element, depth_first), length in zip(sides, product.row_lengths, strict=True):
         if isinstance(side, Strided):
             length = gcd(length, side.distance)
-        apart = isinstance(side, Implicit) or (isinstance(side, Strided) and side.row != len(side.shape) - 2)
-        found.append(0 if apart else copied_piece(length, item_bytes(element), not depth_first))
+        scattered = isinstance(side, Implicit) or (
+            isinstance(side, Strided) and side.row != len(side.shape) - 2
+        )
+        found.append(0 if scattered else copied_piece(length, item_bytes(element), not depth_first))
     return found
 
 
@@ -45,10 +47,10 @@ def waiting(product: Product, tile: tuple[int, int], step: int) -> tuple[MemRefT
     """The shared buffers of one round, for the left and the right side."""
     left = (step, tile[0]) if product.lhs_depth_first else (tile[0], step)
     right = (step, tile[1]) if product.rhs_depth_first else (tile[1], step)
-    return _apart(left, product.lhs_element), _apart(right, product.rhs_element)
+    return _padded(left, product.lhs_element), _padded(right, product.rhs_element)
 
 
-def _apart(shape: tuple[int, int], element: Type) -> MemRefType:
+def _padded(shape: tuple[int, int], element: Type) -> MemRefType:
     """Rows an odd number of pieces apart: so the eight that one instruction reads come to different banks."""
     piece = PIECE_BYTES // item_bytes(element)
     pieces = -(-shape[1] // piece)

@@ -59,6 +59,6 @@ def within(schedule: Schedule, link: Link, rows: int) -> Schedule:
             columns = -(-link.product.columns // unit) * unit
             return replace(schedule, block=(rows, columns), batch=1)
         case Rows():
-            return replace(schedule, rows=rows, beside=1)
+            return replace(schedule, rows=rows, unroll=1)
         case _:
             return schedule

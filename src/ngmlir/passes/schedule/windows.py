@@ -58,9 +58,9 @@ def _is_box(access: Access, outer: Sequence[int], sizes: Sequence[int]) -> bool:
 def staged_windows(
     plan: Plan, target: Target, given: Given, outer: Sequence[int]
 ) -> Candidate[Columns] | None:
-    """The schedule of such windows, where rows beside each other read the same and nothing is given that says otherwise; else None."""
+    """The schedule of such windows, where adjacent rows read the same and nothing is given that says otherwise; else None."""
     found = staged(plan, target, outer)
-    own = given.keys() & {"beside", "stage"}
+    own = given.keys() & {"unroll", "stage"}
     if (given and not own) or not any(_overlap(access, plan, outer) for access in found.values()):
         return None
     last, along, lanes = len(plan.sizes) - 1, outer[-1], target.lanes(widest_item(plan))
@@ -69,13 +69,13 @@ def staged_windows(
     width = fixed(given, "tile", lanes if is_open(plan.sizes[last:]) else min(columns, lanes))
     taps = prod(n for l, n in enumerate(plan.sizes[:last]) if l not in outer)
 
-    def cycles(beside: int) -> float:
-        return _cycles(found.values(), plan, target, outer, taps, beside)
+    def cycles(unroll: int) -> float:
+        return _cycles(found.values(), plan, target, outer, taps, unroll)
 
     # Of any number of rows few are computed in vain.
-    most_beside = min(rows, target.vector_registers)  # each holds a sum
-    several = _FEW if is_open((plan.sizes[along],)) else range(1, most_beside + 1)
-    beside = fixed(given, "beside", min(several, key=cycles))
+    most_unrolled = min(rows, target.vector_registers)  # each holds a sum
+    several = _FEW if is_open((plan.sizes[along],)) else range(1, most_unrolled + 1)
+    unroll = fixed(given, "unroll", min(several, key=cycles))
     stripe = fixed(given, "stripe", -(-min(columns, _STRIPE) // width) * width)
     # What is copied stays in the near cache.
     row, around = 0, 0
@@ -85,8 +85,8 @@ def staged_windows(
         row += reach[-1] * item * next(p.terms[along] for p in access.places if along in p.terms)
         around += prod(reach) * item
     room = target.l1_bytes // 2
-    most = max(1, (room - around) // row // beside)
-    stage = fixed(given, "stage", beside * min(most, -(-rows // beside)))
+    most = max(1, (room - around) // row // unroll)
+    stage = fixed(given, "stage", unroll * min(most, -(-rows // unroll)))
     count = prod(sizes[l] for l in outer[:-1]) * -(-rows // stage)
     group = min(
         count, PROGRAM_ELEMENTS // (taps * columns * min(stage, rows)), room // (around + stage * row)
@@ -96,11 +96,11 @@ def staged_windows(
         band=0,
         stripe=stripe,
         rows=fixed(given, "rows", stage * max(1, group)),
-        beside=beside,
+        unroll=unroll,
         stage=stage,
     )
     tiles = prod(sizes[l] for l in outer) * -(-columns // width)
-    return Candidate(made, tiles * cycles(beside), tiles * taps / target.fmas)
+    return Candidate(made, tiles * cycles(unroll), tiles * taps / target.fmas)
 
 
 def _reach(place: AffineExpr, plan: Plan, outer: Sequence[int], stripe: int) -> int:
@@ -110,36 +110,36 @@ def _reach(place: AffineExpr, plan: Plan, outer: Sequence[int], stripe: int) -> 
 
 
 def _cycles(
-    found: Iterable[Access], plan: Plan, target: Target, outer: Sequence[int], taps: int, beside: int
+    found: Iterable[Access], plan: Plan, target: Target, outer: Sequence[int], taps: int, unroll: int
 ) -> float:
     """Of a register of results, so many below each other at once: their arithmetic, and loads. Those of windows cross lines of
     memory, which takes two; and for what finds no register there is another."""
     rows = plan.sizes[outer[-1]]
-    loads, held = taps, 2 + beside
+    loads, held = taps, 2 + unroll
     for access in found:
-        loops, lines = _shared(access, plan, outer, beside)
+        loops, lines = _shared(access, plan, outer, unroll)
         held += lines
         loads += 2 * lines * (taps // loops) + 2 * taps * max(0, held - target.vector_registers)
-    needed = beside if is_open((rows,)) else rows / -(-rows // beside)
-    return (2 * beside * taps / target.fmas + loads / target.loads) / needed
+    needed = unroll if is_open((rows,)) else rows / -(-rows // unroll)
+    return (2 * unroll * taps / target.fmas + loads / target.loads) / needed
 
 
-def _shared(access: Access, plan: Plan, outer: Sequence[int], beside: int) -> tuple[int, int]:
-    """How many taps see other rows of an access, and how many rows so many results beside each other see."""
+def _shared(access: Access, plan: Plan, outer: Sequence[int], unroll: int) -> tuple[int, int]:
+    """How many taps see other rows of an access, and how many rows so many adjacent results see."""
     (place,) = (p for p in access.places if outer[-1] in p.terms)
     own = {l: s for l, s in place.terms.items() if l not in outer}
     steps = [range(0, s * plan.sizes[l], s) for l, s in own.items()]
-    seen = {r * place.terms[outer[-1]] + sum(at) for r in range(beside) for at in product(*steps)}
+    seen = {r * place.terms[outer[-1]] + sum(at) for r in range(unroll) for at in product(*steps)}
     return prod(plan.sizes[l] for l in own), len(seen)
 
 
 def _overlap(access: Access, plan: Plan, outer: Sequence[int]) -> bool:
-    """Whether some of a few results beside each other see the same rows; those of dilated windows are not the nearest."""
+    """Whether some of a few adjacent results see the same rows; those of dilated windows are not the nearest."""
     taps, seen = _shared(access, plan, outer, _FEW[-1])
     return seen < _FEW[-1] * taps
 
 
 def order(access: Access, outer: Sequence[int], reduced: Sequence[int]) -> list[int]:
-    """The reduced loops, those last along which results beside each other see what others see."""
+    """The reduced loops, those last along which adjacent results see what others see."""
     (place,) = (p for p in access.places if outer[-1] in p.terms)
     return sorted(reduced, key=lambda l: l in place.terms)

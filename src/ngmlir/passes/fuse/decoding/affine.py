@@ -159,8 +159,8 @@ def in_panels(weight: Affine, target: Target, b: Builder) -> Panels:
         codes = b.bitwise_xor(codes, b.number(weight.flipped, codes.type))
     codes = padded(codes, panels * width, words * weight.unit, b)
     # Neighbours of a word are in its bytes; of 4 bits, those of the next word in the upper halves.
-    apart = TensorType((panels, width, words, 8 // weight.bits, GROUP), i32)
-    codes = b.sum(b.shift_left(b.reshape(codes, type=apart), _places(apart, b)), axes=[3, 4])
+    unpacked = TensorType((panels, width, words, 8 // weight.bits, GROUP), i32)
+    codes = b.sum(b.shift_left(b.reshape(codes, type=unpacked), _places(unpacked, b)), axes=[3, 4])
     found: dict[Parameter, Value] = {}
     for parameter in held_of(weight.steps):
         # With blocks of its own, if they end where those of all parameters do.
@@ -189,12 +189,12 @@ def rows_of_panels(weight: Panels, indices: Value, b: Builder) -> Value:
     there = b.select(b.less(indices, zero), b.add(indices, b.number(rows, indices.type)), indices)
     there = b.minimum(b.maximum(there, zero), b.number(rows - 1, indices.type))
     width = b.number(weight.width, indices.type)
-    panel, beside = b.floor_divide(there, width), b.remainder(there, width)
+    panel, column = b.floor_divide(there, width), b.remainder(there, width)
 
     def taken(value: Value) -> Value:
         lines = b.gather(value, panel, axis=0)
         shape = (count, shape_of(lines.type)[1], 1)
-        at = b.broadcast(beside, type=TensorType(shape, element_type(beside.type)), dimensions=[0])
+        at = b.broadcast(column, type=TensorType(shape, element_type(column.type)), dimensions=[0])
         return b.gather_elements(lines, at, axis=2)
 
     codes = unpacked(taken(weight.codes), own, count, b)
@@ -231,11 +231,13 @@ def unpacked(words: Value, weight: Affine, rows: int, b: Builder) -> Value:
     """The codes of some rows, ui8 [rows, depth in whole blocks], from words [panels, words, width]."""
     panels, count, width = shape_of(words.type)
     words = b.transpose(words, permutation=[0, 2, 1])
-    apart = TensorType((panels, width, count, 8 // weight.bits, GROUP), i32)
-    codes = b.shift_right_logical(b.broadcast(words, type=apart, dimensions=[0, 1, 2]), _places(apart, b))
-    codes = b.bitwise_and(codes, b.number(CODE if weight.bits == CODE_BITS else 255, apart))
+    unpacked = TensorType((panels, width, count, 8 // weight.bits, GROUP), i32)
+    codes = b.shift_right_logical(
+        b.broadcast(words, type=unpacked, dimensions=[0, 1, 2]), _places(unpacked, b)
+    )
+    codes = b.bitwise_and(codes, b.number(CODE if weight.bits == CODE_BITS else 255, unpacked))
     codes = b.reshape(
-        b.cast(codes, type=with_element(apart, ui8)),
+        b.cast(codes, type=with_element(unpacked, ui8)),
         type=TensorType((panels * width, count * weight.unit), ui8),
     )
     return _first(codes, rows, b)

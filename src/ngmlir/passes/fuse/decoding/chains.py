@@ -81,10 +81,10 @@ class Leaf:
         for length in shape:
             total *= length
         cuts = [total, *[d.stride for d in reversed(self.digits)]]
-        apart = [a // c for a, c in pairwise(cuts)] + [cuts[-1]]
-        value = view(b, value, tuple(apart))
+        split = [a // c for a, c in pairwise(cuts)] + [cuts[-1]]
+        value = view(b, value, tuple(split))
         kept = [*[d.size for d in reversed(self.digits)], 1]
-        if kept != apart:
+        if kept != split:
             value = b.slice(value, starts=[0] * len(kept), limits=kept, steps=[1] * len(kept))
         value = view(b, value, tuple(kept[:-1]))
         dims = [d.dimension for d in reversed(self.digits)]

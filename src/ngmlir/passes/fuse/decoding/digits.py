@@ -104,11 +104,11 @@ def in_digits(x: Value, block: int, b: Builder) -> Digits:
     q = b.round(b.multiply(x, b.broadcast(inverse, type=x.type, dimensions=[0, 1])))
     places = with_element(x.type, i32)
     moved = b.add(b.cast(q, type=places), b.number(0x808080, places))
-    apart = TensorType((rows, DIGITS, blocks, block), i32)
-    moved = b.broadcast(moved, type=apart, dimensions=[0, 2, 3])
-    shifts = b.multiply(b.iota(type=apart, dimension=1), b.number(8, apart))
-    byte = b.bitwise_xor(b.shift_right_arithmetic(moved, shifts), b.number(0x80, apart))
-    digits = b.cast(byte, type=with_element(apart, i8))
+    unpacked = TensorType((rows, DIGITS, blocks, block), i32)
+    moved = b.broadcast(moved, type=unpacked, dimensions=[0, 2, 3])
+    shifts = b.multiply(b.iota(type=unpacked, dimension=1), b.number(8, unpacked))
+    byte = b.bitwise_xor(b.shift_right_arithmetic(moved, shifts), b.number(0x80, unpacked))
+    digits = b.cast(byte, type=with_element(unpacked, i8))
     return Digits(b.reshape(digits, type=TensorType((rows, DIGITS, blocks * block), i8)), scale, block)
 
 

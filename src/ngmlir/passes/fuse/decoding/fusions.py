@@ -79,8 +79,8 @@ def _packed(chain: Chain, lanes: int, b: Builder) -> Value:
     codes = b.cast(codes, type=with_element(codes.type, i32))
     if more := groups * CODES * lanes - depth:
         codes = b.pad(codes, value=numeric_literal(0, i32), low=[0, 0], high=[0, more])
-    apart = TensorType((rows, groups, CODES, lanes), i32)
-    codes = b.shift_left(b.reshape(codes, type=apart), _shifts(apart, b))
+    unpacked = TensorType((rows, groups, CODES, lanes), i32)
+    codes = b.shift_left(b.reshape(codes, type=unpacked), _shifts(unpacked, b))
     return b.sum(codes, axes=[2])
 
 
@@ -120,9 +120,9 @@ def _weight(chain: Chain, codes: Value, arguments: Mapping[Parameter, Value], b:
 
 def _unpacked(words: Value, shape: tuple[int, int], b: Builder) -> Value:
     rows, groups, lanes = shape_of(words.type)
-    apart = TensorType((rows, groups, CODES, lanes), i32)
-    codes = b.broadcast(words, type=apart, dimensions=[0, 1, 3])
-    codes = b.bitwise_and(b.shift_right_logical(codes, _shifts(apart, b)), b.number(CODE, apart))
+    unpacked = TensorType((rows, groups, CODES, lanes), i32)
+    codes = b.broadcast(words, type=unpacked, dimensions=[0, 1, 3])
+    codes = b.bitwise_and(b.shift_right_logical(codes, _shifts(unpacked, b)), b.number(CODE, unpacked))
     return _cut(b.reshape(codes, type=TensorType((rows, groups * CODES * lanes), i32)), shape, b)
 
 

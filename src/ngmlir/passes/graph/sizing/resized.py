@@ -42,7 +42,7 @@ class Resizing:
         self.rows: dict[Value, Rows] = {}
         self.new: dict[Value, Value] = {}
         #: What stands beside rows, made for the other number of them.
-        self.beside: dict[tuple[Value, Rows], Value] = {}
+        self.repeats: dict[tuple[Value, Rows], Value] = {}
 
     def function(self, main: Op, open_: Mapping[int, Rows], name: str) -> tuple[Op, tuple[Rows | None, ...]]:
         """The function, called `name`, and what its results have. Raises Refused."""
@@ -121,12 +121,12 @@ class Resizing:
 
     def repeated(self, value: Value, rows: Rows, b: Builder) -> Value | None:
         """A value without rows for the other number of them; None where its elements differ from row to row."""
-        if (value, rows) not in self.beside:
+        if (value, rows) not in self.repeats:
             made = self.made_anew(value, rows, b)
             if made is None:
                 return None
-            self.beside[value, rows] = made
-        return self.beside[value, rows]
+            self.repeats[value, rows] = made
+        return self.repeats[value, rows]
 
     def made_anew(self, value: Value, rows: Rows, b: Builder) -> Value | None:
         op, shape = value.owner, shape_of(value.type)
@@ -275,16 +275,16 @@ class Resizing:
 
     def inner(self, block: Block) -> Block:
         """A block of a region: what is made in it is not seen outside."""
-        outer, self.beside = self.beside, dict(self.beside)
+        outer, self.repeats = self.repeats, dict(self.repeats)
         made = self.block(block)
-        self.beside = outer
+        self.repeats = outer
         return made
 
     def ended(self, block: Block, end: Op, wanted: Sequence[Rows | None]) -> Region:
         b = Builder(block, end.location)
-        outer, self.beside = self.beside, {}
+        outer, self.repeats = self.repeats, {}
         values = [self.operand(v, r, end, b) for v, r in zip(end.operands, wanted, strict=True)]
-        self.beside = outer
+        self.repeats = outer
         b.end(type(end), *values)
         return Region(block)
 

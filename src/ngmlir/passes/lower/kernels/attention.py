@@ -30,7 +30,7 @@ from .extents import Extent
 from .finished import Finished
 from .frame import Span
 from .fusion_kernel import Tile
-from .hidden import LEAST
+from .masked_blocks import LEAST
 from .packing import LINE_BYTES, right_side, uncrowded
 from .reading import Matrix
 from .streaming import Streaming
@@ -88,8 +88,8 @@ class _Builder(Streaming):
         if is_open((run,)) or self.panels == 1 or not self.result.lhs_depth_first:
             return None
         sets = self.target.l1_bytes // self.target.l1_ways // LINE_BYTES
-        apart = sets // gcd(sets, -(-run * item // LINE_BYTES))
-        if keys <= apart * self.target.l1_ways:
+        distinct = sets // gcd(sets, -(-run * item // LINE_BYTES))
+        if keys <= distinct * self.target.l1_ways:
             return None
         return self.scratch(keys, uncrowded(self.columns, item, self.target))
 

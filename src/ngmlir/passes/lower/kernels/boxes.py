@@ -50,10 +50,10 @@ def _in_stripes(planned: Plan, target: Target, schedule: Boxes) -> Kernel:
             """Tiles side by side, until the lines of the result are whole."""
 
             def one(part: Span, _: object) -> None:
-                at, beside = b.add(start, rows.start), b.add(columns.start, part.start)
+                at, right = b.add(start, rows.start), b.add(columns.start, part.start)
                 here = dict(zip(around, others, strict=True))
                 here[across] = rows._replace(start=at)
-                here[last] = part._replace(start=beside, masked=part.masked or columns.masked)
+                here[last] = part._replace(start=right, masked=part.masked or columns.masked)
                 Tile(kernel, [here[loop] for loop in range(last + 1)]).store(outputs)
 
             kernel.tiles(columns.size, side, (), one)

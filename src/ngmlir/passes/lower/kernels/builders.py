@@ -14,7 +14,7 @@ from ....ops.schedules import (
     Decode,
     DecodePanels,
     Digits,
-    Line,
+    Flat,
     Panels,
     Rows,
     Stream,
@@ -32,18 +32,18 @@ from .boxes import boxes_kernel
 from .chain import chain_kernel
 from .columns import columns_kernel
 from .concatenate import concatenate_kernel
+from .cumulative import cumulative_by_blocks, cumulative_kernel, runs_kernel
 from .decoded import decoded_kernel
 from .dot import dot_kernel
-from .exchanges import argsort_by_blocks
 from .finished import Finished
+from .flat import flat_kernel
 from .indexed import gather_elements_kernel, gather_kernel, scatter_by_blocks, scatter_kernel
-from .line import line_kernel
 from .map import map_kernel
 from .ragged import segment_cumulative_kernel, segment_expand_kernel, segment_reduce_kernel
 from .ragged_blocks import segment_cumulative_by_blocks, segment_expand_by_blocks, segment_reduce_by_blocks
 from .rows import rows_kernel
-from .running import cumulative_by_blocks, cumulative_kernel, runs_kernel
 from .sorting import argsort_kernel
+from .sorting_network import argsort_by_blocks
 from .windows import overlap_add_kernel
 
 _Table = Mapping[str, Callable[[Op, Target], Finished]]
@@ -95,8 +95,8 @@ def kernel_of(op: Op, target: Target) -> Finished:
             return map_kernel(op, target, schedule)
         case Boxes():
             return boxes_kernel(op, target, schedule)
-        case Line():
-            return line_kernel(op, target, schedule)
+        case Flat():
+            return flat_kernel(op, target, schedule)
         case Rows():
             return rows_kernel(op, target, schedule)
         case Columns():

@@ -15,9 +15,9 @@ from ....support.lengths import is_multiple, is_open, may_be_several, power_of_t
 from ....support.target import Target
 from ...analysis.plan import Plan, pieces_wide, plan
 from ...analysis.reduction import Parts, Position, Reduction, flat, in_parts, reductions
-from ...schedule.loops import rows_beside, side_by_side
+from ...schedule.loops import collapsed, rows_at_once
 from ...schedule.windows import order, staged
-from .column_lines import lines_kernel
+from .collapsed_columns import collapsed_columns_kernel
 from .finished import Finished
 from .frame import Span, each_position, linear, round_up, sections, several, share
 from .fusion_kernel import Kernel, Tile
@@ -36,8 +36,8 @@ def columns_kernel(fusion: Op, target: Target, schedule: Columns) -> Finished:
     last = len(planned.sizes) - 1
     outer = [l for l in range(last) if l in kept]
     reduced = [l for l in range(last) if l not in kept]
-    if lines := side_by_side(planned, reduced, target, schedule.tile):
-        return lines_kernel(lines, schedule, target, outer, reduced)
+    if lines := collapsed(planned, reduced, target, schedule.tile):
+        return collapsed_columns_kernel(lines, schedule, target, outer, reduced)
     staging = _for_staged_windows if schedule.stage and outer else _for_vectors
     build = _for_threads if target.shares_tiles else staging
     return build(_Given(planned, target, schedule, outer, reduced, found))
@@ -84,17 +84,17 @@ def _for_threads(of: _Given) -> Finished:
     planned, target, schedule, outer, reduced, found = of
     columns, width = planned.sizes[-1], schedule.tile
     rows = [planned.sizes[l] for l in outer]
-    beside = rows_beside(planned, outer, schedule.rows)
-    groups = [-(-size // group) for size, group in zip(rows, beside, strict=True)]
+    at_once = rows_at_once(planned, outer, schedule.rows)
+    groups = [-(-size // group) for size, group in zip(rows, at_once, strict=True)]
     kernel = Kernel(planned, target, (prod(groups), -(-columns // width)))
     b, places = kernel.b, kernel.delinearize(kernel.programs[0], groups) if groups else []
     places = [
         Span(b.multiply(place.start, b.index(group)), group, size % group != 0) if group > 1 else place
-        for place, group, size in zip(places, beside, rows, strict=True)
+        for place, group, size in zip(places, at_once, rows, strict=True)
     ]
     span = Span(b.multiply(kernel.programs[1], b.index(width)), width, columns % width != 0)
     together = min(schedule.band, power_of_two(planned.sizes[reduced[-1]])) if schedule.band > 1 else 0
-    together = together if prod(beside) == 1 and planned.has_tiles(reduced[-1]) else 0
+    together = together if prod(at_once) == 1 and planned.has_tiles(reduced[-1]) else 0
     positions = dict(zip(outer, places, strict=True))
     gathered = min(together, max(1, pieces_wide(planned, schedule.threads) // width))
     if any(isinstance(r, Position) for r in found):
@@ -133,7 +133,7 @@ def _for_staged_windows(of: _Given) -> Finished:
     """Programs share blocks of neighbouring rows of results, which read from one copy of what lies across borders."""
     planned, target, schedule, outer, reduced, found = of
     (*before, along), last, sizes = outer, len(planned.sizes) - 1, planned.sizes
-    rows, beside, stage = sizes[along], schedule.beside, schedule.stage
+    rows, unroll, stage = sizes[along], schedule.unroll, schedule.stage
     blocks, group = -(-rows // stage), schedule.rows // stage
     inner = [*(sizes[l] for l in before), *several([blocks])]
     stripes = _Stripes(planned, target, schedule, -(-prod(inner) // group))
@@ -147,7 +147,7 @@ def _for_staged_windows(of: _Given) -> Finished:
         for value in kernel.staged:
             reduced = order(planned.accesses[value], outer, reduced)
     begin, end = share(b, stripes.first, group, prod(inner))
-    even = is_multiple(rows, beside)
+    even = is_multiple(rows, unroll)
 
     def found_at(places: Sequence[Span]) -> tuple[dict[int, Span], Value, Value]:
         """Of a block: where the loops stand, its first row, and how many it has. Goes on with its copies."""
@@ -162,7 +162,7 @@ def _for_staged_windows(of: _Given) -> Finished:
         at, top, here = found_at(places)
         needed = dict[int, Value]()
         if not is_multiple(rows, stage):
-            needed[along] = here if even else b.minimum(round_up(b, here, beside), b.index(stage))
+            needed[along] = here if even else b.minimum(round_up(b, here, unroll), b.index(stage))
         if stripes.are_several:
             needed[last] = round_up(b, b.subtract(stripes.stop, start), kernel.least(stripes.width))
         spans = [at.get(l, Span(b.index(0))) for l in range(last + 1)]
@@ -174,7 +174,7 @@ def _for_staged_windows(of: _Given) -> Finished:
         at, top, here = found_at(places)
 
         def run(i: Value, masked: bool) -> None:
-            row = Span(b.add(top, i), beside if beside > 1 else 0, masked)
+            row = Span(b.add(top, i), unroll if unroll > 1 else 0, masked)
 
             def column(span: Span) -> None:
                 near = b.subtract(span.start, start) if stripes.are_several else span.start
@@ -185,11 +185,11 @@ def _for_staged_windows(of: _Given) -> Finished:
             stripes.tiles(column)
 
         if even:
-            b.loop(0, here, beside, (), lambda i, _: run(i, False))
+            b.loop(0, here, unroll, (), lambda i, _: run(i, False))
         else:
-            step, most = b.index(beside), b.subtract(here, b.index(beside - 1))
-            (full,) = b.loop(0, most, beside, [b.index(0)], lambda i, _: run(i, False) or [b.add(i, step)])
-            b.loop(full, here, beside, (), lambda i, _: run(i, True))
+            step, most = b.index(unroll), b.subtract(here, b.index(unroll - 1))
+            (full,) = b.loop(0, most, unroll, [b.index(0)], lambda i, _: run(i, False) or [b.add(i, step)])
+            b.loop(full, here, unroll, (), lambda i, _: run(i, True))
 
     # All that a program copies comes before all that reads it: what was stored just now is slow to be read from another place.
     for each in (fill, block):
@@ -252,7 +252,7 @@ class _Columns:
     def total(self, span: Span, inside: bool) -> Sequence[Value]:
         """The accumulators of a tile of results."""
 
-        # The taps of small windows are written out, each at a fixed place beside the others; so are those of each row of a
+        # The taps of small windows are written out, each at a fixed place; so are those of each row of a
         # larger one.
         def unrolled(inner: int) -> bool:
             taps = [self.sizes[l] for l in self.reduced[inner:]]
@@ -336,8 +336,8 @@ class _Columns:
         tiles(lambda span: self.finish(span, kept(span)))
 
     def starts(self, span: Span) -> list[Value]:
-        beside = [place.size for place in self.outer.values() if place.size]
-        shape = (*beside, *[self.gathered] * bool(self.together), span.size)
+        sizes = [place.size for place in self.outer.values() if place.size]
+        shape = (*sizes, *[self.gathered] * bool(self.together), span.size)
         return flat([r.starts(self.b, shape) for r in self.found])
 
     def joined(

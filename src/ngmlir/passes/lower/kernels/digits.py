@@ -74,7 +74,7 @@ class DigitsKernel:
         """Some columns of all rows. What a panel has beyond the last column is multiplied too, and not stored."""
         b = self.b
         self.panel = b.floor_divide(column, b.index(self.width))
-        self.beside = b.subtract(column, b.multiply(self.panel, b.index(self.width)))
+        self.offset = b.subtract(column, b.multiply(self.panel, b.index(self.width)))
 
         def some(rows: Span, _: object) -> None:
             type = VectorType((rows.size, self.tile_columns), f32)
@@ -118,7 +118,7 @@ class DigitsKernel:
         """A parameter of the columns, in the block from `first` on."""
         block = self.b.floor_divide(first, self.b.index(self.found.block * self.times(value)))
         type = VectorType((1, self.tile_columns), element_type(value.type))
-        return self.b.load(self.buffers[value], [self.panel, block, self.beside], type=type)
+        return self.b.load(self.buffers[value], [self.panel, block, self.offset], type=type)
 
     def added(self, total: Value, rows: Span, first: Value, shared: Mapping[Value, Value]) -> Value:
         """The sums and what the block of the depth from `first` on adds."""
@@ -168,20 +168,20 @@ class DigitsKernel:
         b, row = self.b, GROUP * self.tile_columns
         far = b.add(word, b.index(max(1, AHEAD // row)))
         for at in range(0, count * row, LINE_BYTES):
-            place = [b.add(far, b.index(at // row)), b.add(self.beside, b.index(at % row // GROUP))]
+            place = [b.add(far, b.index(at // row)), b.add(self.offset, b.index(at % row // GROUP))]
             b.prefetch(self.buffers[self.found.codes], [self.panel, *place])
 
     def codes(self, word: Value, count: int) -> Value:
         """The codes of some words of the depth, in bytes: of 4 bits those of the lower halves, then those of the upper ones."""
         b = self.b
         type = VectorType((count, self.tile_columns), i32)
-        words = b.load(self.buffers[self.found.codes], [self.panel, word, self.beside], type=type)
+        words = b.load(self.buffers[self.found.codes], [self.panel, word, self.offset], type=type)
         if self.found.bits != CODE_BITS:
             return words
-        apart = VectorType((count, 2, self.tile_columns), i32)
-        halves = b.broadcast(words, type=apart, dimensions=[0, 2])
-        moved = b.multiply(b.iota(type=apart, dimension=1), b.number(CODE_BITS, apart))
-        halves = b.bitwise_and(b.shift_right_logical(halves, moved), b.number(HALVES, apart))
+        unpacked = VectorType((count, 2, self.tile_columns), i32)
+        halves = b.broadcast(words, type=unpacked, dimensions=[0, 2])
+        moved = b.multiply(b.iota(type=unpacked, dimension=1), b.number(CODE_BITS, unpacked))
+        halves = b.bitwise_and(b.shift_right_logical(halves, moved), b.number(HALVES, unpacked))
         return b.reshape(halves, type=VectorType((2 * count, self.tile_columns), i32))
 
     def computed(self, known: dict[Value, Value], size: tuple[int, int], total: Value) -> Value:

@@ -19,7 +19,7 @@ from ...schedule.programs import tile_width
 from .finished import Finished
 from .frame import Span, peel_last, positions, share
 from .segments import scatter_in_order
-from .single import SingleFrame, line_frame, places_in, vector
+from .single import SingleFrame, flat_frame, places_in, vector
 
 
 def _axis(op: Op) -> int:
@@ -78,7 +78,7 @@ def _short_rows(op: Op, target: Target, operands: Sequence[tuple[int, ...]]) -> 
     """Rows by index, of one element or more, many in one tile of a block of threads: the result is one line."""
     (before, size, after), (count,) = operands
     element, number = (element_type(o.type) for o in op.operands)
-    frame = line_frame(op, target, before * count * after, operands)
+    frame = flat_frame(op, target, before * count * after, operands)
     b = frame.b
 
     def pick(spans: list[Span]) -> None:
@@ -99,7 +99,7 @@ def gather_elements_kernel(op: Op, target: Target) -> Finished:
     source, shape = (shape_of(v.type) for v in (op.operands[0], op.results[0]))
     in_line = take_turns(target, prod(shape[:-1]))
     if in_line:
-        frame = line_frame(op, target, prod(shape), [source, (prod(shape),)])
+        frame = flat_frame(op, target, prod(shape), [source, (prod(shape),)])
     else:
         frame = SingleFrame(op, target, shape)
     b = frame.b

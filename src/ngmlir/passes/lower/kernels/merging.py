@@ -10,16 +10,16 @@ from ....ops.builder import Builder
 from ....ops.fields import get_i64
 from ....support.target import Target
 from ...analysis.reduction import merged
+from .binary_search import binary_search
 from .finished import Finished
 from .frame import Span
-from .halving import halved
-from .single import line_frame, places_in
+from .single import flat_frame, places_in
 
 
 def argsort_of_runs(op: Op, target: Target) -> Finished:
     """The positions along rows whose halves are sorted."""
     rows, size, _ = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
-    frame = line_frame(op, target, rows * size, [(rows, size)])
+    frame = flat_frame(op, target, rows * size, [(rows, size)])
     b, key = frame.b, element_type(op.operands[0].type)
 
     def pick(spans: list[Span]) -> None:
@@ -58,7 +58,7 @@ class _Merge:
         b, run = self.b, self.count(self.run)
         before = b.subtract(place, self.count(1))
         low, high = b.maximum(b.subtract(place, run), self.count(0)), b.minimum(place, run)
-        low = halved(b, low, high, self.run, lambda i: self.first_before(i, b.subtract(before, i)))
+        low = binary_search(b, low, high, self.run, lambda i: self.first_before(i, b.subtract(before, i)))
         other = b.subtract(place, low)
         left = b.bitwise_and(
             b.less(low, run),

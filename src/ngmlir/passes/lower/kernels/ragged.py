@@ -13,9 +13,9 @@ from ....support.lengths import usual
 from ....support.target import Target
 from ...analysis.indices import within
 from ...analysis.reduction import Accumulation, merged
+from .cumulative import PrefixScan
 from .finished import Finished
 from .frame import Span, positions, share
-from .running import Running
 from .single import SingleFrame, vector
 
 
@@ -192,7 +192,7 @@ class _Reduction(_Segments):
 class _Cumulative(_Segments):
     def __init__(self, op: Op, target: Target):
         super().__init__(op, target)
-        self.run = Running(self.frame, op)
+        self.run = PrefixScan(self.frame, op)
 
     def columns(self, before: Value, segment: Value, span: Span, first: Value, end: Value) -> None:
         self.step_by_step(

@@ -13,12 +13,12 @@ from ....support.lengths import power_of_two
 from ....support.target import Target
 from ...analysis.indices import wide, within
 from ...analysis.reduction import merged
+from .binary_search import binary_search
+from .cumulative import PrefixScan
 from .finished import Finished
 from .frame import Span, positions
-from .halving import halved
-from .running import Running
 from .segments import RowsBetween
-from .single import SingleFrame, line_frame, places_in
+from .single import SingleFrame, flat_frame, places_in
 
 
 def segment_reduce_by_blocks(op: Op, target: Target) -> Finished:
@@ -31,7 +31,7 @@ def segment_expand_by_blocks(op: Op, target: Target) -> Finished:
     axis = get_i64(op, "axis")
     source, result = (merged(shape_of(v.type), axis) for v in (op.operands[0], op.results[0]))
     (count,), element = shape_of(op.operands[1].type), element_type(op.results[0].type)
-    frame = line_frame(op, target, prod(result), [source, (count,)])
+    frame = flat_frame(op, target, prod(result), [source, (count,)])
     b = frame.b
 
     def pick(spans: list[Span]) -> None:
@@ -45,7 +45,7 @@ def segment_expand_by_blocks(op: Op, target: Target) -> Finished:
             return b.less_equal(wide(b, b.gather_tile(frame.sources[1], [place], type=found)), row)
 
         none, last = b.number(0, row.type), b.number(count - 2, row.type)
-        segment = halved(b, none, last, count - 1, ends)
+        segment = binary_search(b, none, last, count - 1, ends)
         type = with_element(found, element)
         b.store(
             b.gather_tile(frame.sources[0], [line, segment, column], type=type),
@@ -62,10 +62,10 @@ def segment_cumulative_by_blocks(op: Op, target: Target) -> Finished:
     (count,), element = shape_of(op.operands[1].type), element_type(op.results[0].type)
     width = min(target.threads, power_of_two(after))
     frame = SingleFrame(op, target, (before, count - 1, after), [shape, (count,)], [shape], width=width)
-    b, run = frame.b, Running(frame, op)
+    b, run = frame.b, PrefixScan(frame, op)
     each = power_of_two(-(-rows // (count - 1)))
     steps = max(1, min(each, target.threads // width))
-    tile, beside = ((steps, width), [1, 2]) if after > 1 else ((steps,), [1])
+    tile, dims = ((steps, width), [1, 2]) if after > 1 else ((steps,), [1])
     type = VectorType(tile, element)
 
     def bound(place: Value) -> Value:
@@ -82,9 +82,7 @@ def segment_cumulative_by_blocks(op: Op, target: Target) -> Finished:
             start = b.add(first, b.subtract(last, k) if run.reverse else k)
             place = positions(b, start, VectorType(tile, i64))
             inside = b.less(place, b.broadcast(b.cast(end, type=i64), type=place.type, dimensions=()))
-            new = b.load(
-                frame.sources[0], [line.start, start, span.start], type=type, dims=beside, masked=True
-            )
+            new = b.load(frame.sources[0], [line.start, start, span.start], type=type, dims=dims, masked=True)
             new = run.enter(b, new)
             new = b.select(inside, new, run.begin(new.type))
             shown, carry = run.joined(new, 0, carried[0])

@@ -23,7 +23,7 @@ from ....support.target import Target
 from ...analysis.plan import Plan, pieces_wide, plan
 from ...analysis.reduction import Parts, Position, Reduction, flat, in_parts, reductions
 from .finished import Finished
-from .frame import Span, each_position, linear, peel_last, positions, share
+from .frame import Span, each_position, linear, peel_last, positions, several, share
 from .fusion_kernel import Kernel, Tile
 
 #: Scratch for the costly values of one row, in bytes.
@@ -50,8 +50,8 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows) -> Finished:
     if several_rows(planned, inner, schedule, target):
         return _several(planned, target, schedule, outer, inner[0])
     short = len(inner) == 1 and not is_open(inner) and inner[0] <= schedule.tile
-    if schedule.beside > 1 and short and outer and planned.has_tiles(-2):
-        return _beside(planned, target, schedule, outer, inner)
+    if schedule.unroll > 1 and short and outer and planned.has_tiles(-2):
+        return _unrolled(planned, target, schedule, outer, inner)
     rows, block = prod(outer), schedule.rows
     programs = -(-rows // block)
     several = may_be_several(programs) or target.shares_tiles
@@ -100,28 +100,27 @@ def _several(planned: Plan, target: Target, schedule: Rows, outer: Sequence[int]
     return kernel.done(schedule.threads)
 
 
-def _beside(
+def _unrolled(
     planned: Plan, target: Target, schedule: Rows, outer: Sequence[int], inner: Sequence[int]
 ) -> Finished:
     """Some neighbouring rows at a time, each in registers of its own: these are joined across rows, and what follows from each row
     is computed for all of them at once."""
     *far, near = outer
-    size = schedule.beside
+    size = schedule.unroll
     groups, share_of_groups = [*far, -(-near // size)], schedule.rows // size
     programs = -(-prod(groups) // share_of_groups)
-    kernel = Kernel(planned, target, (programs,) if may_be_several(programs) else ())
+    kernel = Kernel(planned, target, several([programs]))
     b = kernel.b
 
     def group(places: Sequence[Span]) -> None:
         *before, number = places
         start = b.multiply(number.start, b.index(size))
 
-        def rows(first: Value, count: int) -> tuple[()]:
+        def rows(first: Value, count: int) -> None:
             _Row(kernel, schedule, [*before, Span(first, count)], inner).build()
-            return ()
 
-        def whole() -> tuple[()]:
-            return rows(start, size)
+        def whole() -> None:
+            rows(start, size)
 
         if is_open((near,)):
             inside = b.less_equal(b.add(start, b.index(size)), b.index(near))
@@ -131,7 +130,7 @@ def _beside(
         else:
             whole()
 
-    first = kernel.programs[0] if kernel.programs else b.index(0)
+    (first,) = kernel.places([programs])
     each_position(b, *share(b, first, share_of_groups, prod(groups)), groups, group)
     return kernel.done()
 
@@ -178,9 +177,9 @@ class _Row:
         found = reductions(self.plan.ops, self.kernel.target)
         span = Span(self.b.index(0), size, size != width)
         tile = Tile(self.kernel, [*self.outer, span], beyond=found[0].beyond)
-        beside = sum(bool(span.size) for span in self.outer)
+        tiled = sum(bool(span.size) for span in self.outer)
         for reduction in found:
-            total = reduction.of_tile(self.b, tile.neutral(reduction, len(self.outer)), beside)
+            total = reduction.of_tile(self.b, tile.neutral(reduction, len(self.outer)), tiled)
             tile.known[reduction.result] = reduction.given(self.b, total)
         tile.store(list(zip(self.plan.outputs, self.kernel.results, strict=True)))
 
@@ -259,8 +258,8 @@ class _Row:
         for output in plan.outputs:
             same = plan.loops[output] == plan.loops[value]
             same = same and element_type(output.type) is element_type(value.type)
-            apart = output not in plan.written and output not in kernel.strips and output not in taken
-            if same and apart and not any(kernel.may_share(v, output) for v in kernel.buffers if v in read):
+            free = output not in plan.written and output not in kernel.strips and output not in taken
+            if same and free and not any(kernel.may_share(v, output) for v in kernel.buffers if v in read):
                 return output
         return None
 

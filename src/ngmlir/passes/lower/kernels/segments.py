@@ -31,9 +31,9 @@ from ....support.target import Target
 from ...analysis.indices import wide, within
 from ...analysis.plan import Shape
 from ...analysis.reduction import Accumulation, merged
+from .binary_search import binary_search
 from .finished import Finished
 from .frame import Span, positions
-from .halving import halved
 from .single import SingleFrame
 
 #: Elements of a result that one thread has, and updates of a longer segment that it joins at once.
@@ -214,7 +214,7 @@ class _InOrder(RowsBetween):
             found = b.gather_tile(self.indices, [b.minimum(number, last)], type=key)
             return b.less(b.cast(found, type=type) if self.number is i32 else wide(b, found), row)
 
-        return halved(b, b.number(0, type), b.number(self.count, type), self.count, before)
+        return binary_search(b, b.number(0, type), b.number(self.count, type), self.count, before)
 
 
 def _is_short(element: Type) -> bool:

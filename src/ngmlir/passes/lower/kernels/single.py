@@ -11,7 +11,7 @@ from ....ir.literals import item_bytes
 from ....ir.types import MemRefType, Type, VectorType, element_type, i64, shape_of, ui32, ui64
 from ....ops.builder import Builder
 from ....support.target import Target
-from ...schedule.programs import grid_for, line_width, part_of, steps_of, tile_width
+from ...schedule.programs import flat_width, grid_for, part_of, steps_of, tile_width
 from .finished import Finished
 from .frame import Frame, Span, positions, share
 
@@ -67,11 +67,11 @@ class SingleFrame(Frame):
         return self.b.load(buffer, indices, type=element_type(buffer.type))
 
 
-def line_frame(
+def flat_frame(
     op: Op, target: Target, size: int, operand_shapes: Sequence[Sequence[int]] | None = None
 ) -> SingleFrame:
     """Of a result of `size` elements as one line, across its rows: what a warp writes lies together."""
-    width = line_width(target, size, item_bytes(element_type(op.results[0].type)))
+    width = flat_width(target, size, item_bytes(element_type(op.results[0].type)))
     return SingleFrame(op, target, (size,), operand_shapes, [(size,)], width=width)
 
 

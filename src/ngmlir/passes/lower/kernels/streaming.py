@@ -20,7 +20,7 @@ from ...schedule.attention import DEPTH
 from .extents import Extent
 from .frame import Frame, Span, several
 from .fusion_kernel import Part, Tile, bound
-from .hidden import LEAST, ZERO_BELOW, Corners, Mask, masks_of, seen_in
+from .masked_blocks import LEAST, ZERO_BELOW, Corners, Mask, masks_of, seen_in
 from .packing import Panel, right_side
 from .reading import Matrix
 

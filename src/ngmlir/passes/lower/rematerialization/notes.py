@@ -26,9 +26,9 @@ def dropped(found: Steps, order: Sequence[Step]) -> dict[Step, list[Held]]:
             ends.append((max(place[held.maker] for held in values), values, sources))
     ends.sort(key=lambda end: end[0])
     made: dict[Step, list[Held]] = {}
-    beside: dict[Held, list[Held]] = {}  # what is kept with the value of a note
+    together: dict[Held, list[Held]] = {}  # what is kept with the value of a note
     for number, (end, values, sources) in enumerate(ends):
-        given = [*sources, *(held for source in sources for held in beside.get(source, ()))]
+        given = [*sources, *(held for source in sources for held in together.get(source, ()))]
         inside = _on_the_way(given, values)
         is_last = number + 1 == len(ends)
         behind = _behind([*values, *inside], order[end + 1 :]) if is_last else ()
@@ -42,7 +42,7 @@ def dropped(found: Steps, order: Sequence[Step]) -> dict[Step, list[Held]]:
                 made.setdefault(order[end], []).append(held)
             else:
                 for value in values:
-                    beside.setdefault(value, []).append(held)
+                    together.setdefault(value, []).append(held)
     return made
 
 

@@ -12,7 +12,7 @@ from ....ir.core import Op, Value
 from ....ir.literals import item_bytes
 from ....ir.nest import AffineExpr
 from ....ir.types import Type, VectorType, element_type
-from ....ops.schedules import Line
+from ....ops.schedules import Flat
 from ....support.target import Target
 from ...analysis.access import Access, leaves
 from ...analysis.plan import Plan, plan
@@ -24,7 +24,7 @@ from .fusion_kernel import Kernel, Tile
 from .single import unsigned_places_in
 
 
-def line_kernel(fusion: Op, target: Target, schedule: Line) -> Finished:
+def flat_kernel(fusion: Op, target: Target, schedule: Flat) -> Finished:
     """The kernel of a `map` fusion, whose operands and results are lines."""
     planned = plan(fusion)
     sizes, total = planned.sizes, prod(planned.sizes)
@@ -38,7 +38,7 @@ def line_kernel(fusion: Op, target: Target, schedule: Line) -> Finished:
     planned = replace(planned, accesses=flat, written=dict.fromkeys(planned.outputs, line))
     kernel = Kernel(planned, target, grid_for(target, (total,), schedule.tile, 0))
     outputs = list(zip(planned.outputs, kernel.results, strict=True))
-    kernel.visit((total,), schedule.tile, lambda spans: _Line(kernel, spans[0], accesses).store(outputs))
+    kernel.visit((total,), schedule.tile, lambda spans: _FlatTile(kernel, spans[0], accesses).store(outputs))
     return kernel.done(schedule.threads)
 
 
@@ -56,7 +56,7 @@ def _flat(access: Access) -> Access:
     return replace(access, shape=(prod(access.shape),), places=(place,))
 
 
-class _Line(Tile):
+class _FlatTile(Tile):
     """The values of a fusion at some neighbours in all loops. `borders`: how operands are read in the shapes that they have."""
 
     def __init__(self, kernel: Kernel, span: Span, borders: Mapping[Value, Access]):

@@ -31,7 +31,7 @@ def cumulative_by_blocks(op: Op, target: Target) -> Finished:
     return (_rows_at_once if shape[2] == 1 else _in_bands)(op, target, shape)
 
 
-class Running(Accumulation):
+class PrefixScan(Accumulation):
     """The parts of one cumulative op."""
 
     def __init__(self, frame: SingleFrame, op: Op):
@@ -48,9 +48,9 @@ class Running(Accumulation):
         """What an exclusive op gives for the first element."""
         return self.b.number(0, type) if self.kind == "sum" else self.begin(type)
 
-    def carried(self, beside: Sequence[int]) -> Value:
+    def carried(self, lines: Sequence[int]) -> Value:
         """What comes before all elements, of so many lines side by side."""
-        type = VectorType(tuple(beside), self.accumulator) if beside else self.accumulator
+        type = VectorType(tuple(lines), self.accumulator) if lines else self.accumulator
         return self.empty(type) if self.exclusive else self.begin(type)
 
     def through(
@@ -140,7 +140,7 @@ def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Finished:
     before, size, after = shape
     frame = SingleFrame(op, target, (before, after), [shape], [shape])
     b = frame.b
-    run = Running(frame, op)
+    run = PrefixScan(frame, op)
 
     def column(spans: list[Span]) -> None:
         row, span = spans
@@ -163,7 +163,7 @@ def _row_by_row(op: Op, target: Target, shape: Sequence[int]) -> Finished:
     """In tiles of a vector register."""
     _, size = lines = shape[:2]
     frame = SingleFrame(op, target, lines, [lines], [lines])
-    run = Running(frame, op)
+    run = PrefixScan(frame, op)
     width = target.lanes(max(4, item_bytes(run.accumulator)))
     width = width if is_open((size,)) else min(size, width)
     frame.each_row(lambda row: run.through(size, (width,), 0, lambda start: [row.start, start], False))
@@ -177,7 +177,7 @@ def _rows_at_once(op: Op, target: Target, shape: Sequence[int]) -> Finished:
     width = min(held, power_of_two(size))
     rows = min(held // width, power_of_two(before))
     frame = SingleFrame(op, target, (before, 1), [lines], [lines], width=1, rows=rows)
-    run = Running(frame, op)
+    run = PrefixScan(frame, op)
 
     def some(spans: list[Span]) -> None:
         row = spans[0]
@@ -193,7 +193,7 @@ def _in_bands(op: Op, target: Target, shape: Sequence[int]) -> Finished:
     before, size, after = shape
     width = min(target.threads, power_of_two(after))
     frame = SingleFrame(op, target, (before, after), [shape], [shape], width=width)
-    run = Running(frame, op)
+    run = PrefixScan(frame, op)
     steps = min(power_of_two(size), 2 * tile_width(target, item_bytes(run.element)) // width)
 
     def lines(spans: list[Span]) -> None:
@@ -208,28 +208,31 @@ def runs_kernel(op: Op, target: Target) -> Finished:
     """Of a block of threads each: a run of a line, or of lines side by side, from what comes before it on."""
     before, size, after = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
     run = get_i64(op, "run")
-    count, beside = -(-size // run), after > 1
-    rank = 3 if beside else 2
+    count, are_vectors = -(-size // run), after > 1
+    rank = 3 if are_vectors else 2
     held = tile_width(target, item_bytes(element_type(op.results[0].type)))
     width = min(target.threads, power_of_two(after))
-    step = gcd(run, 2 * held // width if beside else held)
+    step = gcd(run, 2 * held // width if are_vectors else held)
     whole, runs = (before, size, after)[:rank], (before, count, after)[:rank]
     frame = SingleFrame(op, target, (before, count, after), [whole, runs], [whole], width=width)
-    b, running = frame.b, Running(frame, op)
-    across = (width,) if beside else ()
+    b, running = frame.b, PrefixScan(frame, op)
+    across = (width,) if are_vectors else ()
     beyond = size if size % run else 0  # the last run is shorter
 
     def one(spans: list[Span]) -> None:
         row, number, span = spans
         first = b.multiply(number.start, b.index(run))
-        masked = beside and span.masked
+        masked = are_vectors and span.masked
 
         def tile(start: Value, carry: Value) -> Value:
             place = b.add(first, start)
             type, at = VectorType((step, *across), running.element), [row.start, place, span.start][:rank]
             return running.tile(type, 0, at, place, carry, masked or beyond > 0, beyond)
 
-        at, type = [row.start, number.start, span.start][:rank], vector(width * beside, running.accumulator)
+        at, type = (
+            [row.start, number.start, span.start][:rank],
+            vector(width * are_vectors, running.accumulator),
+        )
         carry = b.load(frame.sources[1], at, type=type, masked=masked)
         running.steps(run // step, step, carry, tile)
 

@@ -18,7 +18,7 @@ from .frame import Span, each_position, exact_tiles, linear, several, share
 from .fusion_kernel import Kernel, Tile
 
 
-def lines_kernel(
+def collapsed_columns_kernel(
     lines: Plan, schedule: Columns, target: Target, outer: Sequence[int], reduced: Sequence[int]
 ) -> Finished:
     """The kernel of a plan as `Plan.in_line` gives it; programs share the rows of results."""

@@ -9,7 +9,7 @@ from ....ir.core import Value
 from ....ops.builder import Builder
 
 
-def halved(b: Builder, low: Value, high: Value, size: int, more: Callable[[Value], Value]) -> Value:
+def binary_search(b: Builder, low: Value, high: Value, size: int, more: Callable[[Value], Value]) -> Value:
     """How many places of loops of `size` steps, at least `low` and at most `high`, `more` holds for, where it holds for all
     places before some one: each of a tile by itself."""
     one = b.number(1, low.type)

@@ -87,7 +87,7 @@ class _Network:
 
     def sorted(self, records: Sequence[Value]) -> Sequence[Value]:
         """Sorted blocks of each row are merged to ones of twice their length: what stands opposite in two of them is compared,
-        and then what stands half a block apart, a quarter, and so on."""
+        and then what stands half a block distance, a quarter, and so on."""
         b, one = self.b, self.b.number(1, i32)
         self.buffers = [
             b.alloc(type=MemRefType(self.shape, element_type(r.type), None, 0, 3)) for r in records
@@ -98,8 +98,8 @@ class _Network:
             opposite = self.exchange(carried, b.subtract(block, one), b.shift_right_logical(block, one))
 
             def settle(step: Value, carried: Sequence[Value]) -> Sequence[Value]:
-                apart = b.shift_right_logical(block, b.cast(step, type=i32))
-                return self.exchange(carried, apart, apart)
+                distance = b.shift_right_logical(block, b.cast(step, type=i32))
+                return self.exchange(carried, distance, distance)
 
             return b.loop(2, b.add(level, b.index(1)), 1, opposite, settle, name="step")
 
