@@ -86,8 +86,8 @@ def scheduled(text: str, target: str = "x86-64-v3") -> list[Op]:
         ('pack = ["middle"]', "setting 'pack' takes a list of some of left, right", ""),
         ("depth = dense<1> : tensor<2xi64>", "setting 'depth' takes a number", ""),
         (
-            "tile = 4, unroll = 2",
-            "no kind of kernel has all of the settings tile, unroll with these values",
+            "depth = 2, tile = 4",
+            "no kind of kernel has all of the settings depth, tile with these values",
             "",
         ),
         ("threads = 64, tile = 8, part = 0", "", ""),

@@ -226,7 +226,7 @@ class _Columns:
     def tile(self, span: Span) -> None:
         """One tile of results: the reduced loops run over vectors of accumulators, then the epilogue. Most windows lie
         inside the border: then none of their elements has to look for it."""
-        near = None if self.kernel.masks else self.inside(span)
+        near = None if self.kernel.shares_tiles else self.inside(span)
         if not near:
             totals = self.total(span, near is not None)
         else:

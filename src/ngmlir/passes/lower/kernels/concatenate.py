@@ -43,7 +43,7 @@ def concatenate_kernel(op: Op, target: Target) -> Finished:
     frame = SingleFrame(op, target, space, [(before, w) for w in widths], [whole])
     if together:
         _joined(frame, before, widths, together)
-    elif frame.masks:
+    elif frame.shares_tiles:
         _one_after_the_other(frame, before, widths)
     else:
         frame.each_row(lambda row: _side_by_side(frame, row, widths))

@@ -59,7 +59,7 @@ class PrefixScan(Accumulation):
         """Along lines of `size` from one end to the other in tiles of a shape, of which dimension `along` lies on the lines.
         Of what is left the last tile is shorter; masked on a GPU, and of a size that is not known, where there may be none. `masked`:
         so are all, across the lines. `at` says where a tile stands that begins so far along."""
-        b, step, masks = self.b, shape[along], self.frame.masks
+        b, step, masks = self.b, shape[along], self.frame.shares_tiles
         full = -(-size // step) if masks else size // step
         beyond = size if masks and size % step else 0
 

@@ -191,6 +191,7 @@ class Frame:
         part: int = 0,
     ):
         self.target = target
+        self.shares_tiles = target.shares_tiles
         #: The most bytes of an element.
         self.item = max((item_bytes(type.element) for type in (*inputs, *outputs)), default=1)
         self.part = part  # see `grid_for`
@@ -205,11 +206,6 @@ class Frame:
         self.results = self.block.args[len(inputs) : len(inputs) + len(outputs)]
         self.programs = self.block.args[len(inputs) + len(outputs) :]
 
-    @property
-    def masks(self) -> bool:
-        """Whether tiles are powers of two that may reach beyond a loop's end (a block of threads), or exact."""
-        return self.target.shares_tiles
-
     def finish(self, threads: int | None = None) -> Op:
         """The kernel; whoever adds it to a module gives it a name."""
         self.b.location = self.location
@@ -221,7 +217,7 @@ class Frame:
         pairs = self.in_place()
         if pairs:
             attributes["in_place"] = integers(pairs)
-        if self.masks:
+        if self.shares_tiles:
             attributes["threads"] = IntegerAttr(threads or self.target.threads, i64)
         return function("k", self.block, attributes, kind=tile.KernelOp, location=self.location)
 
@@ -250,9 +246,9 @@ class Frame:
         and a shorter last one, which may be masked; where threads carry tiles of the same shape, all are `alike`. What is left of a
         size that is not known are tiles of a register, or of the same shape where something is carried, and a masked one; without
         `masks`, ever smaller ones."""
-        if self.masks:
+        if self.shares_tiles:
             step = min(step, power_of_two(size))
-        masked = self.masks or (masks and is_open((size,)))
+        masked = self.shares_tiles or (masks and is_open((size,)))
         least = step if carried else self.least(step)
         return exact_tiles(self.b, size, step, carried, body, name, stages, masked, alike, least, back)
 

@@ -192,7 +192,7 @@ class _Scatter:
 
     def build(self) -> Finished:
         frame = self.frame
-        if frame.masks:
+        if frame.shares_tiles:
             frame.visit(frame.sizes, frame.width, lambda spans: self.program(spans[0], spans[1], spans[2]))
         else:
 
@@ -208,10 +208,10 @@ class _Scatter:
         b = self.b
         first, stop = share(b, owner.start, self.rows, self.size)
         self.copy(row, first, stop, span)
-        if self.frame.masks:
+        if self.frame.shares_tiles:
             b.barrier()
         self.first, self.stop = (b.cast(place, type=i64) for place in (first, stop))
-        if not self.frame.masks:
+        if not self.frame.shares_tiles:
             self.updates_between(row, b.index(0), b.index(self.count), span)
             return
         width = min(

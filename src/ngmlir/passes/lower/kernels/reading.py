@@ -41,7 +41,7 @@ def read(
             pad=access.fill if masked else None,
         )
 
-    if access.fill is None or masked or frame.masks:
+    if access.fill is None or masked or frame.shares_tiles:
         return load(masked or access.fill is not None)
     bounds: list[tuple[Value, int, int]] = []
     partly = False  # whether a part of a tile may lie inside

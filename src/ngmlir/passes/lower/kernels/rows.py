@@ -173,7 +173,7 @@ class _Row:
             self.in_phases()
 
     def in_one_tile(self, width: int) -> None:
-        size = power_of_two(width) if self.kernel.masks else width
+        size = power_of_two(width) if self.kernel.shares_tiles else width
         found = reductions(self.plan.ops, self.kernel.target)
         span = Span(self.b.index(0), size, size != width)
         tile = Tile(self.kernel, [*self.outer, span], beyond=found[0].beyond)
@@ -319,7 +319,7 @@ class _Row:
         b = self.b
         step = self.schedule.tile
         row = self.inner[-1]
-        width = min(step, power_of_two(row) if self.kernel.masks else step if is_open((row,)) else row)
+        width = min(step, power_of_two(row) if self.kernel.shares_tiles else step if is_open((row,)) else row)
         gathered = [self.gathered(r, width) for r in phase]
         starts = [r.starts(b, (size,)) for r, size in zip(phase, gathered, strict=True)]
         starts += [r.starts(b, (), none=True) for r in phase]  # what shorter tiles gave
@@ -361,7 +361,7 @@ class _Row:
         """In how many lanes a reduction gathers tiles of a width. What is best needs less than where it is: on a CPU each lane asks only
         of the best of some registers whether it is better than what it had, and the first such tile is searched in the end."""
         target, position = self.kernel.target, isinstance(reduction, Position)
-        if self.kernel.masks:
+        if self.kernel.shares_tiles:
             return width if position else min(width, pieces_wide(self.plan, self.schedule.threads))
         lanes = target.lanes(item_bytes(reduction.element))
         whole = len(self.inner) == 1 and not is_open(self.inner) and width % lanes == 0
