@@ -443,11 +443,32 @@ def test_two_products_share_a_weight_that_is_also_read_row_by_row() -> None:
 
 
 def test_long_blocks_read_their_scale_once() -> None:
-    """Each step of one row decodes a cache line, and multiplies it before the registers run out."""
+    """Each step of one row decodes codes of two columns, which share what is loaded of the row, and multiplies them before the
+    registers run out. Where sums of a block may be multiplied by its scale, a run of four registers is, once."""
     made = program(1, affine("ui8", 64, 1024, 128, np.float16), 1024)
-    text = emit_text(made, machine("x86-64-v3"), "asm")
-    assert (text.count("vbroadcastss"), text.count("vpmovzxbd"), text.count("vfmadd231ps")) == (1, 8, 8)
-    assert "(%rsp)" not in text
+    (function,) = made.ops
+    after = made.with_ops([function.rebuilt(attributes={**function.attributes, REASSOCIATES: UnitAttr()})])
+    for some, multiplied, added in ((made, 8, 8), (after, 0, 10)):
+        text = emit_text(some, machine("x86-64-v3"), "asm")
+        assert (text.count("vbroadcastss"), text.count("vpmovzxbd")) == (2, 8)
+        assert (text.count("vmulps"), text.count("vfmadd")) == (multiplied, added)
+        assert "(%rsp)" not in text
+
+
+@pytest.mark.parametrize("block", [8, 16, 24, 64, 256])
+@pytest.mark.parametrize("columns", [1, 2, 37])
+def test_sums_of_blocks_times_their_scale(columns: int, block: int) -> None:
+    """Of one row; also where the last block or register is not whole, and where blocks and steps do not nest."""
+    for name, depth in product(MACHINES, (7, 64, 300, 517)):
+        for form, point in (("i8", None), ("ui8", np.uint8)):
+            made = program(1, affine(form, columns, depth, block, point=point), depth)
+            (function,) = made.ops
+            after = {**function.attributes, REASSOCIATES: UnitAttr()}
+            x = np.random.default_rng(depth).standard_normal((1, depth)).astype(np.float32)
+            artifact = compile_artifact(made.with_ops([function.rebuilt(attributes=after)]), machine(name))
+            assert isinstance(artifact, Artifact)
+            (got,), (want,) = load(artifact)(x), run(made, x)
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=3e-6 * np.sqrt(depth) * np.abs(want).max())
 
 
 def test_no_wide_copy_is_in_memory() -> None:

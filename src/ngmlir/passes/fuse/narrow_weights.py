@@ -31,7 +31,8 @@ def narrow_weights(
 ) -> Module:
     """Products whose one side is decoded from constants of fewer bits read these codes, and decode them by themselves: the
     weight is in memory once, and narrow. What is multiplied is the same, bit by bit; but in functions that say `ng.reassoc`, or
-    with `assume=reassoc`, by the scale of a whole row of the weight its sum is multiplied. There weights that are
+    with `assume=reassoc`, by the scale of a whole row of the weight its sum is multiplied, and by those of blocks the sums of
+    these may be (the fusion says `ng.reassoc`). There weights that are
     `scale * (code - zero) + minimum` are multiplied as integers, where the target has dot instructions: the other side is
     rounded to `2^e * q`, with integers q of 23 bits and an exponent for each row and block, an error of at most
     1.01 * 2^-23 of the greatest of the block; sums of a block are exact. A row that is not finite gives NaN.
@@ -114,7 +115,7 @@ class _Rule:
             weight, factor = self.in_memory(chain, b), None
             if self.scaled:
                 weight, factor = weight.unscaled()
-            made = decoded_product(other, weight, type, b)
+            made = decoded_product(other, weight, type, b, self.scaled)
             if isinstance(factor, Number):
                 made = b.multiply(made, factor.at(b, type.shape))
             elif factor is not None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...ir.core import Op
+from ...ir.literals import item_bytes
+from ...ir.types import element_type
 from ...ops.schedules import Decode, DecodePanels, Digits, families
 from ...ops.settings import Given
 from ...support.lengths import is_open
@@ -21,6 +23,8 @@ from .register_tiles import multiplications, rate, register_tiles, registers_of,
 MOST_ROWS = 32
 #: Elements of the weight that one program decodes where lanes are joined.
 PROGRAM_ELEMENTS = 1 << 18
+#: Bytes that come from memory in one cycle, at most.
+FROM_MEMORY = 12
 #: What blocks of the depth are multiples of: words of codes, on any machine.
 DEPTH_UNIT = 128
 #: Instructions that decode an element, beside the one that multiplies it.
@@ -59,13 +63,22 @@ def _in_digits(found: InDigits, target: Target, given: Given) -> Iterator[Candid
         yield Candidate(made, cycles, roof)
 
 
+def _of_one_row(found: Decoded, target: Target) -> int:
+    """Columns that one row meets at once. The weight comes from memory, and comes the fastest in one run; but with each register of
+    codes one of the row is loaded, and where these loads take longer than memory, two columns share them."""
+    codes = found.fusion.block.args[1].type
+    loaded = target.loads * target.lanes(4) * item_bytes(element_type(codes)) / 2
+    return 2 if loaded < FROM_MEMORY else 1
+
+
 def _in_floats(found: Decoded, target: Target, given: Given) -> Iterator[Candidate[Decode | DecodePanels]]:
     """Few rows are multiplied in registers, others from panels."""
     product, few = found.product.usual, not is_open((found.product.rows,))
     fitting = families("decoded", given)
     if few and Decode in fitting and (product.rows <= MOST_ROWS or DecodePanels not in fitting):
-        # Of one row the weight is what comes from memory, and it comes the fastest in one run.
-        columns = fixed(given, "tile", 1 if product.rows == 1 else min(product.columns, 4))
+        columns = fixed(
+            given, "tile", min(product.columns, _of_one_row(found, target) if product.rows == 1 else 4)
+        )
         block = max(columns, PROGRAM_ELEMENTS // product.depth // columns * columns)
         schedule = Decode(tile=columns, block=fixed(given, "block", block))
         roof = multiplications(product) / rate(product, target)

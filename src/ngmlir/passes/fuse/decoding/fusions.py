@@ -11,17 +11,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ....ir.attributes import StringAttr, numeric_literal
+from ....ir.attributes import Attribute, StringAttr, UnitAttr, numeric_literal
 from ....ir.core import Block, Op, Region, Value
 from ....ir.literals import item_bytes
 from ....ir.types import TensorType, Type, element_type, f32, i32, shape_of, ui8, with_element
 from ....ops import ng
 from ....ops.builder import Builder
 from ...analysis.product import Product
+from ...graph.integer_products import REASSOCIATES
 from .chains import Chain, Number, Parameter, computed, held_of
 
 #: The kind of such fusions.
 DECODED = "decoded"
+#: The ops that give each element the parameter of its row or block.
+_SPREADS = ("ng.broadcast", "ng.reshape", "ng.slice")
 #: Codes of 4 bits in a word, and what hides the others.
 CODES, CODE_BITS, CODE = 8, 4, 15
 
@@ -49,8 +52,9 @@ def held(chain: Chain, lanes: int, b: Builder) -> Held:
     return Held(chain, codes, found)
 
 
-def decoded_product(left: Value, weight: Held, result: Type, b: Builder) -> Value:
-    """The product of a matrix [rows, depth] and a weight that its kernel decodes, of which each row gives a column."""
+def decoded_product(left: Value, weight: Held, result: Type, b: Builder, scaled: bool) -> Value:
+    """The product of a matrix [rows, depth] and a weight that its kernel decodes, of which each row gives a column. `scaled`: whether
+    the kernel may multiply sums of a block by its scale."""
     outer = [left, weight.codes, *dict.fromkeys(weight.parameters.values())]
     names = ["left", "codes", *(v.name or f"parameter{i}" for i, v in enumerate(outer[2:]))]
     body = Block([v.type for v in outer], names)
@@ -60,7 +64,9 @@ def decoded_product(left: Value, weight: Held, result: Type, b: Builder) -> Valu
     made = _weight(weight.chain, body.args[1], arguments, inner)
     product = inner.dot(body.args[0], made, lhs_contract=[1], rhs_contract=[1], type=result)
     inner.end(ng.YieldOp, product)
-    attributes = {"kind": StringAttr(DECODED)}
+    attributes: dict[str, Attribute] = {"kind": StringAttr(DECODED)}
+    if scaled and weight.chain.block:
+        attributes[REASSOCIATES] = UnitAttr()
     return b.add_op(ng.FusionOp(outer, [result], attributes, [Region(body)], b.location)).result
 
 
@@ -159,6 +165,19 @@ class Decoded:
     def words(self) -> bool:
         """Whether the codes lie in words."""
         return self.start is not self.fusion.block.args[1]
+
+    @property
+    def unscaled(self) -> tuple[Value, Value] | None:
+        """The weight without the scale that sums of its blocks may be multiplied by instead, and that: where multiplying by it is
+        the last thing that is done. None where there is none."""
+        made = {op.result: op for op in self.fusion.block.ops if op.results}
+        last = made.get(self.dot.operands[1])
+        if REASSOCIATES not in self.fusion.attributes or last is None or last.name != "ng.multiply":
+            return None
+        spread = [v in made and made[v].name in _SPREADS for v in last.operands]
+        if spread[0] == spread[1]:
+            return None
+        return last.operands[spread.index(False)], last.operands[spread.index(True)]
 
     @property
     def parameters(self) -> Sequence[Value]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from math import gcd
 
 from ....ir.attributes import StringAttr
 from ....ir.core import Block, Op, Region, Value
@@ -110,6 +111,14 @@ class _Weight:
         return self.lanes * (CODES if self.found.words else max(STEPS, CHAINS // self.columns))
 
     @property
+    def run(self) -> int:
+        """Tiles of one row of the left side whose sum is multiplied by the scale of their block; 0 where each tile is."""
+        found = self.found
+        if found.words or found.unscaled is None or found.product.rows > 1:
+            return 0
+        return gcd(STEPS, found.block // self.lanes)
+
+    @property
     def spread(self) -> int:
         """Lanes of a parameter. Numbers of 16 bits are widened in all lanes: to put one into a lane takes the others of a register
         into account, for which the machine waits."""
@@ -133,9 +142,12 @@ class _Weight:
             out.append(number)
         return out
 
-    def tiles(self, row: Value, rows: int, first: Value, size: int) -> Iterator[Value]:
+    def tiles(
+        self, row: Value, rows: int, first: Value, size: int, after: bool = False
+    ) -> Iterator[tuple[Value, Value | None]]:
         """Tiles of some rows by as many lanes, one beside the other, for `size` elements of the depth from `first` on, which is
-        a multiple of `step`; what the last one has beyond them is anything."""
+        a multiple of `step`; what the last one has beyond them is anything. With `after` they are not multiplied by their
+        scale, which comes with them."""
         b, found = self.b, self.found
         lanes, block = self.lanes, found.block
         codes = VectorType((rows, lanes), element_type(self.codes.type))
@@ -151,24 +163,24 @@ class _Weight:
             if i == 0 or not nested or (block and i * lanes % block == 0):
                 shared = self.shared(row, rows, at)
                 if self.tabled:
-                    table = self.computed(b.iota(type=codes, dimension=1), shared)
+                    table, _ = self.computed(b.iota(type=codes, dimension=1), shared)
             if words is not None:
                 code = words if i == 0 else b.shift_right_logical(words, b.number(i * CODE_BITS, codes))
                 if table is not None:
-                    yield b.lookup_table(table, code)
+                    yield b.lookup_table(table, code), None
                     continue
                 code = b.bitwise_and(code, b.number(CODE, codes))
             else:
                 code = b.load(self.codes, [row, at], type=codes, masked=(i + 1) * lanes > size or None)
-            yield self.computed(code, shared)
+            yield self.computed(code, shared, after)
 
     def ask(self, row: Value, rows: int, first: Value) -> None:
         """Asks for what one step of some rows reads, where codes and parameters take turns: a machine by itself brings only one of
         them near in time."""
         b, found = self.b, self.found
-        for i in range(rows) if found.block else ():
+        for i in range(rows) if found.block or rows > 1 else ():
             at = b.add(row, b.index(i))
-            for buffer in self.parameters:
+            for buffer in self.parameters if found.block else ():
                 b.prefetch(buffer, [at, b.floor_divide(first, b.index(found.block))])
             if found.words:
                 b.prefetch(self.codes, [at, b.floor_divide(first, b.index(self.step)), b.index(0)])
@@ -176,12 +188,15 @@ class _Weight:
             for far in range(0, self.step, LINE_BYTES // item_bytes(element_type(self.codes.type))):
                 b.prefetch(self.codes, [at, b.add(first, b.index(far))])
 
-    def computed(self, code: Value, shared: Sequence[Value]) -> Value:
-        """What the ops of the weight make of a tile of codes."""
+    def computed(
+        self, code: Value, shared: Sequence[Value], after: bool = False
+    ) -> tuple[Value, Value | None]:
+        """What the ops of the weight make of a tile of codes; with `after` without its scale, and that."""
         b, found, shape = self.b, self.found, shape_of(code.type)
+        wanted, scale = (after and found.unscaled) or (found.dot.operands[1], None)
         known: dict[Value, Value] = {found.start: code, **dict(zip(found.parameters, shared, strict=True))}
         for op in found.fusion.block.ops:
-            if op is found.dot:
+            if op is found.dot or (after and op.result is found.dot.operands[1]):
                 break
             value, element = op.result, element_type(op.result.type)
             whole = shape_of(value.type) == found.shape
@@ -205,7 +220,7 @@ class _Weight:
             else:
                 made = op.rebuilt([known[v] for v in op.operands], types=[type])
                 known[value] = b.add_op(made).result
-        return known[found.dot.operands[1]]
+        return known[wanted], None if scale is None else known[scale]
 
 
 class _Rows:
@@ -246,17 +261,25 @@ class _Rows:
     def part(self, row: Value, rows: int, column: Value, columns: int) -> None:
         """A few columns of some rows."""
         b, depth, step = self.b, self.product.depth, self.weight.step
-        shape = (rows, columns, self.weight.lanes)
+        zero = b.number(0, VectorType((rows, columns, self.weight.lanes), f32))
 
         def steps(k: Span, sums: Sequence[Value]) -> list[Value]:
             self.weight.ask(b.add(column, b.index(columns)), columns, k.start)
-            for i, tile in enumerate(self.weight.tiles(column, columns, k.start, k.size)):
+            part = zero
+            for i, (tile, scale) in enumerate(self.weight.tiles(column, columns, k.start, k.size, run > 0)):
                 first, *others = sums
-                sums = [*others, self.added(first, row, tile, k, i)]
+                if scale is None:
+                    sums = [*others, self.added(first, row, tile, k, i)]
+                    continue
+                part = self.added(part, row, tile, k, i)
+                if (i + 1) % run == 0 or (i + 1) * self.weight.lanes >= k.size:
+                    scale = b.broadcast(scale, type=zero.type, dimensions=[1, 2])
+                    sums, part = [*others, b.fma(part, scale, first)], zero
             return list(sums)
 
-        many = max(1, CHAINS // (rows * columns))
-        sums: Sequence[Value] = [b.number(0, VectorType(shape, f32))] * many
+        tiles, run = step // self.weight.lanes, self.weight.run
+        many = tiles // run if run else max(1, CHAINS // (rows * columns))
+        sums: Sequence[Value] = [zero] * many
         sums = exact_tiles(b, depth, step, sums, steps, "k")
         total = b.sum(reduce(b.add, sums), axes=[2])
         store_epilogue(self.kernel, self.dot, self.product, [], row, rows, column, columns, total)
@@ -297,7 +320,7 @@ class _Panels(PanelKernel):
         def some(panel: Value, at: Value, span: Span, k: Span) -> None:
             """The tiles of one step of the depth, turned."""
             row = b.add(b.add(column, at), span.start)
-            for i, tile in enumerate(weight.tiles(row, span.size, b.add(first, k.start), k.size)):
+            for i, (tile, _) in enumerate(weight.tiles(row, span.size, b.add(first, k.start), k.size)):
                 rest = k.size - i * weight.lanes
                 turned = b.transpose(tile, permutation=[1, 0])
                 place = [panel, b.add(k.start, b.index(i * weight.lanes)), span.start]
