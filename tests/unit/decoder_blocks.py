@@ -11,10 +11,10 @@ import numpy as np
 #: Format -> elements and bytes of a block, and the number that GGUF files have for it.
 SIZES = {
     "F32": (1, 4, 0), "F16": (1, 2, 1), "BF16": (1, 2, 30), "Q4_0": (32, 18, 2), "Q4_1": (32, 20, 3), "Q5_0": (32, 22, 6),
-    "Q5_1": (32, 24, 7), "Q8_0": (32, 34, 8), "Q4_K": (256, 144, 12), "Q5_K": (256, 176, 13), "Q6_K": (256, 210, 14),
+    "Q5_1": (32, 24, 7), "Q8_0": (32, 34, 8), "Q2_K": (256, 84, 10), "Q3_K": (256, 110, 11), "Q4_K": (256, 144, 12), "Q5_K": (256, 176, 13), "Q6_K": (256, 210, 14),
 }  # fmt: skip
 #: Where f16 scales are in a block.
-SCALES = {"Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}  # fmt: skip
+SCALES = {"Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,), "Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}  # fmt: skip
 
 
 def drawn(rng: np.random.Generator, name: str, shape: tuple[int, ...], size: float = 0.1) -> bytes:
@@ -35,6 +35,8 @@ def drawn(rng: np.random.Generator, name: str, shape: tuple[int, ...], size: flo
         "Q5_0": 16,
         "Q5_1": 16,
         "Q8_0": 64,
+        "Q2_K": 40,
+        "Q3_K": 100,
         "Q4_K": 400,
         "Q5_K": 900,
         "Q6_K": 2000,
@@ -91,6 +93,29 @@ def _q8_0(block: bytes) -> list[Any]:
     return [struct.unpack_from("b", block, 2 + i)[0] * _half(block, 0) for i in range(32)]
 
 
+def _two_bits(codes: bytes, i: int) -> int:
+    return codes[32 * (i // 128) + i % 32] >> 2 * (i % 128 // 32) & 3
+
+
+def _q2_k(block: bytes) -> list[Any]:
+    return [
+        (_half(block, 80) * np.float32(block[i // 16] & 15)) * np.float32(_two_bits(block[16:], i))
+        - _half(block, 82) * np.float32(block[i // 16] >> 4)
+        for i in range(256)
+    ]
+
+
+def _q3_k(block: bytes) -> list[Any]:
+    made: list[Any] = []
+    for i in range(256):
+        part = i // 16
+        low = block[96 + part % 8] >> 4 * (part // 8) & 15
+        scale = (low | (block[104 + part % 4] >> 2 * (part // 4) & 3) << 4) - 32
+        code = _two_bits(block[32:], i) - (0 if block[i % 32] >> (i // 32) & 1 else 4)
+        made.append((_half(block, 108) * np.float32(scale)) * np.float32(code))
+    return made
+
+
 def _scale_and_minimum(packed: bytes, j: int) -> tuple[int, int]:
     if j < 4:
         return packed[j] & 63, packed[j + 4] & 63
@@ -145,5 +170,5 @@ def _q6_k(block: bytes) -> list[Any]:
 
 
 _BLOCKS = {
-    "Q4_0": _q4_0, "Q4_1": _q4_1, "Q5_0": _q5_0, "Q5_1": _q5_1, "Q8_0": _q8_0, "Q4_K": _q4_k, "Q5_K": _q5_k, "Q6_K": _q6_k,
+    "Q4_0": _q4_0, "Q4_1": _q4_1, "Q5_0": _q5_0, "Q5_1": _q5_1, "Q8_0": _q8_0, "Q2_K": _q2_k, "Q3_K": _q3_k, "Q4_K": _q4_k, "Q5_K": _q5_k, "Q6_K": _q6_k,
 }  # fmt: skip

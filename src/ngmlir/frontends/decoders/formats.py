@@ -215,6 +215,37 @@ def _q6_k(blocks: Blocks) -> Value:
     return blocks.times(blocks.reshaped(codes, 16, 16), blocks.reshaped(scales, 16, 1))
 
 
+def _two_bits(blocks: Blocks, start: int) -> Value:
+    """The codes of 256 elements of 2 bits, [..., 2, 4, 32]: of each 32 bytes the lowest two bits, then those above, and so on."""
+    codes = blocks.reshaped(blocks.codes(start, start + 64), 2, 1, 32)
+    axis = len(shape_of(codes.type)) - 2
+    return blocks.b.concatenate([blocks.bits(codes, 2 * i, 2) for i in range(4)], axis=axis)
+
+
+def _q2_k(blocks: Blocks) -> Value:
+    # Sixteen parts; one byte has the scale of a part and, above it, its minimum.
+    packed = blocks.codes(0, 16)
+    scale = blocks.times(blocks.wide(blocks.bits(packed, 0, 4)), blocks.scale(80))
+    minimum = blocks.times(blocks.wide(blocks.bits(packed, 4, 4)), blocks.scale(82))
+    wide = blocks.wide(blocks.reshaped(_two_bits(blocks, 16), 16, 16))
+    return blocks.minus(blocks.times(wide, blocks.reshaped(scale, 16, 1)), blocks.reshaped(minimum, 16, 1))
+
+
+def _q3_k(blocks: Blocks) -> Value:
+    # Bit i of byte j is the high one of element j of part i; without it 4 are subtracted.
+    highs = blocks.reshaped(blocks.codes(0, 32), 1, 32)
+    axis = len(shape_of(highs.type)) - 2
+    high = blocks.b.concatenate([blocks.flag(highs, i) for i in range(8)], axis=axis)
+    codes = blocks.joined(blocks.reshaped(_two_bits(blocks, 32), 8, 32), high, 2)
+    # Sixteen scales of 6 bits: lower halves of eight bytes, their upper halves, and two bits each of four bytes.
+    low, top = blocks.codes(96, 104), blocks.codes(104, 108)
+    low = blocks.side_by_side([blocks.bits(low, 0, 4), blocks.bits(low, 4, 4)])
+    top = blocks.side_by_side([blocks.bits(top, 2 * i, 2) for i in range(4)])
+    scales = blocks.times(blocks.signed(blocks.joined(low, top, 4), 32), blocks.scale(108))
+    values = blocks.reshaped(blocks.signed(codes, 4), 16, 16)
+    return blocks.times(values, blocks.reshaped(scales, 16, 1))
+
+
 F32 = Format("F32", 1, 4, f32)
 F16 = Format("F16", 1, 2, f16)
 BF16 = Format("BF16", 1, 2, bf16)
@@ -231,6 +262,8 @@ FORMATS: Mapping[str, Format] = {
         Format("Q5_0", 32, 22, decode=_q5_0, scales=(0,)),
         Format("Q5_1", 32, 24, decode=_q5_1, scales=(0, 2)),
         Format("Q8_0", 32, 34, decode=_q8_0, scales=(0,)),
+        Format("Q2_K", 256, 84, decode=_q2_k, scales=(80, 82)),
+        Format("Q3_K", 256, 110, decode=_q3_k, scales=(108,)),
         Format("Q4_K", 256, 144, decode=_q4_k, scales=(0, 2)),
         Format("Q5_K", 256, 176, decode=_q5_k, scales=(0, 2)),
         Format("Q6_K", 256, 210, decode=_q6_k, scales=(208,)),
