@@ -471,6 +471,18 @@ def test_sums_of_blocks_times_their_scale(columns: int, block: int) -> None:
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=3e-6 * np.sqrt(depth) * np.abs(want).max())
 
 
+def test_scales_of_blocks_with_numbers_after_them() -> None:
+    """The last number is multiplied after the sum; what is last then is no scale of a block."""
+
+    def weight(b: Builder) -> Value:
+        value = affine("i8", 37, 320, 32)(b)
+        for number in (2.5, 0.3):
+            value = b.multiply(value, b.number(number, value.type))
+        return value
+
+    check(program(1, weight, 320), 1, 320, machine("x86-64-v3"))
+
+
 def test_no_wide_copy_is_in_memory() -> None:
     text = str(lower(program(1, affine("halves", 512, 1024, 32, np.float16), 1024), "cpu"))
     assert "512x8x16xi32" in text or "512x16x8xi32" in text
