@@ -147,6 +147,12 @@ def test_complaints_show_the_line_and_help() -> None:
         from_text("%c = ng.constant 1 : tensor<2xi8>")
 
 
+def test_control_characters_are_not_sent_to_the_terminal() -> None:
+    with pytest.raises(UserError) as caught:
+        from_text("\x1b[31m \ud800 // \t\x07")
+    assert str(caught.value).split("\n")[1] == "  \ufffd[31m \ufffd // \t\ufffd"
+
+
 def test_long_lines_are_shown_in_part() -> None:
     text = "// " + "x" * 5000 + '"\nfunc.func @f() attributes {a = "' + "y" * 100_000
     with pytest.raises(UserError) as caught:
@@ -422,3 +428,65 @@ def test_floats_may_be_spelled_as_integers_or_bits() -> None:
     ):
         literal = from_text(f"%c = ng.constant {text} : f32").ops[0].attributes["value"]
         assert literal is FloatAttr(bits, f32)
+
+
+def listed(numbers: str, element: str, count: int) -> bytes:
+    (function,) = from_text(
+        f"func.func @f() {{ %c = ng.constant dense<[{numbers}]> : tensor<{count}x{element}>\n return }}"
+    ).ops
+    return function.regions[0].blocks[0].ops[0].attributes["value"].data
+
+
+@pytest.mark.parametrize(
+    "element", "f16 f32 f64 bf16 f8E4M3FN i1 i4 i8 i16 i32 i64 ui8 ui16 ui32 ui64 index".split()
+)
+def test_numbers_of_a_list_are_those_read_one_by_one(element: str) -> None:
+    """Numbers of a list are read at once, unless one of them has another spelling."""
+    draw = random.Random(element)
+    if "f" in element and element != "index":
+        numbers = [
+            "0.0",
+            "-0.0",
+            "1",
+            "5.0e-8",
+            "-2.5e-3",
+            "0.1",
+            "1.00048828125",
+            *(str(draw.uniform(-9, 9)) for _ in range(20)),
+        ]
+        other = "0x1"
+    else:
+        width = 64 if element == "index" else int(element.strip("ui"))
+        low, high = (0 if element[0] == "u" else -(1 << width - 1)), (1 << width) - 1
+        high = high >> (element == "index")
+        numbers = [str(n) for n in (low, high, 0, 1, *(draw.randint(low, high) for _ in range(20)))]
+        other = "0x1"
+    count = len(numbers)
+    if element == "i1":
+        numbers = [n if n in ("0", "1") else "true" for n in numbers]
+    together, apart = (
+        listed(", ".join(numbers), element, count),
+        listed(", ".join([*numbers, other]), element, count + 1),
+    )
+    assert together == apart[: len(together)] and len(together) * (count + 1) == len(apart) * count
+
+
+@pytest.mark.parametrize(
+    ("numbers", "element", "wanted"),
+    [
+        ("1.0, 70000.0, 2.0", "f16", "1:47: error: 70000.0 does not fit in f16"),
+        ("1, 256", "i8", "1:45: error: 256 does not fit in i8"),
+        ("1, 2.5", "i32", "1:45: error: expected an integer, found '2.5'"),
+        ("1, 1.0e400", "f64", "1:45: error: 1.0e400 does not fit in f64"),
+        (f"1, {'9' * 5000}", "i64", "1:45: error: the number does not fit in i64"),
+        ("1, 2,", "i32", ""),
+        ("1 2", "i32", "1:44: error: expected ']', found '2'"),
+        ("[1, 2], [3]", "i32", "1:53: error: rows of different shape, found ']'"),
+    ],
+)  # fmt: skip
+def test_complaints_about_lists_have_a_place(numbers: str, element: str, wanted: str) -> None:
+    if not wanted:
+        assert len(listed(numbers, element, 2)) == 8
+        return
+    with pytest.raises(UserError, match=re.escape(wanted)):
+        listed(numbers, element, 2)

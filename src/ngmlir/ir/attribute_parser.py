@@ -25,7 +25,7 @@ from .cursor import shortened
 from .definition import STORED_FLOATS
 from .elements import ElementsAttr, elements_from_bytes, within_width
 from .lexer import Token, unquote
-from .literals import float_bits, float_value, integer_bits, integer_fits, item_bytes, wrap_integer
+from .literals import float_bits, float_value, integer_bits, integer_fits, item_bytes, packed, wrap_integer
 from .nest_parser import NestParser
 from .resources import resource_of
 from .types import FloatType, IndexType, IntegerType, OpaqueType, ShapedType, Type, element_type, f64, i1, i64
@@ -367,6 +367,9 @@ class AttributeParser(NestParser):
             data += bits.to_bytes(size, "little")
             return ()
         self.deeper()
+        if count := self.plain_numbers(element, data):
+            self.depth -= 1
+            return (count,)
         inner: tuple[int, ...] | None = None
         count = 0
         while self.kind != "]":
@@ -379,6 +382,25 @@ class AttributeParser(NestParser):
         self.expect("]")
         self.depth -= 1
         return (count, *(inner or ()))
+
+    def plain_numbers(self, element: Type, data: bytearray) -> int:
+        """Appends the numbers of an innermost list, all of them at once, and gives how many there are; 0 where each is to be read
+        by itself: hexadecimal ones, and what is an error."""
+        tokens, start = self.tokens, self.at
+        kinds = ("float", "integer") if isinstance(element, FloatType) else ("integer",)
+        end = start
+        while tokens[end].kind in kinds and tokens[end + 1].kind == ",":
+            end += 2
+        if tokens[end].kind not in kinds or tokens[end + 1].kind != "]":
+            return 0
+        texts = [token.text for token in tokens[start : end + 1 : 2]]
+        made = packed(texts, element) if max(map(len, texts)) <= _DIGITS else None
+        if made is None:
+            return 0
+        data += made
+        self.at = end + 2
+        self.sync()
+        return len(texts)
 
     def attribute_of_kind(self, kind: str) -> Attribute:
         """An attribute in the short spelling that an op's form uses."""

@@ -132,17 +132,16 @@ class Cursor(ABC):
         """Moves past a balanced `<...>` if one is here."""
         if self.kind != "<":
             return False
-        start, open_angles = self.token.start, 0
-        while True:
-            token = self.advance()
-            if token.kind == "end":
-                raise self.error_at("'<' is not closed", start)
-            if token.kind in _ANGLES and not self.text.startswith(
-                "=", token.start + 1
-            ):  # `<=` and `>=` compare
-                open_angles += 1 if token.kind == "<" else -1
-            if open_angles == 0:
-                return True
+        open_angles = 0
+        for at in range(self.at, len(self.tokens)):
+            kind, _, start = self.tokens[at]
+            if kind in _ANGLES and not self.text.startswith("=", start + 1):  # `<=` and `>=` compare
+                open_angles += 1 if kind == "<" else -1
+                if open_angles == 0:
+                    self.at = at + 1
+                    self.sync()
+                    return True
+        raise self.error_at("'<' is not closed", self.token.start)
 
 
 def shortened(text: str) -> str:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from functools import cache
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from .narrow import NARROW, NUMPY_NAMES
@@ -14,6 +16,17 @@ if TYPE_CHECKING:
     import numpy as np
 
 _FORMATS = {"f16": ("<e", "<H"), "f32": ("<f", "<I"), "f64": ("<d", "<Q")}
+_INTEGERS = {
+    "i8": "b",
+    "i16": "h",
+    "i32": "i",
+    "i64": "q",
+    "ui8": "B",
+    "ui16": "H",
+    "ui32": "I",
+    "ui64": "Q",
+    "index": "q",
+}
 
 _NARROW_TYPES: dict[str, Type] = {
     name: FloatType(text) if text in NARROW else IntegerType(int(text[-1]), text[:-2])
@@ -103,6 +116,18 @@ def float_bits(value: float, element: Type) -> int:
         return int(struct.unpack(unpack, struct.pack(pack, value))[0])
     except OverflowError:  # finite, but rounds to infinity in this type
         return int(struct.unpack(unpack, struct.pack(pack, float("inf") if value > 0 else float("-inf")))[0])
+
+
+def packed(texts: Sequence[str], element: Type) -> bytes | None:
+    """Decimal numbers as elements in memory; None where one of them does not fit, or `struct` has no such elements."""
+    code = _FORMATS[element.text][0][1] if element.text in _FORMATS else _INTEGERS.get(element.text)
+    try:
+        if code is None:
+            return None
+        values = [*map(float if isinstance(element, FloatType) else int, texts)]
+        return struct.pack(f"<{len(values)}{code}", *values) if all(map(isfinite, values)) else None
+    except (struct.error, OverflowError):
+        return None
 
 
 def float_value(bits: int, element: Type) -> float:

@@ -64,6 +64,8 @@ class Diagnostic:
             # A tab before the caret keeps the caret under its character, whatever the tab width.
             pad = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
             carets = "^" * max(1, min(self.length, len(text) - column + 1))
+            # What a terminal would obey, or cannot write.
+            text = "".join(c if c == "\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
             lines += [f"  {text}", f"  {pad}{carets}"]
         lines += [note.render(sources) for note in self.notes]
         if self.hint:
