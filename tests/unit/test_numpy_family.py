@@ -358,6 +358,11 @@ def test_functions_that_need_known_numbers_say_so() -> None:
             refused()
 
 
+def test_functions_that_change_an_argument_are_not_there() -> None:
+    with pytest.raises(AttributeError, match=r"x\.at\[item\]\.set"):
+        _ = nn.fill_diagonal
+
+
 def test_control_flow() -> None:
     x = nn.asarray(np.arange(12.0).reshape(4, 3))
     last, sums = ng.scan(lambda total, row: (total + row, total * row.sum()), nn.zeros(3), x, x.axes[0])

@@ -415,12 +415,20 @@ def of_numpy(function: Any) -> Callable[..., Any] | None:
 #: Functions of NumPy whose results are as long as data says, so that no graph has them.
 _DEPENDS = "unique_values unique_counts union1d intersect1d setdiff1d setxor1d extract trim_zeros"
 
+#: Functions of NumPy that change an argument.
+_CHANGES = "copyto fill_diagonal place put putmask"
+
 
 def __getattr__(name: str) -> Any:
     if name in _DEPENDS.split():
         raise AttributeError(
             f"module 'ngmlir.numpy' has no attribute {name!r}: the size of the result would depend on data; "
             "unique(x, size=n) and nonzero(x, size=n) give n elements; use where(condition, x, y), or apply NumPy's function to the result of a computation"
+        )
+    if name in _CHANGES.split():
+        raise AttributeError(
+            f"module 'ngmlir.numpy' has no attribute {name!r}: it would change its argument, and arrays of a graph are values; "
+            "x.at[item].set(value) gives a changed array, and v[item] = value assigns to storage"
         )
     raise missing("module 'ngmlir.numpy'", name, __all__)
 

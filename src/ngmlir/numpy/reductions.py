@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.literals import type_of_dtype
+from ..ir.literals import dtype_of, type_of_dtype
 from ..ir.types import FloatType, Type, f64, i1, i64
 from ..op_graph.errors import UserError, fail
 from ..op_graph.positions import Positions
@@ -184,13 +184,14 @@ def var(
     a: Any, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False, where: Any = None,
     correction: float | None = None,
 ) -> Tensor:  # fmt: skip
-    """The mean squared distance to the mean, of n - ddof."""
+    """The mean squared distance to the mean, of n - ddof. An integer `dtype` is that of both means, without their fractions."""
     x = as_array(a)
     kind = _result(np.var, x, dtype)
-    x = as_type(x, kind)
-    apart = square(subtract(x, mean(x, axis, keepdims=True, where=where)))
+    floats, sums = isinstance(kind, FloatType), dtype_of(kind)
+    x = as_type(x, kind) if floats else x
+    apart = square(subtract(x, mean(x, axis, sums, keepdims=True, where=where)))
     ddof = ddof if correction is None else correction
-    if (where is None or where is True) and ddof == 0:
+    if floats and (where is None or where is True) and ddof == 0:
         return mean(apart, axis, keepdims=keepdims)
     number = _count(x, axis, where, keepdims)
     left = (
@@ -198,15 +199,16 @@ def var(
         if isinstance(number, Tensor)
         else float(np.maximum(number - ddof, 0))
     )
-    return as_type(divide(sum(apart, axis, keepdims=keepdims, where=where), left), kind)
+    return as_type(divide(sum(apart, axis, sums, keepdims=keepdims, where=where), left), kind)
 
 
 def std(
     a: Any, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False, where: Any = None,
     correction: float | None = None,
 ) -> Tensor:  # fmt: skip
-    """The root of `var`."""
-    return sqrt(var(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=where, correction=correction))
+    """The root of `var`; of its type."""
+    made = var(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=where, correction=correction)
+    return as_type(sqrt(made), made.element)
 
 
 def average(a: Any, axis: Axis = None, weights: Any = None, *, keepdims: bool = False) -> Tensor:
