@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.types import FloatType, f64, i1
+from ..ir.types import FloatType, IntegerType, f64, i1
 from ..op_graph.errors import UserError, fail
 from ..op_graph.tensor import Tensor
 from . import elementwise
@@ -66,6 +66,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 2 * m
     x = as_array(p)
     axis, steps = place(axis, len(shape(x))), diff(p, axis=axis)
     kind = joined(steps, period)
+    if isinstance(kind, IntegerType) and kind.unsigned:
+        fail(UserError, f"unwrap of {kind} elements, which cannot be negative", "x.astype(int) can")
     half = divide(period, 2) if isinstance(kind, FloatType) else floor_divide(period, 2)
     exact = isinstance(kind, FloatType) or period % 2 == 0
     moved = subtract(remainder(add(steps, half), period), half)
@@ -77,7 +79,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 2 * m
     least = half if discont is None else discont
     corrections = where(elementwise.less(absolute(steps), least), 0, subtract(moved, steps))
     x = as_type(x, kind)
-    first, rest = cut(x, axis, 0, 1), cut(x, axis, 1, shape(x)[axis])
+    n = shape(x)[axis]
+    first, rest = cut(x, axis, 0, min(1, n)), cut(x, axis, min(1, n), n)
     return join([first, as_type(add(rest, cumsum(corrections, axis)), kind)], axis)
 
 

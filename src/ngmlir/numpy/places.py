@@ -92,12 +92,21 @@ diag_indices, tril_indices, triu_indices = (
 
 def tril_indices_from(arr: Any, k: int = 0) -> tuple[Tensor, ...]:
     """The indices of the lower triangle of a matrix, up to the k-th diagonal."""
-    return tril_indices(*shape(as_array(arr))[:1], k, *shape(as_array(arr))[1:])
+    rows, columns = _matrix(arr)
+    return tril_indices(rows, k, columns)
 
 
 def triu_indices_from(arr: Any, k: int = 0) -> tuple[Tensor, ...]:
     """The indices of the upper triangle of a matrix, from the k-th diagonal on."""
-    return triu_indices(*shape(as_array(arr))[:1], k, *shape(as_array(arr))[1:])
+    rows, columns = _matrix(arr)
+    return triu_indices(rows, k, columns)
+
+
+def _matrix(arr: Any) -> tuple[int, int]:
+    sizes = shape(as_array(arr))
+    if len(sizes) != 2:
+        fail(UserError, f"an array of shape {sizes} is no matrix")
+    return sizes[0], sizes[1]
 
 
 def diag_indices_from(arr: Any) -> tuple[Tensor, ...]:

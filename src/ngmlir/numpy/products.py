@@ -144,28 +144,41 @@ def matmul(x1: Any, x2: Any, /) -> Tensor:
     a, b = len(shape(x)), len(shape(y))
     if not a or not b:
         fail(UserError, "matmul: an operand is a scalar", "multiply with *")
-    if shape(x)[-1] != shape(y)[-2 if b > 1 else -1]:
-        fail(
-            IncompatibleAxesError,
-            f"matmul: shapes {shape(x)} and {shape(y)} do not match: {shape(x)[-1]} is not {shape(y)[-2 if b > 1 else -1]}",
-        )
+    _matching("matmul", x, -1, y, -2 if b > 1 else -1)
     left, right = ("...ik" if a > 1 else "k"), ("...kj" if b > 1 else "k")
     return einsum(f"{left},{right}->...{'i' if a > 1 else ''}{'j' if b > 1 else ''}", x, y)
 
 
+def _matching(function: str, x: Tensor, i: int, y: Tensor, j: int) -> None:
+    """Refuses arrays that do not have these axes, or have them with different lengths: in products none is repeated."""
+    one, other = shape(x)[i:][:1], shape(y)[j:][:1]
+    if len(shape(x)) < -i or len(shape(y)) < -j or one != other:
+        fail(
+            IncompatibleAxesError,
+            f"{function}: shapes {shape(x)} and {shape(y)} do not match"
+            + (f": {one[0]} is not {other[0]}" if one and other else ""),
+        )
+
+
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     """The sum of products along one axis."""
-    return einsum("...i,...i->...", moveaxis(x1, axis, -1), moveaxis(x2, axis, -1))
+    x, y = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
+    _matching("vecdot", x, -1, y, -1)
+    return einsum("...i,...i->...", x, y)
 
 
 def matvec(x1: Any, x2: Any, /) -> Tensor:
     """Products of matrices in the last two axes of x1 and vectors in the last axis of x2; the others are broadcast."""
-    return einsum("...ij,...j->...i", x1, x2)
+    x, y = as_array(x1), as_array(x2)
+    _matching("matvec", x, -1, y, -1)
+    return einsum("...ij,...j->...i", x, y)
 
 
 def vecmat(x1: Any, x2: Any, /) -> Tensor:
     """Products of vectors in the last axis of x1 and matrices in the last two axes of x2; the others are broadcast."""
-    return einsum("...i,...ij->...j", x1, x2)
+    x, y = as_array(x1), as_array(x2)
+    _matching("vecmat", x, -1, y, -2)
+    return einsum("...i,...ij->...j", x, y)
 
 
 def dot(a: Any, b: Any) -> Tensor:
