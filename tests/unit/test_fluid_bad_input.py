@@ -284,3 +284,33 @@ def test_methods_and_blocks_of_classes_name_the_line(name: str) -> None:
         action()
     (found,) = caught.value.diagnostics
     assert message in found.message and found.location.file == __file__
+
+
+LAYERS: dict[str, tuple[Callable[[], Any], str]] = {
+    "embedding": (lambda: layers.embedding(layers.data("x", [1]), [10, 2]), "Ids are numbers of rows, int64, and these are f32"),
+    "linear_chain_crf": (
+        lambda: layers.linear_chain_crf(layers.data("x", [3], lod_level=1), layers.data("l", [1], lod_level=1)),
+        "labels are integers, and these are f32",
+    ),
+    "slice": (lambda: layers.slice(layers.data("x", [3]), axes=[2], starts=[0], ends=[1]), "there is no axis 2 among 2 dimensions"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_what_layers_do_not_take(name: str) -> None:
+    action, message = LAYERS[name]
+    with pytest.raises(UserError) as caught:
+        action()
+    (found,) = caught.value.diagnostics
+    assert message in found.message and found.location.file == __file__
+
+
+@pytest.mark.parametrize(("begin", "step"), [(1, 1), (0, 1), (5, 3), (2, -2)])
+def test_a_counter_begins_where_it_is_to(begin: int, step: int) -> None:
+    counter = layers.autoincreased_step_counter(begin=begin, step=step)
+    executor, found = fluid.Executor(fluid.CPUPlace()), list[int]()
+    with fluid.scope_guard(fluid.Scope()):
+        executor.run(fluid.default_startup_program())
+        for _ in range(3):
+            found += executor.run(fetch_list=[counter])[0].tolist()
+    assert found == [begin, begin + step, begin + 2 * step]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from math import prod
 
 from ... import numpy as np
+from ...ir.types import FloatType
 from ...numpy import getitem
 from ...op_graph.functions.composed import stop_gradient
 from ...op_graph.tensor import Tensor
@@ -30,7 +31,9 @@ def log_sum(x: Tensor, axis: int) -> Tensor:
 
 
 def numbers(x: Tensor) -> Tensor:
-    """Labels, of shape [rows, 1], as a vector of int32."""
+    """Labels, of shape [rows, 1], as a vector of int32. UserError where they are no integers."""
+    if isinstance(x.element, FloatType):
+        raise UserError(f"labels are integers, and these are {x.element}")
     return np.reshape(np.astype(x, np.int32), (prod(x.type.shape),))
 
 

@@ -128,7 +128,10 @@ def slice(input: Tensor, *, axes: Sequence[int], starts: Sequence[int], ends: Se
         raise UserError(
             f"axes, starts and ends are of one length: {list(axes)}, {list(starts)}, {list(ends)}"
         )
-    cuts = [builtin_slice(None)] * len(input.type.shape)
+    rank = len(input.type.shape)
+    if wrong := [axis for axis in axes if not -rank <= axis < rank]:
+        raise UserError(f"there is no axis {wrong[0]} among {rank} dimensions")
+    cuts = [builtin_slice(None)] * rank
     for axis, start, end in zip(axes, starts, ends, strict=True):
         cuts[axis] = builtin_slice(start, end)
     return getitem(input, tuple(cuts))

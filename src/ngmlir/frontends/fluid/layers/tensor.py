@@ -188,7 +188,7 @@ def autoincreased_step_counter(counter_name: str | None = None, begin: int = 1, 
         name=name, dtype="int64", shape=[1], persistable=True
     )
     if is_new:
-        helper.set_variable_initializer(counter, Constant(begin - 1))
+        helper.set_variable_initializer(counter, Constant(begin - step))
         helper.main_program.global_block().prepend_op(
             type="increment", inputs={"X": [counter]}, outputs={"Out": [counter]}, attrs={"step": float(step)}
         )
