@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from ...ir.attributes import Attribute, IntegerAttr, integers
 from ...ir.core import Block, Module, Op, Value, count_uses
 from ...ir.elements import ElementsAttr
+from ...ir.literals import item_bytes
 from ...ir.types import TensorType, Type, element_type, shape_of, with_element
 from ...ops.builder import Builder
 from ...ops.fields import get_i64, get_i64s
 from ...ops.schedules import SCHEDULE
 from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep_op
+from ...support.lengths import usual
 from ...support.target import Target
 from .dead_code import without_dead
 from .sunk_transposes import in_place, order_of, permuted, source_of, sunk, taken_in
@@ -30,7 +33,8 @@ def layout(module: Module, target: Target) -> Module:
     repetitions is computed in the order that is wanted; what is computed of transposes is computed of what they move, and
     transposed, where a product or a reduction follows that then reads any order; else an elementwise op takes a transpose
     over when only one of its operands has to be moved for it. What is computed for a slice alone is computed of slices: of fewer
-    elements, and in the kernel that wants them. A product whose result are windows that are summed is a product of windows. A product
+    elements, and in the kernel that wants them. A product whose result are windows that are summed is a product of windows. Rows
+    of windows become the columns of a product that has too few for the registers of a CPU, where its result is wanted so. A product
     that states a schedule stays the product that it says this of.
 
     Before:
@@ -45,15 +49,15 @@ def layout(module: Module, target: Target) -> Module:
           func.return %0 : tensor<4x5xf32>
         }
     """
-    return module.with_ops([_function(op) if op.name == "func.func" else op for op in module.ops])
+    return module.with_ops([_function(op, target) if op.name == "func.func" else op for op in module.ops])
 
 
-def _function(function: Op) -> Op:
+def _function(function: Op, target: Target) -> Op:
     if not function.regions[0].blocks:
         return function
     # What a rule makes between its operands and its result is new to the count of uses: the next round counts it.
     for _ in range(_ROUNDS):
-        rules = _Layout(function)
+        rules = _Layout(function, target)
         changed = sweep_op(function, rules.rule, follow=rules.follow)
         if changed is function:
             break
@@ -67,7 +71,8 @@ _ROUNDS = 4
 
 
 class _Layout:
-    def __init__(self, function: Op):
+    def __init__(self, function: Op, target: Target):
+        self.target = target
         self.uses = count_uses(function.regions[0].blocks[0])
         #: The block of each op: nothing may be moved into a loop.
         self.block: dict[Op, Block] = {
@@ -170,6 +175,11 @@ class _Layout:
         order = get_i64s(op, "permutation")
         if not self.vanishes(source, order) and op.results[0] in self.taken:
             return None  # it goes the other way
+        if self.runs_along_rows(source, order):
+            assert isinstance(source.owner, Op)
+            turned = _swapped_order(source.owner)
+            product = _swapped(source.owner, permuted(_tensor(source.type), turned), b)
+            return [b.transpose(product, permutation=[turned.index(d) for d in order])]
         inner = order_of(source)
         if inner is not None and not self.vanishes(source, order):
             return [b.transpose(source_of(source), permutation=[inner[d] for d in order])]
@@ -180,6 +190,28 @@ class _Layout:
         ):
             return None
         return [self.move(source, order, b)]
+
+    def runs_along_rows(self, value: Value, order: Sequence[int]) -> bool:
+        """Whether a product of windows with too few columns for pairs of registers of a CPU is wanted in an order whose closest
+        elements are rows of the windows that lie so: then these are the columns."""
+        dot = value.owner
+        if not isinstance(dot, Op) or dot.name != "ng.dot" or SCHEDULE in dot.attributes:
+            return False
+        if self.target.shares_tiles or self.uses.get(value, 2) != 1 or not _lies_across(dot):
+            return False
+        names = set[str]()
+        source = dot.operands[0]
+        while isinstance(source.owner, Op) and source.owner.name in ("ng.reshape", "ng.windows", "ng.pad"):
+            names.add(source.owner.name)
+            source = source.owner.operands[0]
+        before = order_of(source)
+        if "ng.windows" not in names or (before and before[-1] != len(before) - 1):
+            return False
+        shape, rows = shape_of(value.type), _rows(dot)
+        lying, wanted = ([d for d in dims if shape[d] != 1] for dims in (rows, order))
+        pair = 2 * self.target.lanes(item_bytes(element_type(value.type)))
+        across, along = (usual(prod(sizes)) for sizes in (shape[rows.start : rows.stop], shape[rows.stop :]))
+        return bool(lying) and wanted[-1] == lying[-1] and along % pair != 0 and across > along
 
     def vanishes(self, value: Value, order: Sequence[int], depth: int = 8) -> bool:
         """Whether a value can be had in another order without moving data."""
@@ -311,10 +343,14 @@ def _swaps(dot: Op, order: Sequence[int]) -> bool:
 
 def _swapped_order(dot: Op) -> list[int]:
     """The columns of a product before its rows."""
+    rows, rank = _rows(dot), len(shape_of(dot.results[0].type))
+    return [*range(rows.start), *range(rows.stop, rank), *rows]
+
+
+def _rows(dot: Op) -> range:
+    """The dimensions of a product that are rows."""
     batch = len(get_i64s(dot, "lhs_batch"))
-    rows = len(shape_of(dot.operands[0].type)) - batch - len(get_i64s(dot, "lhs_contract"))
-    rank = len(shape_of(dot.results[0].type))
-    return [*range(batch), *range(batch + rows, rank), *range(batch, batch + rows)]
+    return range(batch, len(shape_of(dot.operands[0].type)) - len(get_i64s(dot, "lhs_contract")))
 
 
 def _changed(

@@ -51,8 +51,8 @@ PART_DEPTH, FAR_DEPTH = 512, 64
 #: Bytes of each row of the right side that one program reads at least, where rows are few: memory is what takes time
 #: then, and it wants to be read in long runs.
 RUN_BYTES = 1 << 11
-#: Columns of a side that is packed on the way, within which runs of elements end.
-PART_COLUMNS = 512
+#: Columns of a side that is packed on the way, within which runs of elements end; of more, what so many second caches hold.
+PART_COLUMNS, PART_CACHES = 512, 4
 #: Cycles after which a piece of windows is found: its place in each loop that it runs over, and whether it meets a border.
 PIECE_CYCLES = 10
 #: Bytes of sums that wait between blocks of the depth.
@@ -198,7 +198,8 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
         wanted = target.l2_bytes // 4 // (depth * item)
         part = _ceiling(product.columns, tile_columns)
         if part > max(wanted, unit):
-            part = max(1, wanted // unit) * unit if unit <= PART_COLUMNS else _ceiling(wanted, tile_columns)
+            runs = unit <= PART_COLUMNS or unit * depth * item <= PART_CACHES * target.l2_bytes
+            part = max(1, wanted // unit) * unit if runs else _ceiling(wanted, tile_columns)
     elif not once and (product.widens or not product.rhs_depth_first or right_bytes > NEAR_BYTES):
         part = _ceiling(min(target.l2_bytes // 4 // (depth * item), product.columns), tile_columns)
     part = fixed(given, "part", part)

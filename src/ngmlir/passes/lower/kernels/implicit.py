@@ -22,6 +22,8 @@ from .reading import Matrix, read
 
 #: Registers that are copied at once.
 REGISTERS = 8
+#: Pieces of a register of which runs are rather copied across the borders of parts.
+PIECES = 4
 
 
 class ImplicitKernel(PanelKernel):
@@ -122,7 +124,8 @@ class ImplicitKernel(PanelKernel):
         piece = side.piece(along, run[1].most, step)
         element = product.lhs_element if side is product.lhs else product.rhs_element
         held = element_type(block.type)
-        width = REGISTERS * self.kernel.target.lanes(item_bytes(element))
+        lanes = self.kernel.target.lanes(item_bytes(element))
+        width = REGISTERS * lanes
         batch = delinearize(b, self.batch[0], side.sizes(0)) if self.batch else []
 
         def line(i: Value, _: object) -> None:
@@ -155,7 +158,7 @@ class ImplicitKernel(PanelKernel):
 
             if is_same(run[1].most, prod(sizes)):
                 self.every(sizes, place)
-            elif is_open(sizes[-1:]):
+            elif is_open(sizes[-1:]) or piece < min(lanes // PIECES, sizes[-1]):
                 self.iterations(sizes, run, width, tile)
             else:
                 b.loop(
@@ -175,8 +178,9 @@ class ImplicitKernel(PanelKernel):
         width: int,
         tile: Callable[[Sequence[Span], Value], None],
     ) -> None:
-        """A part of a run whose innermost loop has a length that only calls know: for each iteration of the loops around it what is in
-        the part, in tiles of at most `width`. The last tile may reach into what the next iteration writes again, or what nobody reads."""
+        """A part of a run whose innermost loop has a length that only calls know, or that parts cut into short pieces: for each
+        iteration of the loops around it what is in the part, in tiles of at most `width`. The last tile may reach into what the next
+        iteration writes again, or what nobody reads."""
         b, length = self.b, self.b.index(sizes[-1])
         first, end = run[0], self.b.add(run[0], run[1].end)
         step = min(width, max(width // REGISTERS, power_of_two(usual(sizes[-1]))))
