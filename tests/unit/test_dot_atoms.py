@@ -8,9 +8,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ngmlir.compiler import compile_artifact, resolve
+from ngmlir.compiler import compile_artifact, lower, resolve
 from ngmlir.llvm.machine import cpu_target
-from ngmlir.ops.words import from_text
+from ngmlir.ops.words import from_text, to_text
 from ngmlir.runtime.buffers import DTYPES
 from ngmlir.runtime.cpu import load
 from ngmlir.support.artifact import Artifact
@@ -137,6 +137,12 @@ def test_windows_are_packed_in_words(
     cut = np.lib.stride_tricks.sliding_window_view(padded, (window, window), (0, 1))[::step, ::step]
     flat = cut.transpose(0, 1, 3, 4, 2).reshape(got.shape[0], -1)
     np.testing.assert_array_equal(got, (flat @ w.astype(np.int64)).astype(np.int32))
+
+
+@pytest.mark.parametrize("channels", [16, 64, 65, 520])
+def test_windows_of_any_number_of_channels_are_words(channels: int) -> None:
+    of = from_text(convolution(channels, 64, 9, 3, 1, "ui8", "i8"))
+    assert "ui8_i8" in to_text(lower(of, machine("cascadelake")))
 
 
 @pytest.mark.parametrize("name", MACHINES)

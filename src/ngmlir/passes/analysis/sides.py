@@ -116,24 +116,26 @@ class Implicit(Side):
     @cached_property
     def along_depth(self) -> bool:
         """Whether it is packed along the depth, and not across it: as elements lie closest."""
-        return self.forced_along_depth or self._run(self.depth) >= self._run(self.across)
+        return self.forced_along_depth or self._density(self.depth) >= self._density(self.across)
 
     @property
     def contiguous_depth(self) -> bool:
         """Whether neighbours along the depth are contiguous."""
-        return self._run(self.depth) == self.run(self.depth) > 1
+        return self.run(self.depth) > 1 and self._distance(self.depth) <= 1
 
-    def _run(self, dimension: int) -> float:
+    def _density(self, dimension: int) -> float:
         """How many elements, for each element of memory that they span, the innermost loop of a dimension has; more than `_RUN`
         of them count as so many."""
-        loops = self.groups[dimension]
-        if not loops:
-            return 0
+        elements = min(_RUN, usual(self.run(dimension))) if self.groups[dimension] else 0
+        return elements / max(1, self._distance(dimension))
+
+    def _distance(self, dimension: int) -> int:
+        """Elements of memory from one step of the innermost loop of a dimension to the next."""
         distance, step = 0, 1
         for size, place in zip(reversed(self.access.shape), reversed(self.access.places), strict=True):
-            distance += step * abs(usual(place.terms.get(loops[-1], 0)))
+            distance += sum(step * abs(usual(place.terms.get(l, 0))) for l in self.groups[dimension][-1:])
             step *= usual(size)
-        return min(_RUN, usual(self.access.sizes[loops[-1]])) / max(1, distance)
+        return distance
 
     def run(self, dimension: int) -> int:
         """Elements of the innermost loop of a dimension."""
