@@ -121,10 +121,8 @@ class _Lowering:
                         self.feed(operator)
                     case "fetch":
                         (name,) = operator.inputs["X"]
-                        self.fetches[operator.attribute("col")] = (
-                            name,
-                            ReadOp(dense(self.tensor(operator, name))),
-                        )
+                        value = ReadOp(dense(self.tensor(operator, name)))
+                        self.fetches[operator.attribute("col")] = name, value
                     case "delete_var":
                         pass  # memory is planned when the program is compiled
                     case "recompute":
