@@ -21,6 +21,8 @@ from .access import MOVES, Access, access_in, access_of
 
 #: Neighbours that are copied by a few vectors: where there are more, it does not matter how many.
 _RUN = 64
+#: Pieces of which a register has at most so many are copied one by one.
+_PIECES = 4
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,10 @@ class Implicit(Side):
         """Elements that are copied at once where `length` of a dimension are, from a multiple of `step` on: a part of a
         run that all of them have in common."""
         return greatest_divisor(self.run(dimension), length, step)
+
+    def cuts_short(self, dimension: int, length: int, step: int, lanes: int) -> bool:
+        """Whether such pieces are a small part of a register of so many lanes: then whole runs are copied, across what cuts them."""
+        return self.piece(dimension, length, step) < min(lanes // _PIECES, self.run(dimension))
 
 
 def copied_piece(length: int, item: int, along: bool) -> int:

@@ -198,8 +198,10 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
         wanted = target.l2_bytes // 4 // (depth * item)
         part = _ceiling(product.columns, tile_columns)
         if part > max(wanted, unit):
-            runs = unit <= PART_COLUMNS or unit * depth * item <= PART_CACHES * target.l2_bytes
-            part = max(1, wanted // unit) * unit if runs else _ceiling(wanted, tile_columns)
+            part = _ceiling(wanted, tile_columns)
+            fits = unit * depth * item <= PART_CACHES * target.l2_bytes
+            if unit <= PART_COLUMNS or (fits and rhs.cuts_short(rhs.across, part, part, target.lanes(item))):
+                part = max(1, wanted // unit) * unit
     elif not once and (product.widens or not product.rhs_depth_first or right_bytes > NEAR_BYTES):
         part = _ceiling(min(target.l2_bytes // 4 // (depth * item), product.columns), tile_columns)
     part = fixed(given, "part", part)

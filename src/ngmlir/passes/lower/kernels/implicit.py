@@ -22,8 +22,6 @@ from .reading import Matrix, read
 
 #: Registers that are copied at once.
 REGISTERS = 8
-#: Pieces of a register of which runs are rather copied across the borders of parts.
-PIECES = 4
 
 
 class ImplicitKernel(PanelKernel):
@@ -158,7 +156,7 @@ class ImplicitKernel(PanelKernel):
 
             if is_same(run[1].most, prod(sizes)):
                 self.every(sizes, place)
-            elif is_open(sizes[-1:]) or piece < min(lanes // PIECES, sizes[-1]):
+            elif is_open(sizes[-1:]) or side.cuts_short(along, run[1].most, step, lanes):
                 self.iterations(sizes, run, width, tile)
             else:
                 b.loop(
