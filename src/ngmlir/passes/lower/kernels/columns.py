@@ -328,7 +328,7 @@ class _Columns:
             b.loop(0, full, self.rows, (), lambda i, _: band(inner, i, self.rows))
             if is_open((size,)):
                 b.loop(full, size, 1, (), lambda i, _: band(inner, i, 1))
-            if size > full:
+            elif size > full:
                 band(inner, b.index(full), size - full)
 
         tiles(lambda span: keep(span, self.starts(span)))
