@@ -65,7 +65,18 @@ def corpus() -> dict[str, str]:
     seen: set[str] = set()
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        for source in (files, examples_of_ops, op_suite, hard, random, operators, networks, tests, examples):
+        for source in (
+            files,
+            examples_of_ops,
+            op_suite,
+            hard,
+            of_open_lengths,
+            random,
+            operators,
+            networks,
+            tests,
+            examples,
+        ):
             for name, text in source():
                 if len(text) <= MOST and text not in seen:
                     seen.add(text)
@@ -113,6 +124,12 @@ def hard() -> Named:
         yield name, f"func.func @main{text}"
     for name, text in test_memory_plan.HARD.items():
         yield f"memory/{name}", to_text(test_memory_plan.program(text))
+
+
+def of_open_lengths() -> Named:
+    from open_programs import OPEN
+
+    yield from OPEN.items()
 
 
 def random() -> Named:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from ngmlir.compiler import emit, lower, resolve
 from ngmlir.ops.words import from_text, to_text
+from ngmlir.support.lengths import guarding
 
 #: The seconds that a program may take.
 SECONDS = 120
@@ -72,7 +73,8 @@ def lowered(text: str, target: str, llvm: bool) -> dict[str, str]:
     """The parts of the program; where it is refused the error alone."""
     signal.alarm(SECONDS)
     try:
-        return dict(parts_of(text, target, llvm))
+        with guarding():  # lengths may be open
+            return dict(parts_of(text, target, llvm))
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
     finally:
