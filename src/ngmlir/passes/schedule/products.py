@@ -196,6 +196,9 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
     if isinstance(rhs, Implicit):
         unit = lcm(tile_columns, _runs(rhs.run(rhs.across), PART_COLUMNS))
         wanted = target.l2_bytes // 4 // (depth * item)
+        if is_open([rhs.run(rhs.across)]):
+            # Wherever a part ends it cuts a run: the longer it is, the fewer.
+            wanted = max(wanted, min(PART_COLUMNS, PART_CACHES * target.l2_bytes // (depth * item)))
         part = _ceiling(product.columns, tile_columns)
         if part > max(wanted, unit):
             part = _ceiling(wanted, tile_columns)

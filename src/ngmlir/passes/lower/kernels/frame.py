@@ -118,6 +118,18 @@ def linear(b: Builder, spans: Sequence[Span], sizes: Sequence[int]) -> Value:
     return number
 
 
+def following(b: Builder, places: Sequence[Value], sizes: Sequence[int]) -> list[Value]:
+    """The position after another one in several loops, without the divisions of `delinearize`."""
+    found: list[Value] = []
+    step = b.index(1)
+    for place, size in zip(reversed(places), reversed(sizes), strict=True):
+        found.insert(0, b.add(place, step))
+        if len(found) < len(sizes):
+            ends = b.equal(found[0], b.index(size))
+            step, found[0] = (b.select(ends, b.index(x), y) for x, y in ((1, b.index(0)), (0, found[0])))
+    return found
+
+
 def each_position(
     b: Builder, start: Value, stop: Value, sizes: Sequence[int], body: Callable[[list[Span]], None]
 ) -> None:

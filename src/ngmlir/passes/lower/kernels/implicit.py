@@ -15,7 +15,7 @@ from ....support.lengths import is_open, is_same, power_of_two, usual
 from ...analysis.product import part_of
 from ...analysis.sides import Implicit
 from .extents import Extent
-from .frame import Span, delinearize, exact_tiles
+from .frame import Span, delinearize, exact_tiles, following
 from .packing import uncrowded
 from .panels import PanelKernel
 from .reading import Matrix, read
@@ -183,18 +183,21 @@ class ImplicitKernel(PanelKernel):
         first, end = run[0], self.b.add(run[0], run[1].end)
         step = min(width, max(width // REGISTERS, power_of_two(usual(sizes[-1]))))
 
-        def one(number: Value, _: object) -> None:
+        def one(number: Value, outer: Sequence[Value]) -> list[Value]:
             begin = b.multiply(number, length)
             start, stop = b.maximum(first, begin), b.minimum(end, b.add(begin, length))
-            outer = delinearize(b, number, sizes[:-1])
 
             def part(at: Value, _: object) -> None:
-                tile([*outer, Span(b.subtract(at, begin), step, True)], b.subtract(at, first))
+                here = [*map(Span, outer), Span(b.subtract(at, begin), step, True)]
+                tile(here, b.subtract(at, first))
 
             b.loop(start, stop, step, (), part)
+            return following(b, outer, sizes[:-1])
 
+        number = b.floor_divide(first, length)
         last = b.floor_divide(b.add(end, b.subtract(length, b.index(1))), length)
-        b.loop(b.floor_divide(first, length), last, 1, (), one)
+        outer = [span.start for span in delinearize(b, number, sizes[:-1])]
+        b.loop(number, last, 1, outer, one)
 
     def every(self, sizes: Sequence[int], place: Callable[[Sequence[Span], Value], None]) -> None:
         """All of the run: a piece for each position of its outer loops."""
