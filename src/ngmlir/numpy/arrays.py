@@ -6,6 +6,7 @@ Everything in this family is made of the ops of `ng` by the functions here, whic
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
@@ -129,6 +130,16 @@ def constant_elements(x: Tensor) -> np.ndarray[Any, Any] | None:
     return None if x.const is None else np.broadcast_to(x.const, shape(x))
 
 
+def known_now(given: Any, name: str) -> Any:
+    """What decides a shape: numbers that are known while the graph is built. UserError for a tensor whose elements are not."""
+    if not isinstance(given, Tensor):
+        return given
+    elements = constant_elements(given)
+    if elements is None:
+        fail(UserError, f"{name} must be known while the graph is built, unlike {given.called}")
+    return elements
+
+
 def shape(x: Tensor) -> tuple[int, ...]:
     """The lengths of the axes."""
     return shape_of(x.type)
@@ -174,6 +185,19 @@ def places(axis: Axis, rank: int) -> tuple[int, ...]:
 
 
 # ---- moves by position
+
+
+def with_axis(a: Any, axis: int | None) -> tuple[Tensor, int]:
+    """An array and one of its axes, counted from the start; for None its elements row by row, which have one axis."""
+    x = as_array(a)
+    if axis is None:
+        return reshape(x, (math.prod(shape(x)),)), 0
+    return x, place(axis, len(shape(x)))
+
+
+def turned(row: Tensor, axis: int, rank: int) -> Tensor:
+    """A row along one of so many axes; the others have one element."""
+    return reshape(row, [shape(row)[0] if d == axis else 1 for d in range(rank)])
 
 
 def reshape(x: Tensor, wanted: Sequence[int]) -> Tensor:

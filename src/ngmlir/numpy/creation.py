@@ -83,21 +83,22 @@ def ones_like(a: Any, dtype: Any = None, shape: Shape | None = None) -> Tensor:
 empty_like = zeros_like
 
 
-def _made_now(function: Callable[..., Any]) -> Callable[..., Tensor]:
-    """A function of numbers that NumPy computes while the graph is built."""
+def made_now(function: Callable[..., Any], gives: str = "a constant,") -> Callable[..., Any]:
+    """A function of numbers that NumPy computes while the graph is built: a constant, or a tuple of some."""
 
     @wraps(function)
-    def made(*args: Any, **options: Any) -> Tensor:
+    def made(*args: Any, **options: Any) -> Any:
         for given in (*args, *options.values()):
             if isinstance(given, Tensor):
                 fail(UserError, f"{function.__name__} needs constant arguments, not {given.called}")
         options = {
             k: np.dtype(element_dtype(v)) if k == "dtype" and v is not None else v for k, v in options.items()
         }
-        return known(function(*args, **options))
+        found = function(*args, **options)
+        return tuple(map(known, found)) if isinstance(found, tuple) else known(found)
 
     name = function.__name__
-    made.__doc__ = f"`numpy.{name}`: a constant, of numbers that are known now."
+    made.__doc__ = f"`numpy.{name}`: {gives} of numbers that are known now."
     return made
 
 
@@ -107,7 +108,7 @@ def element_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 _arange, linspace, logspace, geomspace = (
-    _made_now(f) for f in (np.arange, np.linspace, np.logspace, np.geomspace)
+    made_now(f) for f in (np.arange, np.linspace, np.logspace, np.geomspace)
 )
 
 
@@ -120,10 +121,10 @@ def arange(*args: Any, **options: Any) -> Tensor:
     return ProgressionOp(first, step, axes, kind)
 
 
-eye, identity, tri = _made_now(np.eye), _made_now(np.identity), _made_now(np.tri)
-indices = _made_now(np.indices)
+eye, identity, tri = made_now(np.eye), made_now(np.identity), made_now(np.tri)
+indices = made_now(np.indices)
 hanning, hamming, blackman, bartlett, kaiser = (
-    _made_now(f) for f in (np.hanning, np.hamming, np.blackman, np.bartlett, np.kaiser)
+    made_now(f) for f in (np.hanning, np.hamming, np.blackman, np.bartlett, np.kaiser)
 )
 
 

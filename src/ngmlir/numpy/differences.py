@@ -24,8 +24,8 @@ from .arrays import (
     of_type,
     place,
     places,
-    reshape,
     shape,
+    turned,
 )
 from .composed import floor_divide, where
 from .elementwise import absolute, add, divide, logical_and, multiply, remainder, subtract
@@ -161,7 +161,7 @@ def _steps(distance: Any, n: int, axis: int, rank: int) -> Any:
     elements = constant_elements(steps)
     if elements is not None and (elements == elements[0]).all():
         return elements[0]
-    return reshape(steps, [n - 1 if d == axis else 1 for d in range(rank)])
+    return turned(steps, axis, rank)
 
 
 def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
@@ -172,6 +172,6 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     if x is not None:
         steps = diff(x) if len(shape(as_array(x))) == 1 else diff(x, axis=axis)
         if len(shape(steps)) == 1:
-            steps = reshape(steps, [shape(steps)[0] if d == axis else 1 for d in range(len(shape(y)))])
+            steps = turned(steps, axis, len(shape(y)))
     middle = divide(add(cut(y, axis, 1, shape(y)[axis]), cut(y, axis, 0, shape(y)[axis] - 1)), 2.0)
     return sum(multiply(steps, middle), axis)

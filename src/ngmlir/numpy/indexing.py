@@ -38,6 +38,7 @@ from .arrays import (
     reshape,
     shape,
     weak,
+    with_axis,
 )
 from .composed import where
 from .elementwise import add, greater_equal, maximum, minimum, multiply, remainder
@@ -336,10 +337,7 @@ def _wrapped(indices: Any, length: int, mode: str) -> Any:
 
 def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Tensor:
     """Elements by position along an axis; without one, of the array row by row."""
-    x = as_array(a)
-    if axis is None:
-        x, axis = reshape(x, (math.prod(shape(x)),)), 0
-    axis = place(axis, len(shape(x)))
+    x, axis = with_axis(a, axis)
     indices = _wrapped(indices, shape(x)[axis], mode)
     if isinstance(indices, (list, tuple)) and not indices:
         indices = np.zeros(0, np.int64)

@@ -14,17 +14,18 @@ from ..op_graph.errors import IncompatibleAxesError, UserError, fail
 from ..op_graph.tensor import Tensor
 from .arrays import (
     as_array,
-    constant_elements,
     cut,
     expand,
     join,
     joined,
+    known_now,
     lengths,
     of_type,
     permute,
     place,
     reshape,
     shape,
+    with_axis,
 )
 from .indexing import getitem, take
 from .shaping import astype, atleast_1d, atleast_2d, atleast_3d, expand_dims, moveaxis, ndim, ravel, size
@@ -109,9 +110,9 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
     """With values before some positions along an axis; without one, of the array row by row. `obj` is a position, several, a
     slice or a mask, known now; the values have the type of the array and are repeated to the shape of what is inserted."""
-    x, axis = _row_of(arr, axis)
+    x, axis = with_axis(arr, axis)
     n, given = shape(x)[axis], of_type(values, x.element)
-    at = np.arange(n)[obj] if isinstance(obj, slice) else np.asarray(_now(obj, "obj"))
+    at = np.arange(n)[obj] if isinstance(obj, slice) else np.asarray(known_now(obj, "obj"))
     at = np.flatnonzero(at) if at.dtype == bool else at.astype(np.int64) if at.size == 0 else at
     rank, single = len(shape(x)), at.ndim == 0
     given = reshape(given, (*[1] * (rank - len(shape(given))), *shape(given)))
@@ -126,23 +127,8 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
     """Without some positions along an axis; without one, of the array row by row. `obj` is a position, several, a slice or a mask,
     known now."""
-    x, axis = _row_of(arr, axis)
-    return take(x, np.delete(np.arange(shape(x)[axis]), _now(obj, "obj")), axis)
-
-
-def _row_of(arr: Any, axis: int | None) -> tuple[Tensor, int]:
-    x = as_array(arr)
-    return (ravel(x), 0) if axis is None else (x, place(axis, len(shape(x))))
-
-
-def _now(given: Any, name: str) -> Any:
-    """What decides a shape: numbers that are known while the graph is built."""
-    if not isinstance(given, Tensor):
-        return given
-    elements = constant_elements(given)
-    if elements is None:
-        fail(UserError, f"{name} must be known while the graph is built, unlike {given.called}")
-    return elements
+    x, axis = with_axis(arr, axis)
+    return take(x, np.delete(np.arange(shape(x)[axis]), known_now(obj, "obj")), axis)
 
 
 def block(arrays: Any) -> Tensor:

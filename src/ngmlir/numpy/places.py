@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -14,8 +12,19 @@ import numpy as np
 from ..ir.types import i64
 from ..op_graph.errors import UserError, fail
 from ..op_graph.tensor import Tensor
-from .arrays import Shape, as_array, as_type, constant_elements, known, lengths, reshape, shape
+from .arrays import (
+    Shape,
+    as_array,
+    as_type,
+    constant_elements,
+    known,
+    known_now,
+    lengths,
+    shape,
+    turned,
+)
 from .composed import clip, floor_divide
+from .creation import made_now
 from .elementwise import add, multiply, remainder
 
 
@@ -71,22 +80,8 @@ def _order(order: str) -> Any:
     return order
 
 
-def _constants(function: Callable[..., Any]) -> Callable[..., tuple[Tensor, ...]]:
-    """A function of numbers that gives an array of indices for each axis."""
-
-    @wraps(function)
-    def made(*args: Any, **options: Any) -> tuple[Tensor, ...]:
-        for given in (*args, *options.values()):
-            if isinstance(given, Tensor):
-                fail(UserError, f"{function.__name__} needs constant arguments, not {given.called}")
-        return tuple(known(part) for part in function(*args, **options))
-
-    made.__doc__ = f"`numpy.{function.__name__}`: constants, int64, of numbers that are known now."
-    return made
-
-
 diag_indices, tril_indices, triu_indices = (
-    _constants(f) for f in (np.diag_indices, np.tril_indices, np.triu_indices)
+    made_now(f, "constants, int64,") for f in (np.diag_indices, np.tril_indices, np.triu_indices)
 )
 
 
@@ -126,13 +121,7 @@ def ix_(*args: Any) -> tuple[Tensor, ...]:
         if len(shape(row)) != 1:
             fail(UserError, f"ix_ takes rows, not an array of shape {shape(row)}")
         if row.dtype == bool:
-            elements = constant_elements(row)
-            if elements is None:
-                fail(
-                    UserError,
-                    f"how many are true must be known while the graph is built, unlike {row.called}",
-                )
-            row = known(np.flatnonzero(elements))
+            row = known(np.flatnonzero(known_now(row, "how many are true")))
         row = as_type(row, i64) if math.prod(shape(row)) == 0 else row
-        made.append(reshape(row, [shape(row)[0] if i == d else 1 for i in range(len(args))]))
+        made.append(turned(row, d, len(args)))
     return tuple(made)

@@ -33,6 +33,7 @@ from .arrays import (
     reshape,
     shape,
     truth,
+    with_axis,
 )
 from .elementwise import add, divide, isnan, logical_not, maximum, minimum, multiply, sqrt, square, subtract
 
@@ -329,9 +330,8 @@ def nanargmin(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Ten
 
 
 def _running(verb: str, x: Tensor, axis: int | None) -> Tensor:
-    if axis is None:
-        x, axis = reshape(x, (math.prod(shape(x)),)), 0
-    return getattr(VERBS, verb)(x, axis=place(axis, len(shape(x))))
+    x, axis = with_axis(x, axis)
+    return getattr(VERBS, verb)(x, axis=axis)
 
 
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:

@@ -32,6 +32,7 @@ from .arrays import (
     place,
     places,
     surround,
+    with_axis,
 )
 from .composed import clip
 from .creation import arange
@@ -199,10 +200,7 @@ def atleast_3d(*arys: Any) -> Any:
 
 def repeat(a: Any, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
     """Each element several times; how often must be known now."""
-    x = as_array(a)
-    if axis is None:
-        x, axis = ravel(x), 0
-    axis = place(axis, len(_shape(x)))
+    x, axis = with_axis(a, axis)
     counts = np.asarray(repeats)
     n = _shape(x)[axis]
     if counts.size == 1:

@@ -27,9 +27,9 @@ from .arrays import (
     known,
     of_type,
     permute,
-    place,
     reshape,
     shape,
+    with_axis,
 )
 from .composed import floor_divide, where
 from .elementwise import (
@@ -59,20 +59,13 @@ def _order(x: Tensor, axis: int, descending: bool, count: int | None = None) -> 
 
 def argsort(a: Any, axis: int | None = -1, *, kind: str | None = None, stable: bool | None = None) -> Tensor:
     """The positions, int64, in the order of the elements along an axis; always stable."""
-    x, axis = _along(a, axis)
+    x, axis = with_axis(a, axis)
     return _order(x, axis, False)
-
-
-def _along(a: Any, axis: int | None) -> tuple[Tensor, int]:
-    x = as_array(a)
-    if axis is None:
-        return reshape(x, (math.prod(shape(x)),)), 0
-    return x, place(axis, len(shape(x)))
 
 
 def sort(a: Any, axis: int | None = -1, *, kind: str | None = None, stable: bool | None = None) -> Tensor:
     """The elements in their order along an axis; without one, of all."""
-    x, axis = _along(a, axis)
+    x, axis = with_axis(a, axis)
     return take_along_axis(x, _order(x, axis, False), axis)
 
 
@@ -80,7 +73,7 @@ def top_k(
     x: Any, k: int, /, *, axis: int = -1, mode: Literal["largest", "smallest"] = "largest"
 ) -> tuple[Tensor, Tensor]:
     """The k greatest (or least) elements along an axis, the most extreme first, and their positions. Of equals the first."""
-    array, axis = _along(x, axis)
+    array, axis = with_axis(x, axis)
     if not 0 <= k <= shape(array)[axis]:
         fail(UserError, f"k={k} of {shape(array)[axis]} elements")
     if mode not in ("largest", "smallest"):

@@ -18,6 +18,7 @@ from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep_op
 from ...support.lengths import usual
 from ...support.target import Target
+from ..analysis.views import before
 from .dead_code import without_dead
 from .sunk_transposes import in_place, order_of, permuted, source_of, sunk, taken_in
 from .window_products import as_windows, sliced_product
@@ -88,12 +89,12 @@ class _Layout:
     def follow(self, old: Sequence[Value], new: Sequence[Value]) -> None:
         """What stands for a value has its uses beside its own. Where a later op is read is thus known before the next
         round, however many transposes follow each other."""
-        for before, after in zip(old, new, strict=True):
-            self.uses[after] = self.uses.get(after, 0) + self.uses.get(before, 0)
-            if before in self.taken:
+        for former, after in zip(old, new, strict=True):
+            self.uses[after] = self.uses.get(after, 0) + self.uses.get(former, 0)
+            if former in self.taken:
                 self.taken.add(after)
-            if isinstance(before.owner, Op) and isinstance(after.owner, Op):
-                self.block.setdefault(after.owner, self.block[before.owner])
+            if isinstance(former.owner, Op) and isinstance(after.owner, Op):
+                self.block.setdefault(after.owner, self.block[former.owner])
 
     def rule(self, op: Op, b: Builder) -> Sequence[Value] | None:
         match op.name:
@@ -199,13 +200,10 @@ class _Layout:
             return False
         if self.target.shares_tiles or self.uses.get(value, 2) != 1 or not _lies_across(dot):
             return False
-        names = set[str]()
-        source = dot.operands[0]
-        while isinstance(source.owner, Op) and source.owner.name in ("ng.reshape", "ng.windows", "ng.pad"):
-            names.add(source.owner.name)
-            source = source.owner.operands[0]
-        before = order_of(source)
-        if "ng.windows" not in names or (before and before[-1] != len(before) - 1):
+        windows = before(dot.operands[0], ("ng.reshape", "ng.pad"))
+        source = before(windows, ("ng.reshape", "ng.windows", "ng.pad"))
+        stored = order_of(source)
+        if source is windows or (stored and stored[-1] != len(stored) - 1):
             return False
         shape, rows = shape_of(value.type), _rows(dot)
         lying, wanted = ([d for d in dims if shape[d] != 1] for dims in (rows, order))

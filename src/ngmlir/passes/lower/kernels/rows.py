@@ -54,8 +54,8 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows) -> Finished:
         return _unrolled(planned, target, schedule, outer, inner)
     rows, block = prod(outer), schedule.rows
     programs = -(-rows // block)
-    several = may_be_several(programs) or target.shares_tiles
-    kernel = Kernel(planned, target, (programs,) if several else ())
+    shared = may_be_several(programs) or target.shares_tiles
+    kernel = Kernel(planned, target, (programs,) if shared else ())
     b, cuts = kernel.b, planned.cuts(target)[: len(outer)]
 
     def row(spans: list[Span]) -> None:
@@ -64,7 +64,7 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows) -> Finished:
     def numbered(number: Value, _: object = None) -> None:
         kernel.by_section(kernel.delinearize(number, outer), outer, cuts, row)
 
-    if not several:
+    if not shared:
         kernel.nest(outer, row, cuts)
     elif block == 1:
         numbered(kernel.programs[0])
