@@ -34,6 +34,9 @@ class Cursor(ABC):
         self.token = self.tokens[0]
         self.kind = self.token.kind
         self.depth: int = 0
+        self.never_closed: set[int] = (
+            set()
+        )  # where each `<` begins of which it is known that no `>` closes it
         self.hints = Hints()
 
     @abstractmethod
@@ -132,15 +135,21 @@ class Cursor(ABC):
         """Moves past a balanced `<...>` if one is here."""
         if self.kind != "<":
             return False
-        open_angles = 0
-        for at in range(self.at, len(self.tokens)):
-            kind, _, start = self.tokens[at]
-            if kind in _ANGLES and not self.text.startswith("=", start + 1):  # `<=` and `>=` compare
-                open_angles += 1 if kind == "<" else -1
-                if open_angles == 0:
+        open_angles = [self.token.start]
+        if self.token.start not in self.never_closed:
+            for at in range(self.at + 1, len(self.tokens)):
+                kind, _, start = self.tokens[at]
+                if kind not in _ANGLES or self.text.startswith("=", start + 1):  # `<=` and `>=` compare
+                    continue
+                if kind == "<":
+                    open_angles.append(start)
+                    continue
+                open_angles.pop()
+                if not open_angles:
                     self.at = at + 1
                     self.sync()
                     return True
+            self.never_closed.update(open_angles)
         raise self.error_at("'<' is not closed", self.token.start)
 
 
