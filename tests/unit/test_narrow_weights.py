@@ -445,12 +445,16 @@ def test_two_products_share_a_weight_that_is_also_read_row_by_row() -> None:
 def test_long_blocks_read_their_scale_once() -> None:
     """Each step of one row decodes codes of two columns, which share what is loaded of the row, and multiplies them before the
     registers run out. Where sums of a block may be multiplied by its scale, a run of four registers is, once."""
-    made = program(1, affine("ui8", 64, 1024, 128, np.float16), 1024)
-    (function,) = made.ops
-    after = made.with_ops([function.rebuilt(attributes={**function.attributes, REASSOCIATES: UnitAttr()})])
-    for some, multiplied, added in ((made, 8, 8), (after, 0, 10)):
+    bytes = program(1, affine("ui8", 64, 1024, 128, np.float16), 1024)
+    halves = program(1, affine("f16", 64, 1024, 128, np.float16), 1024)
+    (function,) = halves.ops
+    after = halves.with_ops([function.rebuilt(attributes={**function.attributes, REASSOCIATES: UnitAttr()})])
+    for some, scales, widened, multiplied, added in (
+        (bytes, 2, "vpmovzxbd", 8, 8),
+        (after, 1, "vcvtph2ps", 0, 10),
+    ):
         text = emit_text(some, machine("x86-64-v3"), "asm")
-        assert (text.count("vbroadcastss"), text.count("vpmovzxbd")) == (2, 8)
+        assert (text.count("vbroadcastss"), text.count(widened)) == (scales, 8)
         assert (text.count("vmulps"), text.count("vfmadd")) == (multiplied, added)
         assert "(%rsp)" not in text
 

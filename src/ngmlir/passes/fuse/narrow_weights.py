@@ -8,7 +8,7 @@ from math import prod
 from typing import Literal
 
 from ...ir.core import Block, Module, Op, Value
-from ...ir.types import TensorType, element_type, f32, shape_of
+from ...ir.types import IntegerType, TensorType, element_type, f32, shape_of
 from ...ops.builder import Builder
 from ...ops.fields import get_i64, get_i64s
 from ...ops.schedules import SCHEDULE
@@ -19,10 +19,10 @@ from ...support.target import Target
 from ..graph.dead_code import without_dead
 from ..graph.integer_products import REASSOCIATES
 from ..graph.invariants import Invariants
-from .decoding.affine import Affine, Panels, affine, in_panels, rows_of_panels, words_of
+from .decoding.affine import Affine, Panels, affine, digit_of, in_panels, rows_of_panels, words_of
 from .decoding.chains import Chain, Number, chain_of
-from .decoding.digits import Digits, digits_product, in_digits, of_bytes
-from .decoding.fusions import Held, decoded_product, decoded_rows, held
+from .decoding.digits import Digits, digits_of, digits_product, in_digits, of_bytes
+from .decoding.fusions import MOST_ROWS, Held, decoded_product, decoded_rows, held
 
 
 @contract(needs=("plain",), anchor="function", only="cpu")
@@ -88,7 +88,7 @@ class _Rule:
         self.invariants = invariants
         self.held: dict[tuple[Chain, Block], Held] = {}
         self.panels: dict[tuple[Chain, Block], Panels] = {}
-        self.lefts: dict[tuple[Value, int, Block], Digits] = {}
+        self.lefts: dict[tuple[Value, int, IntegerType, Block], Digits | None] = {}
 
     def rewritten(self, op: Op, b: Builder) -> Sequence[Value] | None:
         return self.rows(op, b) if op.name == "ng.gather" else self.product(op, b)
@@ -108,8 +108,8 @@ class _Rule:
                 other = b.transpose(other, permutation=[1, 0])
             type = TensorType((shape_of(other.type)[0], chain.shape[0]), f32)
             own = None if is_open(shape_of(other.type)) else self.digits(chain)
-            if own is not None:
-                left = self.left(other, own.block, b)
+            left = None if own is None else self.left(other, own, b)
+            if own is not None and left is not None:
                 made = digits_product(left, self.in_panels(own, b), type, b)
                 return [made if side else b.transpose(made, permutation=[1, 0])]
             weight, factor = self.in_memory(chain, b), None
@@ -147,14 +147,24 @@ class _Rule:
 
     def digits(self, chain: Chain) -> Affine | None:
         """How a weight is multiplied by digits, if that may be."""
-        return affine(chain) if self.scaled and words_of(chain.bits, self.target) else None
+        words = words_of(chain.bits, self.target) if self.scaled else None
+        return affine(chain, digit_of(words)) if words else None
 
-    def left(self, value: Value, block: int, b: Builder) -> Digits:
-        """What several products of a block multiply is in digits once."""
-        key = (value, block, b.block)
+    def left(self, value: Value, weight: Affine, b: Builder) -> Digits | None:
+        """What several products of a block multiply is in digits once; None where floats are multiplied faster: many rows, of which
+        the digits take twice as many instructions."""
+        block, digit = weight.block, weight.digit
+        key = (value, block, digit, b.block)
         if key not in self.lefts:
-            self.lefts[key] = of_bytes(value, block, b) or in_digits(value, block, b)
+            bytes, few = of_bytes(value, block, digit, b), shape_of(value.type)[0] <= MOST_ROWS
+            made = in_digits(value, block, digit, b) if few or self.cheap(weight) else None
+            self.lefts[key] = bytes or made
         return self.lefts[key]
+
+    def cheap(self, weight: Affine) -> bool:
+        """Whether all digits of numbers are multiplied by less than twice the instructions that floats take."""
+        atom = self.target.dot(words_of(weight.bits, self.target) or "")
+        return atom is not None and digits_of(weight.digit) * (2 - atom.adds) < 2 * atom.group
 
     def in_panels(self, weight: Affine, b: Builder) -> Panels:
         key = (weight.chain, b.block)

@@ -14,13 +14,11 @@ from ...support.lengths import is_open
 from ...support.target import Target
 from ..analysis.product import split
 from ..fuse.decoding.digits import InDigits, digits
-from ..fuse.decoding.fusions import Decoded, decoded
+from ..fuse.decoding.fusions import MOST_ROWS, Decoded, decoded
 from .candidate import Candidate, fixed, fixed_pair, fixed_words, spilled
 from .products import PART_DEPTH
 from .register_tiles import multiplications, rate, register_tiles, registers_of, tile_cost
 
-#: Of more rows decoding into panels costs less than joining lanes.
-MOST_ROWS = 32
 #: Elements of the weight that one program decodes where lanes are joined.
 PROGRAM_ELEMENTS = 1 << 18
 #: Bytes that come from memory in one cycle, at most.
@@ -46,7 +44,7 @@ def _in_digits(found: InDigits, target: Target, given: Given) -> Iterator[Candid
     product, lanes, many = found.product.usual, target.lanes(4), found.many
     room = max(1, (target.vector_registers - DIGITS_SPARE) // (many + 1))
     width = found.width
-    roof = many * multiplications(product) / (4 * target.fmas * lanes)
+    roof = many * multiplications(product) / (found.group * target.fmas * lanes)
     if Digits not in families("decoded", given):
         return
     stated = fixed_pair(given, "tile")
@@ -58,7 +56,7 @@ def _in_digits(found: InDigits, target: Target, given: Given) -> Iterator[Candid
         vectors = columns // lanes
         times = sum(n * (max(size * vectors * many / target.fmas, (size * many + vectors) / target.loads) + vectors / 2)
                     for n, size in split(product.rows, rows))  # fmt: skip
-        cycles = times * product.depth / 4 * product.columns / columns
+        cycles = times * product.depth / found.group * product.columns / columns
         made = Digits(tile=(rows, columns), block=fixed(given, "block", block))
         yield Candidate(made, cycles, roof)
 

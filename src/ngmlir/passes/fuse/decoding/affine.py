@@ -17,18 +17,18 @@ from ....ir.types import (
     element_type,
     f32,
     i8,
+    i16,
     i32,
     shape_of,
     ui8,
     with_element,
 )
 from ....ops.builder import Builder
+from ....support.machines import WORD_BITS
 from ....support.target import Target
 from .chains import Chain, Number, Parameter, Step, computed, held_of
 from .fusions import CODE, CODE_BITS
 
-#: Neighbours in a word of digits or codes.
-GROUP = 4
 #: Numbers of the left side that share a scale, at most: sums of so many products leave room in 32 bits.
 MOST_BLOCK = 128
 #: Registers side by side in a panel of the weight, at most; and what each takes of the machine's, with its sums.
@@ -38,12 +38,13 @@ MOST_VECTORS, REGISTERS = 4, 8
 @dataclass(frozen=True)
 class Affine:
     """A weight that is `factor * (code - zero) + offset`, of codes without a sign that have the bits of the chain's but for
-    those in `flipped`: the steps that make factor and offset, the first one first."""
+    those in `flipped`: the steps that make factor and offset, the first one first. It meets digits of type `digit`."""
 
     chain: Chain
     steps: tuple[Step, ...]
     zero: int
     flipped: int
+    digit: IntegerType
 
     @property
     def bits(self) -> int:
@@ -60,7 +61,7 @@ class Affine:
     @property
     def unit(self) -> int:
         """Codes in one word of the weight."""
-        return GROUP * 8 // self.bits
+        return WORD_BITS // self.bits
 
     @property
     def offsets(self) -> bool:
@@ -87,7 +88,7 @@ class Affine:
         return factor, offset
 
 
-def affine(chain: Chain) -> Affine | None:
+def affine(chain: Chain, digit: IntegerType) -> Affine | None:
     """How a weight is affine in its codes; None where it is not."""
     element = element_type(chain.codes.type)
     if not isinstance(element, IntegerType) or chain.bits not in (CODE_BITS, 8):
@@ -110,14 +111,19 @@ def affine(chain: Chain) -> Affine | None:
             steps.append(step)
         else:
             return None
-    found = Affine(chain, tuple(steps), zero, flipped)
+    found = Affine(chain, tuple(steps), zero, flipped, digit)
     return None if found.block % found.unit or not -256 <= zero <= 256 else found
 
 
 def words_of(bits: int, target: Target) -> str | None:
     """What a dot instruction of a target takes digits and codes of so many bits for; None where there is none."""
-    there = ["ui8", "ui4"] if bits == CODE_BITS else ["ui8"]
-    return next((words for codes in there if target.dot(words := f"i8_{codes}")), None)
+    there = [*["i8_ui8", "i8_ui4"][: 1 + (bits == CODE_BITS)], "i16_i16"]
+    return next((words for words in there if target.dot(words)), None)
+
+
+def digit_of(words: str) -> IntegerType:
+    """The type of digits that lie in words."""
+    return i16 if words == "i16_i16" else i8
 
 
 def _integer(parameter: Parameter) -> int | None:
@@ -158,8 +164,8 @@ def in_panels(weight: Affine, target: Target, b: Builder) -> Panels:
     if weight.flipped:
         codes = b.bitwise_xor(codes, b.number(weight.flipped, codes.type))
     codes = padded(codes, panels * width, words * weight.unit, b)
-    # Neighbours of a word are in its bytes; of 4 bits, those of the next word in the upper halves.
-    unpacked = TensorType((panels, width, words, 8 // weight.bits, GROUP), i32)
+    # Neighbours of a word are in its digits; where codes are narrower, those of the next words in the bits above them.
+    unpacked = _unpacked(weight, panels, width, words)
     codes = b.sum(b.shift_left(b.reshape(codes, type=unpacked), _places(unpacked, b)), axes=[3, 4])
     found: dict[Parameter, Value] = {}
     for parameter in held_of(weight.steps):
@@ -221,17 +227,25 @@ def padded(value: Value, rows: int, columns: int, b: Builder) -> Value:
     return b.pad(value, value=zero, low=[0, 0], high=[rows - m, columns - n])
 
 
+def _unpacked(weight: Affine, panels: int, width: int, words: int) -> TensorType:
+    """The codes of words: of each as many as there are in a digit, of each of its digits."""
+    group = WORD_BITS // weight.digit.width
+    return TensorType((panels, width, words, weight.unit // group, group), i32)
+
+
 def _places(type: TensorType, b: Builder) -> Value:
     """Where in a word the codes along the last two dimensions are."""
-    half, byte = (b.iota(type=type, dimension=d) for d in (3, 4))
-    return b.add(b.multiply(half, b.number(CODE_BITS, type)), b.multiply(byte, b.number(8, type)))
+    part, digit = (b.iota(type=type, dimension=d) for d in (3, 4))
+    *_, parts, group = shape_of(type)
+    wide = WORD_BITS // group
+    return b.add(b.multiply(part, b.number(wide // parts, type)), b.multiply(digit, b.number(wide, type)))
 
 
 def unpacked(words: Value, weight: Affine, rows: int, b: Builder) -> Value:
     """The codes of some rows, ui8 [rows, depth in whole blocks], from words [panels, words, width]."""
     panels, count, width = shape_of(words.type)
     words = b.transpose(words, permutation=[0, 2, 1])
-    unpacked = TensorType((panels, width, count, 8 // weight.bits, GROUP), i32)
+    unpacked = _unpacked(weight, panels, width, count)
     codes = b.shift_right_logical(
         b.broadcast(words, type=unpacked, dimensions=[0, 1, 2]), _places(unpacked, b)
     )

@@ -2,7 +2,7 @@
 """Products of f32 with weights that are affine in integer codes, block by block, as sums of integers.
 
 Within a block of the depth each row of the left side is `scale * q` with integers `q`, whose balanced digits to the base 256 are
-bytes with a sign. A dot instruction multiplies digits and codes; their sums are exact, and become f32 once for each block.
+bytes with a sign, or to the base 65536. A dot instruction multiplies digits and codes; their sums are exact, and become f32 once for each block.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import cached_property
 from ....ir.attributes import StringAttr
 from ....ir.core import Block, Op, Region, Value
 from ....ir.types import (
+    IntegerType,
     TensorType,
     Type,
     element_type,
@@ -26,14 +27,15 @@ from ....ir.types import (
 )
 from ....ops import ng
 from ....ops.builder import Builder
+from ....support.machines import WORD_BITS
 from ...analysis.product import Product
-from .affine import GROUP, Panels, affine, padded, spread, unpacked
+from .affine import Panels, affine, padded, spread, unpacked
 from .chains import Number, Parameter, chain_of
 from .fusions import DECODED
 
-#: Digits of an f32 number: as many as its fraction takes.
-DIGITS = 3
-#: The greatest exponent of a digit's number: three balanced digits hold all integers up to 2^23 / (1 + 1/128).
+#: Bits of the digits of an f32 number: as many as its fraction takes.
+FRACTION = 24
+#: The greatest exponent of a digit's number: three balanced bytes hold all integers up to 2^23 / (1 + 1/128).
 EXPONENT, ROOM = 22, 1.0 + 2.0**-7
 #: Magnitudes below which numbers count as that great: their scale is an ordinary number.
 LEAST = 2.0**-100
@@ -44,11 +46,17 @@ LEAST = 2.0**-100
 
 @dataclass(frozen=True)
 class Digits:
-    """Rows as `scale * q`: the digits of q, the lowest first, i8 [rows, digits, depth in whole blocks]; f32 scales [rows, blocks]."""
+    """Rows as `scale * q`: the digits of q, the lowest first, i8 or i16 [rows, digits, depth in whole blocks]; f32 scales
+    [rows, blocks]."""
 
     digits: Value
     scale: Value
     block: int
+
+    @property
+    def width(self) -> int:
+        """Bits of a digit."""
+        return bits_of(self.digits)
 
     def blocks(self, value: Value, b: Builder) -> Value:
         rows, many, depth = shape_of(value.type)
@@ -62,10 +70,15 @@ class Digits:
         return b.sum(b.cast(whole, type=with_element(whole.type, i32)), axes=[3])
 
 
-def of_bytes(x: Value, block: int, b: Builder) -> Digits | None:
+def digits_of(digit: IntegerType) -> int:
+    """How many an f32 number takes."""
+    return -(-FRACTION // digit.width)
+
+
+def of_bytes(x: Value, block: int, digit: IntegerType, b: Builder) -> Digits | None:
     """Rows that are bytes with a scale for each block, as models round them, have one digit; None of others."""
     chain = chain_of(x, 1, lambda _: True)
-    own = affine(chain) if chain is not None and chain.block % block == 0 else None
+    own = affine(chain, digit) if chain is not None and chain.block % block == 0 else None
     # Bytes with a sign have a zero point among those without.
     if chain is None or own is None or own.offsets or own.zero != own.flipped:
         return None
@@ -85,10 +98,11 @@ def of_bytes(x: Value, block: int, b: Builder) -> Digits | None:
     if not chain.block:
         scale = b.broadcast(scale, type=TensorType((rows, blocks), f32), dimensions=[0])
     codes = padded(chain.placed(b), rows, blocks * block, b)
-    return Digits(b.reshape(codes, type=TensorType((rows, 1, blocks * block), i8)), scale, block)
+    digits = b.reshape(codes, type=TensorType((rows, 1, blocks * block), i8))
+    return Digits(b.cast(digits, type=with_element(digits.type, digit)), scale, block)
 
 
-def in_digits(x: Value, block: int, b: Builder) -> Digits:
+def in_digits(x: Value, block: int, digit: IntegerType, b: Builder) -> Digits:
     """The digits of f32 rows. What is not a number of 23 bits times the greatest power of two in its block is rounded to one."""
     rows, depth = shape_of(x.type)
     blocks = -(-depth // block)
@@ -103,13 +117,17 @@ def in_digits(x: Value, block: int, b: Builder) -> Digits:
     scale = b.add(scale, b.subtract(most, most))
     q = b.round(b.multiply(x, b.broadcast(inverse, type=x.type, dimensions=[0, 1])))
     places = with_element(x.type, i32)
-    moved = b.add(b.cast(q, type=places), b.number(0x808080, places))
-    unpacked = TensorType((rows, DIGITS, blocks, block), i32)
-    moved = b.broadcast(moved, type=unpacked, dimensions=[0, 2, 3])
-    shifts = b.multiply(b.iota(type=unpacked, dimension=1), b.number(8, unpacked))
-    byte = b.bitwise_xor(b.shift_right_arithmetic(moved, shifts), b.number(0x80, unpacked))
-    digits = b.cast(byte, type=with_element(unpacked, i8))
-    return Digits(b.reshape(digits, type=TensorType((rows, DIGITS, blocks * block), i8)), scale, block)
+    wide = digit.width
+    many, half = digits_of(digit), 1 << (wide - 1)
+    moved = sum([half << (wide * i) for i in range(many)])
+    # i32 wraps around.
+    balanced = b.add(b.cast(q, type=places), b.number(moved - (moved >> 31 << 32), places))
+    unpacked = TensorType((rows, many, blocks, block), i32)
+    balanced = b.broadcast(balanced, type=unpacked, dimensions=[0, 2, 3])
+    shifts = b.multiply(b.iota(type=unpacked, dimension=1), b.number(wide, unpacked))
+    part = b.bitwise_xor(b.shift_right_arithmetic(balanced, shifts), b.number(half, unpacked))
+    digits = b.cast(part, type=with_element(unpacked, digit))
+    return Digits(b.reshape(digits, type=TensorType((rows, many, blocks * block), digit)), scale, block)
 
 
 # -- the product -------------------------------------------------------------------------------------------------------
@@ -124,7 +142,7 @@ def digits_product(left: Digits, weight: Panels, result: Type, b: Builder) -> Va
         rows, many, blocks = shape_of(sums.type)
         start = b.multiply(sums, b.number(-own.zero, sums.type))
         start = b.reshape(start, type=TensorType((rows * many, blocks), i32))
-    total = b.multiply(_joined(sums, 1, b), left.scale) if own.offsets else None
+    total = b.multiply(_joined(sums, 1, left.width, b), left.scale) if own.offsets else None
     given = {
         "digits": left.digits,
         "scale": left.scale,
@@ -142,11 +160,18 @@ def digits_product(left: Digits, weight: Panels, result: Type, b: Builder) -> Va
     return b.add_op(ng.FusionOp(list(named), [result], attributes, [Region(body)], b.location)).result
 
 
-def _joined(digits: Value, along: int, b: Builder) -> Value:
-    """The f32 numbers with the digits `along` a dimension, i32 each; the sums of all but the lowest are exact."""
+def bits_of(digits: Value) -> int:
+    """Of each."""
+    element = element_type(digits.type)
+    assert isinstance(element, IntegerType)
+    return element.width
+
+
+def _joined(digits: Value, along: int, wide: int, b: Builder) -> Value:
+    """The f32 numbers with the digits of `wide` bits `along` a dimension, i32 each; the sums of all but the lowest are exact."""
     shape, many = shape_of(digits.type), shape_of(digits.type)[along]
     one = TensorType((*shape[:along], *shape[along + 1 :]), i32)
-    wide = with_element(one, f32)
+    numbers = with_element(one, f32)
     parts: list[Value] = []
     for i in range(many):
         starts, limits = [0] * len(shape), list(shape)
@@ -155,11 +180,11 @@ def _joined(digits: Value, along: int, b: Builder) -> Value:
         parts.append(b.reshape(part, type=one))
     low, *others = parts
     if not others:
-        return b.cast(low, type=wide)
+        return b.cast(low, type=numbers)
     high = others[-1]
     for digit in reversed(others[:-1]):
-        high = b.add(b.shift_left(high, b.number(8, high.type)), digit)
-    return b.fma(b.cast(high, type=wide), b.number(256.0, wide), b.cast(low, type=wide))
+        high = b.add(b.shift_left(high, b.number(wide, high.type)), digit)
+    return b.fma(b.cast(high, type=numbers), b.number(float(1 << wide), numbers), b.cast(low, type=numbers))
 
 
 class _Body:
@@ -190,7 +215,7 @@ class _Body:
         factor, offset = own.coefficients(values, b, TensorType((self.columns, self.blocks), f32))
         if factor is not None:
             scale = b.multiply(scale, self.over(factor, 1))
-        made = b.multiply(_joined(sums, 2, b), scale)
+        made = b.multiply(_joined(sums, 2, self.left.width, b), scale)
         if offset is not None and total is not None:
             made = b.add(made, b.multiply(self.over(self.inside[total], 0), self.over(offset, 1)))
         b.end(ng.YieldOp, b.sum(made, axes=[0]))
@@ -266,7 +291,12 @@ class InDigits:
     def bits(self) -> int:
         """Of a code."""
         depth = shape_of(self.digits.type)[2]
-        return GROUP * 8 * shape_of(self.codes.type)[1] // depth
+        return WORD_BITS * shape_of(self.codes.type)[1] // depth
+
+    @property
+    def group(self) -> int:
+        """Digits in a word."""
+        return WORD_BITS // bits_of(self.digits)
 
     @property
     def product(self) -> Product:

@@ -27,6 +27,8 @@ DECODED = "decoded"
 _SPREADS = ("ng.broadcast", "ng.reshape", "ng.slice")
 #: Codes of 4 bits in a word, and what hides the others.
 CODES, CODE_BITS, CODE = 8, 4, 15
+#: Of more rows decoding into panels costs less than decoding in registers.
+MOST_ROWS = 32
 
 
 @dataclass(frozen=True)

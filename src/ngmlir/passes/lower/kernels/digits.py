@@ -17,19 +17,18 @@ from ....ir.types import MemRefType, VectorType, element_type, f32, i32, shape_o
 from ....ops.fields import get_i64s
 from ....ops.schedules import Digits
 from ....support.diagnostics import Bug
+from ....support.machines import WORD_BITS
 from ....support.target import Target
 from ...analysis.plan import Plan
-from ...fuse.decoding.affine import GROUP, words_of
+from ...fuse.decoding.affine import words_of
 from ...fuse.decoding.digits import InDigits
-from ...fuse.decoding.fusions import CODE_BITS
 from .epilogue import store_epilogue
 from .finished import Finished
 from .frame import Span, exact_tiles, several, share
 from .fusion_kernel import Kernel
 from .packing import LINE_BYTES
 
-#: Hides the upper half of each byte.
-HALVES = 0x0F0F0F0F
+WORD_BYTES = WORD_BITS // 8
 #: Bytes of the weight whose loads are written out: more are a loop. Machines foresee what a load reads next by how far it is
 #: from what that load read before, and only if that is near.
 WRITTEN_OUT = 512
@@ -52,7 +51,7 @@ class DigitsKernel:
         (self.place,) = self.kernel.places([programs])
         self.buffers = dict(zip(found.fusion.block.args, self.kernel.extra, strict=True))
         rows, many, depth = shape_of(found.digits.type)
-        words = MemRefType((rows * many, depth // GROUP), i32)
+        words = MemRefType((rows * many, depth // found.group), i32)
         self.digits = b.view(self.buffers[found.digits], offset=0, type=words)
         self.width = found.width
         words_there = words_of(found.bits, target)
@@ -61,6 +60,10 @@ class DigitsKernel:
         atom = target.dot(self.words)
         #: Words of the depth that one dot instruction after the other multiplies before sums are 32 bits wide.
         self.together = max(1, atom.room if atom else 1)
+        #: Whether it adds to the sums by itself.
+        self.adds = atom is not None and atom.adds
+        #: Codes in a digit's bits.
+        self.parts = WORD_BITS // found.bits // found.group
 
     def build(self) -> Finished:
         b, columns = self.b, self.product.columns
@@ -142,47 +145,48 @@ class DigitsKernel:
         if found.start is not None:
             start = b.load(self.buffers[found.start], [line, block], type=VectorType((lines, 1), i32))
             total = b.broadcast(b.reshape(start, type=VectorType((lines,), i32)), type=type, dimensions=[0])
-        halves = 8 // found.bits
-        words = found.block // (GROUP * halves)
-        at = b.floor_divide(first, b.index(GROUP * halves))
-        together = -(-self.together // halves)
-        if self.together > 1:
-            self.ask(at, words)
+        words = found.block // (found.group * self.parts)
+        at = b.floor_divide(first, b.index(found.group * self.parts))
+        together = -(-self.together // self.parts)
 
         def step(k: Span, sums: Sequence[Value]) -> list[Value]:
             (total,) = sums
+            if not self.adds:
+                self.ask(b.add(at, k.start), k.size)
             for i in range(0, k.size, together):
                 word = b.add(at, b.add(k.start, b.index(i)))
                 codes = self.codes(word, min(together, k.size - i))
                 type = VectorType((lines, shape_of(codes.type)[0]), i32)
-                left = b.load(self.digits, [line, b.multiply(word, b.index(halves))], type=type)
+                left = b.load(self.digits, [line, b.multiply(word, b.index(self.parts))], type=type)
                 total = b.dot_tile(left, codes, total, self.words)
             return [total]
 
-        written_out = max(together, WRITTEN_OUT // (GROUP * self.tile_columns))
+        written_out = max(together, WRITTEN_OUT // (WORD_BYTES * self.tile_columns))
         return exact_tiles(b, words, min(words, written_out), [total], step, "w")[0]
 
     def ask(self, word: Value, count: int) -> None:
         """Asks for words that are read later. Where a register of codes takes many instructions, those that a machine has before it
         are of too few registers for reading to go on while it computes."""
-        b, row = self.b, GROUP * self.tile_columns
+        b, row = self.b, WORD_BYTES * self.tile_columns
         far = b.add(word, b.index(max(1, AHEAD // row)))
         for at in range(0, count * row, LINE_BYTES):
-            place = [b.add(far, b.index(at // row)), b.add(self.offset, b.index(at % row // GROUP))]
+            place = [b.add(far, b.index(at // row)), b.add(self.offset, b.index(at % row // WORD_BYTES))]
             b.prefetch(self.buffers[self.found.codes], [self.panel, *place])
 
     def codes(self, word: Value, count: int) -> Value:
-        """The codes of some words of the depth, in bytes: of 4 bits those of the lower halves, then those of the upper ones."""
+        """The codes of some words of the depth, each as wide as a digit: those in the lowest bits first."""
         b = self.b
         type = VectorType((count, self.tile_columns), i32)
         words = b.load(self.buffers[self.found.codes], [self.panel, word, self.offset], type=type)
-        if self.found.bits != CODE_BITS:
+        bits, parts = self.found.bits, self.parts
+        if parts == 1:
             return words
-        unpacked = VectorType((count, 2, self.tile_columns), i32)
-        halves = b.broadcast(words, type=unpacked, dimensions=[0, 2])
-        moved = b.multiply(b.iota(type=unpacked, dimension=1), b.number(CODE_BITS, unpacked))
-        halves = b.bitwise_and(b.shift_right_logical(halves, moved), b.number(HALVES, unpacked))
-        return b.reshape(halves, type=VectorType((2 * count, self.tile_columns), i32))
+        unpacked = VectorType((count, parts, self.tile_columns), i32)
+        codes = b.broadcast(words, type=unpacked, dimensions=[0, 2])
+        moved = b.multiply(b.iota(type=unpacked, dimension=1), b.number(bits, unpacked))
+        mask = sum([((1 << bits) - 1) << at for at in range(0, WORD_BITS, bits * parts)])
+        codes = b.bitwise_and(b.shift_right_logical(codes, moved), b.number(mask, unpacked))
+        return b.reshape(codes, type=VectorType((parts * count, self.tile_columns), i32))
 
     def computed(self, known: dict[Value, Value], size: tuple[int, int], total: Value) -> Value:
         """What the fusion makes of the sums of a block, added to those of the blocks before."""
