@@ -372,6 +372,12 @@ CASES: dict[str, list[Case]] = {
         ({"X": np.array([[0], [3], [4], [6], [9]])}, {"start": 3, "stop": 7, "rows": 10}, lambda X, start, stop, rows: np.array([[4], [0], [1], [3], [4]])),
         ({"X": np.array([3, 6, 5])}, {"start": 3, "stop": 7, "rows": 10, "padding_idx": -4}, lambda X, start, stop, rows, padding_idx: np.array([0, 4, 2])),
     ],
+    "find_outside": [
+        ({"X": np.array([[1], [4], [-1]])}, {"count": 4}, lambda X, count: np.array([1, 4, 4, 1, 0])),
+        ({"X": np.array([2, -3]), "Of": (2, 3)}, {"along": -1}, lambda X, Of, along: np.array([1, -3, 3, 1])),
+        ({"X": np.array([2, 0]), "Of": (3, 2), "Before": np.array([1, 7, 3, 1])}, {}, lambda X, Of, Before: Before),
+        ({"X": np.zeros((0, 1), np.int64), "Of": (0, 2)}, {}, lambda X, Of: np.zeros(5, np.int64)),
+    ],
     "select_rows": [({"X": (5, 3), "Like": (5, 3)}, {}, lambda X, Like: X)],
     "lookup_table": [({"W": (5, 3), "Ids": np.array([[1], [4], [1]])}, {}, lambda W, Ids: W[Ids[:, 0]]), ({"W": (5, 3), "Ids": np.array([[1], [4]])}, {"padding_idx": 4}, lambda W, Ids, padding_idx: np.stack([W[1], np.zeros(3)]))],
     "cross_entropy": [({"X": share(3, 4), "Label": classes(3, 1, below=4)}, {}, lambda X, Label: -np.log(np.take_along_axis(X, Label, 1))),

@@ -113,6 +113,24 @@ def test_one_branch_alone_leaves_zeros(place: Any) -> None:
     )  # not NaN, where log 0 is not asked for
 
 
+@pytest.mark.parametrize("given", [[], [4], [-4], [-1, -4], [1, 4], [4, -1, 9]])
+def test_branches_without_rows_and_their_gradients(given: list[float], place: Any) -> None:
+    """What a branch without rows would compute is in no gradient."""
+    x = data("x", [-1, 1])
+    choice = layers.IfElse(x > layers.fill_constant([1], "float32", 0.0))
+    with choice.true_block():
+        choice.output(layers.sqrt(choice.input(x)))
+    with choice.false_block():
+        choice.output(choice.input(x) * 2.0)
+    (rows,) = choice()
+    slope = fluid.calc_gradient(rows, x)
+    fed = np.float32(given).reshape(-1, 1)
+    made, slopes = run(place, {"x": fed}, rows, slope)
+    root = np.sqrt(np.abs(fed))
+    assert np.allclose(made, np.where(fed > 0, root, 2 * fed))
+    assert np.allclose(slopes, np.where(fed > 0, 0.5 / root, 2))
+
+
 def test_the_recurrence_of_the_design_document(place: Any) -> None:
     x = data("x", [3, 1], "float64")
     w, u = (layers.fill_constant([1], "float64", v) for v in (0.314, 0.375))

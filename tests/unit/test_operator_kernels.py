@@ -574,6 +574,11 @@ def test_a_second_registration_is_refused_with_the_first_place() -> None:
         ("operator a\n  in X: A.\n  out Out: B.\n  doc C.\noperator b\n  doc D.", "the text has 2 operators"),
         ("operator a\n  in X: A.", "operator a has no doc"),
         ("operator a\n  nonsense", "expected 'in', 'out'"),
+        ("operator a\n  in X: A.\n  numbers X of rows", "expected: numbers INPUT: THING of NAME"),
+        ("operator a\n  in X: A.\n  numbers X: row of W\n  doc D.", "operator a has no input 'W'"),
+        ("operator a\n  in X: A.\n  same X", "expected: same OUTPUT as INPUT"),
+        ("operator a\n  in X: A.\n  same Out as X\n  doc D.", "operator a has no output 'Out'"),
+        ("operator a\n  in X: A.\n  checked Out\n  doc D.", "operator a has no output 'Out'"),
     ]:
         with pytest.raises(UserError, match=message):
             new_operator(text)

@@ -27,6 +27,8 @@ from ..support.diagnostics import Location, UserError
 #: The types of attributes. `dtype` is the number of an element type, as an `int` in text.
 TYPES = ("int", "ints", "float", "floats", "string", "strings", "bool", "bools", "long", "block", "dtype")
 _SLOT = re.compile(r"(?P<name>[\w-]+)(?P<marks>[*?~]*):\s*(?P<doc>.+)")
+_NUMBERS = re.compile(r"(\w+): (\w+) of (\w+)(?: along (-?\d+)| called (\w+))?")
+_SAME = re.compile(r"(\w+) as (\w+)")
 _LIMIT = re.compile(r"(at least|at most|above|below|one of) (\S+)")
 _ATTRIBUTE = re.compile(
     r"(?P<name>\w+):\s*(?P<type>\w+)"
@@ -89,9 +91,22 @@ class AttributeEntry:
         return self.default is None
 
 
+@dataclass(frozen=True)
+class Numbers:
+    """The integers of the input `slot` choose `things`. So many there are: the length of the input `of` along a dimension, the variables
+    that it takes if it takes a list, or what the attribute `of` is. An attribute may say what the things are `called` together."""
+
+    slot: str
+    things: str
+    of: str
+    along: int = 0
+    called: str = ""
+
+
 @dataclass(eq=False)
 class OperatorEntry:
-    """One operator. `gradient` names the inputs that get a gradient: None for all that hold floats, () for none."""
+    """One operator. `gradient` names the inputs that get a gradient: None for all that hold floats, () for none. The output `same[0]` has
+    the elements of the input `same[1]`, in another shape or order; the numbers of the output `checked` were looked at before."""
 
     type: str
     location: Location
@@ -100,6 +115,9 @@ class OperatorEntry:
     attributes: list[AttributeEntry] = field(default_factory=list[AttributeEntry])
     gradient: tuple[str, ...] | None = None
     doc: str = ""
+    numbers: Numbers | None = None
+    same: tuple[str, str] | None = None
+    checked: str = ""
 
     @cached_property
     def inputs_by_name(self) -> dict[str, Slot]:
@@ -168,8 +186,17 @@ def _line(entry: OperatorEntry, word: str, rest: str, where: Location) -> None:
             entry.gradient = () if rest == "none" else tuple(rest.split())
         case "doc":
             entry.doc = rest
+        case "numbers":
+            entry.numbers = _numbers(rest, where)
+        case "same":
+            if (found := _SAME.fullmatch(rest)) is None:
+                raise UserError("expected: same OUTPUT as INPUT", where)
+            entry.same = found[1], found[2]
+        case "checked":
+            entry.checked = rest
         case _:
-            raise UserError("expected 'in', 'out', 'attr', 'gradient' or 'doc'", where)
+            expected = "'in', 'out', 'attr', 'gradient', 'numbers', 'same', 'checked' or 'doc'"
+            raise UserError(f"expected {expected}", where)
 
 
 def _slot(text: str, where: Location) -> Slot:
@@ -180,6 +207,16 @@ def _slot(text: str, where: Location) -> Slot:
         )
     marks = found["marks"]
     return Slot(found["name"], found["doc"], "*" in marks, "?" in marks, "~" in marks)
+
+
+def _numbers(text: str, where: Location) -> Numbers:
+    if (found := _NUMBERS.fullmatch(text)) is None:
+        message = (
+            "expected: numbers INPUT: THING of NAME [along DIMENSION], or ... of ATTRIBUTE [called ATTRIBUTE]"
+        )
+        raise UserError(message, where)
+    slot, things, of, along, called = found.groups()
+    return Numbers(slot, things, of, int(along or 0), called or "")
 
 
 def read_attribute(text: str, where: Location) -> AttributeEntry:
@@ -215,7 +252,13 @@ def check_entry(entry: OperatorEntry) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UserError(f"'{twice}' of operator {entry.type} is there twice", entry.location)
-    unknown = [name for name in entry.gradient or () if name not in [s.name for s in entry.inputs]]
+    named = [*(entry.gradient or ()), *entry.same[1:]] if entry.same else [*(entry.gradient or ())]
+    if (numbers := entry.numbers) is not None:
+        named += [numbers.slot, *([] if entry.attribute(numbers.of) else [numbers.of])]
+    unknown = [name for name in named if name not in entry.inputs_by_name]
+    given = [*(entry.same or ())[:1], *([entry.checked] if entry.checked else [])]
+    if missing := [name for name in given if name not in entry.outputs_by_name]:
+        raise UserError(f"operator {entry.type} has no output '{missing[0]}'", entry.location)
     if unknown:
         raise UserError(f"operator {entry.type} has no input '{unknown[0]}'", entry.location)
     if not entry.doc:

@@ -16,6 +16,7 @@ import numpy as np
 from ..ir.core import Op
 from ..ir.literals import dtype_of
 from ..ir.types import Type, shape_of
+from ..support.arrays import misfit, misfit_text
 from ..support.diagnostics import Diagnostic, Location, UserError
 from ..support.spelling import did_you_mean
 from .fields import get_str
@@ -105,11 +106,10 @@ class HostFunction:
         if array.shape != tuple(shape):
             hint = "the shape of a result follows from the declared axes (axes=)"
             raise self._wrong(f"gave {_described(value)}, not {wanted}", place, hint)
+        if (wrong := misfit(array, dtype)) is not None:
+            raise self._wrong(f"gave {misfit_text(*wrong)}, which {dtype} cannot hold", place)
         with np.errstate(over="ignore", invalid="ignore"):
-            made = np.array(array, dtype, order="C")
-        if dtype.kind in "iu" and not np.array_equal(made, array):
-            raise self._wrong(f"gave numbers that {dtype} cannot hold", place)
-        return made
+            return np.array(array, dtype, order="C")
 
     def _wrong(self, what: str, place: Location, hint: str = "") -> UserError:
         message = f"the {self.called} {what}"

@@ -1,87 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers of rows that are no rows of their table, numbers of classes that are none, and sequences of other lengths than those beside
-them: looked for before a program runs, so that nothing has changed.
+them: looked for before anything has changed.
 
-What is fed, also in another shape or step by step, is looked at on the host. Numbers of rows of a table of embeddings that the program computes
-are computed by a program of its own first, unless that would change a variable; those that a sub-block computes, and other numbers that are
-not fed, are not looked at: what is read for them is the nearest row.
+What is fed, also in another shape or step by step, is looked at on the host. Of what the program computes, operators `find_outside` look for
+numbers outside: a run that changes nothing gives what they find as further results, before another one a program of its own computes it
+(`numbers_computed`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from ..ir.attributes import DictAttr, IntegerAttr
-from ..ir.types import i32
+from ..ir.types import IntegerType
 from ..support.diagnostics import Diagnostic, Location, UserError
+from .catalogue import REGISTRY
 from .descriptions import BlockView, Operator, Program
 from .names import LEVEL
-from .prune import pruned
-
-#: The slot of the numbers of rows of a table.
-_IDS = {"lookup_table": "Ids", "shard_index": "X"}
-#: Of operators that choose by other numbers the slot of these, what they are numbers of, and the slot and the dimension of what is so long.
-_CHOICES = {
-    "cross_entropy": ("Label", "class", "X", -1),
-    "gather": ("Index", "row", "X", 0),
-    "linear_chain_crf": ("Label", "class", "Emission", -1),
-    "scatter": ("Ids", "row", "X", 0),
-    "softmax_with_cross_entropy": ("Label", "class", "Logits", -1),
-    "warpctc": ("Label", "class", "Logits", -1),
-}
-#: Of others the attribute that says how many there are.
-_COUNTED = {
-    "hierarchical_sigmoid": ("Label", "class", "num_classes"),
-    "nce": ("Label", "class", "num_total_classes"),
-    "one_hot": ("X", "class", "depth"),
-}
-#: Operators that change at most the shape and the order of X.
-_SAME = frozenset(
-    {
-        "assign",
-        "copy",
-        "reshape",
-        "squeeze",
-        "unsqueeze",
-        "flatten",
-        "lod_tensor_to_array",
-        "reorder_lod_tensor_by_rank",
-    }
-)
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """An operator that looks up rows of a table by numbers, or chooses others of `things` by them, and the variable that has these: fed,
-    or computed."""
+    """An operator that chooses `things` by the numbers of the variable `ids`: rows of a table, for instance. `of` is the variable along
+    whose `dimension` there are `count` of them, or what they are called together."""
 
     ids: str
-    table: str
-    height: int
+    of: str
+    dimension: int
+    count: int
     location: Location
     things: str = "row"
 
-    def check(self, ids: Any, table: Any = None) -> None:
-        """UserError, at the operator's line, where one of the numbers is no row of the table, which is given where it is fed."""
-        if table is not None:
-            return replace(self, height=len(table)).check(ids)
+    def check(self, ids: Any, of: Any = None) -> None:
+        """UserError, at the operator's line, where one of the numbers is outside; what they are numbers of is given where it is fed."""
+        if of is not None:
+            return replace(self, count=np.shape(of)[self.dimension]).check(ids)
         array = np.asarray(ids)
         # A negative number is a large one without its sign.
         signed = array.dtype.kind == "i"
         unsigned = array.view(f"u{array.itemsize}") if signed else array
-        if not array.size or (unsigned.max() < self.height and signed):
+        if not array.size or (unsigned.max() < self.count and signed):
             return
-        wrong = np.argwhere((array < 0) | (array >= self.height))
+        wrong = np.argwhere((array < 0) | (array >= self.count))
         if len(wrong):
-            at, one = tuple(wrong[0].tolist()), self.things
-            many = {"class": "classes"}.get(one, f"{one}s")
-            message = f"there is no {one} {array[at]} in '{self.table}', which has {self.height} {many}"
-            hint = f"it is the number at {list(at)} of '{self.ids}'; they go from 0 to {self.height - 1}"
-            raise UserError(Diagnostic(message, self.location, hint=hint))
+            at = tuple(wrong[0].tolist())
+            self.refuse(int(array[at]), self.count, at)
+
+    def refuse(self, number: int, count: int, at: Sequence[int]) -> NoReturn:
+        """The UserError about a number that is outside."""
+        one, many = self.things, {"class": "classes"}.get(self.things, f"{self.things}s")
+        message = f"there is no {one} {number} in '{self.of}', which has {count} {many}"
+        hint = f"it is the number at {list(at)} of '{self.ids}'"
+        hint = f"{hint}; they go from 0 to {count - 1}" if count else hint
+        raise UserError(Diagnostic(message, self.location, hint=hint))
 
 
 @dataclass(frozen=True)
@@ -110,87 +84,67 @@ def agreements(program: Program, pairs: Sequence[tuple[str, str]]) -> list[Agree
     return [Agreement(one, other, visible(one.partition(LEVEL)[0]).location) for one, other in pairs]
 
 
-def lookups(program: Program) -> tuple[list[Lookup], list[Lookup]]:
-    """Those whose numbers are fed, and those of the global block whose numbers are computed; each table and variable once."""
-    fed: dict[tuple[str, ...], Lookup] = {}
-    computed: dict[tuple[str, ...], Lookup] = {}
-    _found(program.top, {}, fed, computed)
-    return [*fed.values()], [*computed.values()]
+def lookups(program: Program) -> list[Lookup]:
+    """Those whose numbers are fed; each variable of numbers, and of what they choose, once."""
+    found: dict[tuple[str, str, str], Lookup] = {}
+    _find(program.top, {}, found)
+    return [*found.values()]
 
 
-def _found(
-    block: BlockView,
-    sources: dict[str, str],
-    fed: dict[tuple[str, ...], Lookup],
-    computed: dict[tuple[str, ...], Lookup] | None,
-) -> None:
-    """Adds the lookups of a block, in which variables hold the numbers of `sources`; of a sub-block those alone that are fed."""
-    #: Numbers among the rows of a block, which were looked at before.
-    local: set[str] = set()
+def _find(block: BlockView, sources: dict[str, str], found: dict[tuple[str, str, str], Lookup]) -> None:
+    """Adds the lookups of a block, in which variables hold the numbers of fed `sources`."""
     for operator in block.operators:
-        if operator.type == "feed":
-            sources[operator.writes[0]] = operator.writes[0]
-            continue
-        slot = _IDS.get(operator.type)
-        ids = operator.inputs[slot][0] if slot else ""
-        if operator.type == "shard_index":
-            local.update(operator.writes)
-        if (choice := _choice(operator)) is not None and choice.ids in sources:
-            choice = replace(choice, ids=sources[choice.ids])
-            fed.setdefault((choice.ids, choice.table, choice.things), choice)
-        if slot and ids not in local:
-            found = _lookup(operator, sources.get(ids, ids))
-            kept = fed if ids in sources else computed
-            if kept is not None:
-                kept.setdefault((found.ids, found.table), found)
+        if (lookup := fed_lookup(operator, sources)) is not None:
+            found.setdefault((lookup.ids, lookup.of, lookup.things), lookup)
         if operator.type == "recurrent" and operator.sub_block is not None:
-            wholes = operator.inputs.get("inputs", ())
-            steps = zip(operator.attribute("steps") or wholes, wholes, strict=True)
-            inner = {step: sources[whole] for step, whole in steps if whole in sources}
-            _found(operator.sub_block, {**sources, **inner}, fed, None)
-        source = sources.get(operator.inputs["X"][0]) if operator.type in _SAME else None
-        for name in operator.writes:
-            sources.pop(name, None)
-            if source is not None and name in operator.outputs.get("Out", ()):
-                sources[name] = source
+            _find(operator.sub_block, sources_of_step(operator, sources), found)
+        follow(operator, sources)
 
 
-def _choice(operator: Operator) -> Lookup | None:
-    """What an operator that looks up no table chooses by numbers; None where it does not."""
-    if operator.attribute("soft_label"):
+def fed_lookup(operator: Operator, sources: dict[str, str]) -> Lookup | None:
+    """What an operator chooses by numbers that are fed; None where it does not."""
+    found = lookup_of(operator)
+    return replace(found, ids=sources[found.ids]) if found is not None and found.ids in sources else None
+
+
+def sources_of_step(operator: Operator, sources: dict[str, str]) -> dict[str, str]:
+    """The same in the block of a `recurrent` operator."""
+    wholes = operator.inputs.get("inputs", ())
+    steps = zip(operator.attribute("steps") or wholes, wholes, strict=True)
+    return {**sources, **{step: sources[whole] for step, whole in steps if whole in sources}}
+
+
+def follow(operator: Operator, sources: dict[str, str]) -> None:
+    """Has `sources` say what variables hold when an operator has run."""
+    if operator.type == "feed":
+        sources[operator.writes[0]] = operator.writes[0]
+        return
+    definition = REGISTRY.find(operator.type)
+    same = None if definition is None else definition.entry.same
+    source = sources.get(operator.inputs[same[1]][0]) if same else None
+    for name in operator.writes:
+        sources.pop(name, None)
+        if same and source is not None and name in operator.outputs.get(same[0], ()):
+            sources[name] = source
+
+
+def lookup_of(operator: Operator) -> Lookup | None:
+    """What an operator chooses by numbers; None where it does not."""
+    definition = REGISTRY.find(operator.type)
+    numbers = None if definition is None else definition.entry.numbers
+    if definition is None or numbers is None:
         return None
-    if operator.type in _COUNTED:
-        slot, things, attribute = _COUNTED[operator.type]
-        of, count = operator.writes[0], operator.attribute(attribute)
-    elif operator.type == "multiplex":
-        slot, things, of, count = "Ids", "input", operator.writes[0], len(operator.inputs["X"])
-    elif operator.type in _CHOICES:
-        slot, things, source, dimension = _CHOICES[operator.type]
-        (of,) = operator.inputs[source]
-        shape = operator.block.visible(of, operator.location).type.shape
-        count = shape[dimension]
+    (ids,) = operator.inputs[numbers.slot]
+    visible = operator.block.visible
+    if not isinstance(visible(ids, operator.location).element, IntegerType):
+        return None  # a probability of each
+    of, slot = operator.writes[0], definition.entry.inputs_by_name.get(numbers.of)
+    if slot is None:
+        count = operator.attribute(numbers.of)
+        of = operator.attribute(numbers.called) if numbers.called else of
+    elif slot.many:
+        count = len(operator.inputs[numbers.of])
     else:
-        return None
-    ids = operator.inputs[slot][0]
-    return Lookup(ids, of, count, operator.location, things)
-
-
-def _lookup(operator: Operator, ids: str) -> Lookup:
-    if operator.type == "shard_index":
-        return Lookup(ids, operator.attribute("table"), operator.attribute("rows"), operator.location)
-    (table,) = operator.inputs["W"]
-    height = operator.block.visible(table, operator.location).type.shape[0]
-    return Lookup(ids, table, height, operator.location)
-
-
-def program_of_ids(program: Program, names: Sequence[str]) -> Program:
-    """The program that gives these variables alone."""
-    made = pruned(program, names)
-    top = made.top
-    top.keep_operators({i for i, o in enumerate(top.operators) if o.type != "fetch"})
-    if "fetch" not in top.variables:
-        top.declare("fetch", holds="fetch_list", flags=["persistable"])
-    for at, name in enumerate(names):
-        column = DictAttr((("col", IntegerAttr(at, i32)),))
-        top.insert(len(top.operators), "fetch", {"X": [name]}, {"Out": ["fetch"]}, column)
-    return made
+        (of,) = operator.inputs[numbers.of]
+        count = visible(of, operator.location).type.shape[numbers.along]
+    return Lookup(ids, of, numbers.along, count, operator.location, numbers.things)

@@ -4,23 +4,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..ops.memory_limit import with_limit
 from ..programs.catalogue import REGISTRY
 from ..programs.descriptions import Program
 from ..programs.interface import Interface
-from ..programs.lookups import Agreement, Lookup, agreements, lookups, program_of_ids
+from ..programs.lookups import Agreement, Lookup, agreements, lookups
 from ..programs.lower import lower
 from ..programs.lowered import Lowered
+from ..programs.numbers_computed import Computed, changes_nothing, numbers_computed
 from ..programs.select_kernels import with_kernels
 from ..programs.text import program_text
 from ..runtime.executable import Prepare
 from ..runtime.targets import device_named
 from ..support.lengths import is_open
+from ..support.lru import LruCache
 from .backends import backend_for, in_memory
 from .host_steps import Bind, Run, Storage
 from .kept import KeptPrograms
+
+#: For so many lengths that depend on values is kept what finds numbers outside.
+_KEPT = 8
 
 
 class Compiled(NamedTuple):
@@ -34,69 +42,99 @@ class Compiled(NamedTuple):
 def compiled(program: Program, target: str, sizes: Sequence[int] = (), memory_limit: int = 0) -> Compiled:
     """A program with its `feed` and `fetch` operators, for a target. `sizes` are the lengths that depend on values and are known, in
     order; temporaries take at most `memory_limit` bytes (0: as many as they need), or a UserError says which op does not fit. The
-    functions raise UserError for numbers of rows that a table does not have, before anything has changed."""
-    made = _compiled(program, target, sizes, memory_limit)
+    functions raise UserError for numbers that choose what is not there, before anything has changed."""
+    computed = numbers_computed(program)
+    if not computed.names or not changes_nothing(program):
+        made = _compiled(program, target, sizes, memory_limit)
+        if made.measures:
+            return made
+        return made._replace(bind=with_checked_numbers(program, made.interface, made.bind, target, computed))
+    made = _compiled(computed.fetching(), target, sizes, memory_limit)
     if made.measures:
         return made
-    return made._replace(bind=with_checked_ids(program, made.interface, made.bind, target))
+    agreed = agreements(program, made.interface.agreed)
+    return made._replace(bind=looking(lookups(program), agreed, computed, made.interface, made.bind))
 
 
-def with_checked_ids(program: Program, interface: Interface, bind: Bind, target: str) -> Bind:
-    """The functions of a program, which look at the numbers of rows of tables first."""
+def with_checked_numbers(
+    program: Program, interface: Interface, bind: Bind, target: str, computed: Computed | None = None
+) -> Bind:
+    """The functions of a program, which look first at the numbers that choose rows and the like: a program of its own computes those that
+    are not fed."""
+    computed = numbers_computed(program) if computed is None else computed
     agreed = agreements(program, interface.agreed)
-    return looking_first(
-        lookups(program),
-        agreed,
-        interface,
-        bind,
-        lambda names: _compiled(program_of_ids(program, names), target),
-    )
+    guard = partial(_compiled, computed.alone(), target) if computed.names else None
+    return looking(lookups(program), agreed, computed, interface, bind, guard)
 
 
-def looking_first(
-    found: tuple[Sequence[Lookup], Sequence[Lookup]],
+def looking(
+    fed: Sequence[Lookup],
     agreed: Sequence[Agreement],
+    computed: Computed,
     interface: Interface,
     bind: Bind,
-    ids: Callable[[Sequence[str]], Compiled],
+    guard: Callable[[Sequence[int]], Compiled] | None = None,
 ) -> Bind:
-    """The same with what `lookups` and `agreements` found; `ids` gives the program that computes these variables alone."""
-    fed, computed = found
-    if not fed and not computed and not agreed:
+    """The functions of a program, which look at what `lookups`, `agreements` and `numbers_computed` found. The program of a `guard`, given the
+    lengths that depend on values and are known, finds the numbers that are computed before each run; without, the last results of the run
+    are what it found."""
+    if not fed and not computed.names and not agreed:
         return bind
     at = {name: i for i, name in enumerate(interface.feeds)}
-    # How many rows something fed has is seen in a run. How many a computed value has may follow from lengths.
+    # How long something fed is is seen in a run. How many rows a computed value has may follow from lengths.
     places = [
-        (at[each.ids], at.get(each.table) if each.things == "row" else None, each)
+        (at[each.ids], at.get(each.of), each)
         for each in fed
-        if each.ids in at and ((each.things == "row" and each.table in at) or not is_open([each.height]))
+        if each.ids in at and (each.of in at or not is_open([each.count]))
     ]
     pairs = [(at[each.offsets], at[each.others], each) for each in agreed]
-    names = [*dict.fromkeys(each.ids for each in computed)]
-    guard = ids(names) if names else None
-    if guard is not None and guard.measures:
-        guard = None  # how many rows there are depends on values too, and these are not computed once more
+    last = len(computed.names) if guard is None else 0
 
     def bound(
         entry: str, state: Mapping[int, Storage], tied: Sequence[tuple[int, int]], prepare: Prepare
     ) -> Run:
         run = bind(entry, state, tied, prepare)
-        first = None if guard is None or guard.interface.tied else _bound_by_name(guard, interface, state)
+        first = None if guard is None else _finding(guard, interface, state)
 
         def call(*values: Any) -> Sequence[Any]:
             for i, other, each in pairs:
                 each.check(values[i], values[other])
-            for i, table, each in places:
-                each.check(values[i], None if table is None else values[table])
-            if first is not None:
-                found = dict(zip(names, first(*values), strict=True))
-                for each in computed:
-                    each.check(found[each.ids])
-            return run(*values)
+            for i, of, each in places:
+                each.check(values[i], None if of is None else values[of])
+            if first is not None and (found := first(*values)):
+                computed.check(found)
+            results = run(*values)
+            if not last:
+                return results
+            computed.check([np.asarray(found) for found in results[-last:]])
+            return results[:-last]
 
         return call
 
     return bound
+
+
+def _finding(
+    guard: Callable[[Sequence[int]], Compiled], whole: Interface, state: Mapping[int, Storage]
+) -> Run:
+    """A function of what another program is fed, which finds the numbers outside on its states; none where that would change one."""
+    bound: LruCache[tuple[int, ...], tuple[Compiled, Run]] = LruCache(_KEPT)
+
+    def call(*values: Any) -> Sequence[Any]:
+        sizes: tuple[int, ...] = ()
+        while True:
+            if (kept := bound.find(sizes)) is None:
+                made = guard(sizes)
+                kept = bound.add(sizes, (made, _bound_by_name(made, whole, state)))
+            made, run = kept
+            if made.interface.tied:
+                return ()
+            found = [np.asarray(each) for each in run(*values)]
+            if not made.measures:
+                return found
+            sizes = (*sizes, *found[0].tolist())
+
+    return call
 
 
 def _bound_by_name(guard: Compiled, whole: Interface, state: Mapping[int, Storage]) -> Run:

@@ -9,6 +9,7 @@ have always been the same number.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ..ir.core import Module
@@ -16,15 +17,16 @@ from ..ir.types import DYNAMIC
 from ..ops.memory_limit import with_limit
 from ..programs.descriptions import Program
 from ..programs.interface import Interface
-from ..programs.lookups import Agreement, Lookup, agreements, lookups, program_of_ids
+from ..programs.lookups import Agreement, Lookup, agreements, lookups
 from ..programs.lower import lower
 from ..programs.names import LEVEL
+from ..programs.numbers_computed import Computed, changes_nothing, numbers_computed
 from ..programs.select_kernels import with_kernels
 from ..runtime.timing import Profile
 from ..support.length_text import identifier
 from ..support.lengths import LEAST, NeedsLength
 from .backends import in_memory
-from .compiled_programs import Compiled, compiled, looking_first
+from .compiled_programs import Compiled, compiled, looking
 from .specialise import Key, Specialised
 
 if TYPE_CHECKING:
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 Shapes = Sequence[Sequence[int]]
-_Lookups = tuple[Sequence[Lookup], Sequence[Lookup]]
 #: Calls that are looked at to see which lengths are the same.
 _COMPARED = 8
 
@@ -92,7 +93,7 @@ class FedProgram(Generic[V]):
         self._open = {(place.input, place.dimension) for place in places}
         #: By how many sizes are known.
         self._stages: list[_Stage[V]] = []
-        self._of_ids: FedProgram[Compiled] | None = None
+        self._finds: FedProgram[Compiled] | None = None
 
     def find(self, shapes: Shapes, sizes: Sequence[int] = ()) -> V | None:
         """What runs it for these lengths; None where there is nothing yet."""
@@ -128,27 +129,30 @@ class FedProgram(Generic[V]):
         self, programs: Specialised[V], key: Key, at: Mapping[int, str], shapes: Shapes, sizes: Sequence[int]
     ) -> V | None:
         """What runs it, from code for all lengths, which `at` gives names to; None where there is none for these."""
-        told: list[tuple[_Lookups, Sequence[Agreement], Interface, bool]] = []
+        told: list[tuple[Sequence[Lookup], Sequence[Agreement], Computed, bool, Interface, bool]] = []
 
         def make(lengths: Mapping[str, int]) -> Module:
             known = [lengths[at[i]] if i in at else size for i, size in enumerate(key)]
             program = self.make(self._shapes(shapes, known))
+            computed = numbers_computed(program)
+            is_apart = bool(computed.names) and not changes_nothing(program)
             lowered = lower(
-                with_kernels(program, self.target),
+                with_kernels(program if is_apart else computed.fetching(), self.target),
                 sizes=known[len(self.places) : len(self.places) + len(sizes)],
             )
             if lowered.calls_python:
                 raise NeedsLength("what Python functions compute")
             agreed = agreements(program, lowered.interface.agreed)
-            told[:] = [(lookups(program), agreed, lowered.interface, lowered.measures)]
+            told[:] = [(lookups(program), agreed, computed, is_apart, lowered.interface, lowered.measures)]
             return with_limit(lowered.module, self._limit)
 
         def use(key: Key, executable: CpuExecutable) -> V:
-            ((found, agreed, interface, measures),) = told
+            ((fed, agreed, computed, is_apart, interface, measures),) = told
             bind = in_memory(executable)
             if not measures:
                 of = self._shapes(shapes, key)
-                bind = looking_first(found, agreed, interface, bind, lambda names: self._ids(names).get(of))
+                guard = partial(self._finding().get, of) if is_apart else None
+                bind = looking(fed, agreed, computed, interface, bind, guard)
             return self.use(Compiled(interface, bind, measures))
 
         return programs.for_lengths(key, at, [make], use)
@@ -160,18 +164,18 @@ class FedProgram(Generic[V]):
             made[place.input][place.dimension] = length + place.more
         return made
 
-    def _ids(self, names: Sequence[str]) -> FedProgram[Compiled]:
-        """What computes the numbers of rows that the program looks up."""
-        if self._of_ids is None:
+    def _finding(self) -> FedProgram[Compiled]:
+        """What finds the numbers outside that the program computes."""
+        if self._finds is None:
 
             def make(shapes: Shapes) -> Program:
-                return program_of_ids(self.make(shapes), names)
+                return numbers_computed(self.make(shapes)).alone()
 
-            def alone(program: Program, _: Sequence[int]) -> Compiled:
-                return compiled(program, self.target)
+            def alone(program: Program, sizes: Sequence[int]) -> Compiled:
+                return compiled(program, self.target, sizes)
 
-            self._of_ids = FedProgram(make, alone, lambda made: made, self.places, self.target, self._most)
-        return self._of_ids
+            self._finds = FedProgram(make, alone, lambda made: made, self.places, self.target, self._most)
+        return self._finds
 
 
 class _Stage(Generic[V]):

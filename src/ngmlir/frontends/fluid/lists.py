@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ...support.arrays import misfit, misfit_text
 from ...support.diagnostics import UserError
 
 
@@ -19,12 +20,10 @@ def listed(given: Any) -> list[Any]:
 def exactly(values: Any, dtype: Any, of: str) -> np.ndarray[Any, Any]:
     """Lists or arrays as an array of an element type; UserError where an integer type does not have one of the numbers."""
     given: np.ndarray[Any, Any] = np.asarray(values)
-    with np.errstate(invalid="ignore"):
-        array = given.astype(dtype, copy=False)
-    if array.dtype.kind in "iub" and given.size and not np.array_equal(array, given):
-        wrong = given[array != given].flat[0]
+    if (wrong := misfit(given, np.dtype(dtype))) is not None:
         raise UserError(
-            f"{of} holds {array.dtype}, and is given {wrong}",
+            f"{of} holds {np.dtype(dtype)}, and is given {misfit_text(*wrong)}",
             hint="an integer that the element type has, or a variable of another one",
         )
-    return array
+    with np.errstate(invalid="ignore"):
+        return given.astype(dtype, copy=False)

@@ -22,7 +22,7 @@ from ...programs.names import EMPTY
 from ...programs.select_kernels import with_kernels
 from ...runtime.executable import Prepare
 from ...support.diagnostics import Diagnostic, Location, UserError
-from ...transformers.compiled_programs import Compiled, with_checked_ids
+from ...transformers.compiled_programs import Compiled, with_checked_numbers
 from ...transformers.host_steps import Bind, Run, Storage
 from ...transformers.nonfinite import nonfinite_place, summary
 from ...transformers.single_steps import OneByOne, Walk
@@ -82,7 +82,7 @@ def by_steps(program: Program, compute: OneByOne, watch: Watch, sizes: Sequence[
     bind: Bind = bind_to
     if lowered.measures:
         return Compiled(lowered.interface, bind, True)
-    bind = with_checked_ids(program, lowered.interface, bind, compute.target)
+    bind = with_checked_numbers(program, lowered.interface, bind, compute.target)
     return Compiled(lowered.interface, bind, False)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ... import numpy as np
+from ...ir.types import FloatType
 from ...op_graph.tensor import Tensor
 from ...support.diagnostics import UserError
 from ..definition import GradientOp
@@ -33,9 +34,14 @@ def split_lod_tensor(x: Tensor, mask: Tensor, *, level: int) -> tuple[Tensor, Te
 
 
 def _chosen(x: Tensor, holds: Tensor) -> Tensor:
+    if not x.type.shape[0]:
+        return x
     first = np.argmax(np.astype(holds, "int32"))
     rows = np.arange(x.type.shape[0], dtype="int32")
-    return np.take(x, np.where(holds, rows, np.astype(first, "int32")), axis=0, mode="clip")
+    taken = np.take(x, np.where(holds, rows, np.astype(first, "int32")), axis=0, mode="clip")
+    # A branch without rows computes something too: at 1, where most functions have slopes, and with the first row of tables.
+    nothing = np.full_like(taken, 1 if isinstance(x.element, FloatType) else 0)
+    return np.where(np.any(holds), taken, nothing)
 
 
 @operator

@@ -11,6 +11,8 @@ from ... import numpy as np
 from ...ir.types import FloatType
 from ...op_graph.tensor import Tensor
 from ...support.diagnostics import UserError
+from .. import segments
+from ..definition import Context
 from ..registry import gradient_of, operator
 from ..sparse_rows import SparseRows
 
@@ -72,3 +74,27 @@ def shard_index(x: Tensor, *, start: int, stop: int, rows: int, padding_idx: int
             is_own, np.not_equal(x, padding_idx + rows if padding_idx < 0 else padding_idx)
         )
     return np.where(is_own, np.subtract(x, start), stop - start)
+
+
+@operator
+def find_outside(
+    x: Tensor, of: Tensor | None, before: Tensor | None, *, along: int, count: int, context: Context
+) -> Tensor:
+    shape = x.type.shape
+    things = np.multiply(np.asarray(1, dtype="int64"), count if of is None else of.type.shape[along])
+    if 0 in shape:
+        found = np.zeros([3 + len(shape)], "int64")
+    else:
+        numbers = np.astype(np.reshape(x, [prod(shape)]), "int64")
+        is_outside = np.logical_or(np.less(numbers, 0), np.greater_equal(numbers, things))
+        if levels := context.levels("X"):  # in a loop there may be rows that belong to no sequence
+            owned = np.expand_dims(segments.are_owned(levels[-1], shape[0]), -1)
+            is_outside = np.logical_and(np.reshape(is_outside, [shape[0], prod(shape[1:])]), owned)
+            is_outside = np.reshape(is_outside, [prod(shape)])
+        place = np.astype(np.argmax(np.astype(is_outside, "int32")), "int64")
+        at = [
+            np.remainder(np.floor_divide(place, prod(shape[d + 1 :])), length)
+            for d, length in enumerate(shape)
+        ]
+        found = np.stack([np.astype(np.any(is_outside), "int64"), segments.take(numbers, place), things, *at])
+    return found if before is None else np.where(np.greater(before[:1], 0), before, found)
