@@ -195,6 +195,32 @@ def test_a_model_is_run_and_imported(model: Path, capsys: Any) -> None:
     assert loaded(np.zeros((5, 64), np.float32))[0].shape == (5, 8)
 
 
+def test_initializers_among_the_inputs_of_a_model_may_be_given(model: Path, capsys: Any) -> None:
+    onnx = pytest.importorskip("onnx")
+    read = onnx.load("m.onnx")
+    read.graph.input.append(onnx.helper.make_tensor_value_info("w", onnx.TensorProto.FLOAT, [64, 8]))
+    onnx.save(read, "m.onnx")
+    x, w = np.ones((2, 64), np.float32), np.zeros((64, 8), np.float32)
+    np.save("x.npy", x)
+    np.save("w.npy", w)
+    np.savez("all.npz", x=x, w=w)
+    even = "y/0: float32 2x8 [[0.125, 0.125, 0.125,"
+    for given in (
+        ["--input=w=w.npy", "--input=x.npy"],
+        ["--input=x.npy", "--input=w.npy"],
+        ["--input=all.npz"],
+        ["--random=0", "--size=batch=2", "--input=w=w.npy"],
+    ):
+        code, out, _ = said(capsys, "run", "m.onnx", *given, "--check=numpy")
+        assert code == 0 and out.startswith(even) and "check: equal to NumPy" in out
+    code, out, _ = said(capsys, "run", "m.onnx", "--input=x.npy")
+    assert code == 0 and not out.startswith(even)
+    code, _, err = said(capsys, "run", "m.onnx", "--input=v=w.npy")
+    assert code != 0 and "there is no input 'v'\nhint: the inputs are x, w" in err
+    code, _, err = said(capsys, "run", "m.onnx", *["--input=x.npy"] * 3)
+    assert code != 0 and "there are 2 inputs only; it takes x (float32 [batch, 64]), w" in err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

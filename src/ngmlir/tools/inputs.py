@@ -87,22 +87,34 @@ def random_array(random: np.random.Generator, shape: tuple[int, ...], dtype: np.
     return np.asarray(random.standard_normal(shape)).astype(dtype)
 
 
-def from_files(given: Sequence[str], inputs: Sequence[Input]) -> dict[str, Array]:
-    """The arrays of `--input`: `x.npy` for the next input, `name=x.npy` for that one, `all.npz` for those named in it."""
+def from_files(
+    given: Sequence[str], inputs: Sequence[Input], with_value: Callable[[], Sequence[Input]] = tuple
+) -> dict[str, Array]:
+    """The arrays of `--input`: `x.npy` for the next input, `name=x.npy` for that one, `all.npz` for those named in it; also for
+    those `with_value`, which come behind the inputs, and are asked for only if something is given that is for none of these."""
     found: dict[str, Array] = {}
-    positions = iter(each.name for each in inputs)
+    known = [*inputs]
+
+    def has(name: str) -> bool:
+        if len(known) == len(inputs) and all(name != each.name for each in known):
+            known.extend(with_value())
+        return any(name == each.name for each in known)
+
+    def free() -> str | None:
+        return next((each.name for each in known if each.name not in found), None)
 
     def add(name: str, array: Array, text: str) -> None:
-        _known(name, inputs)
+        if not has(name):
+            _known(name, known)
         if name in found:
             raise UserError(f"--input={text}: the input '{name}' is given twice")
         found[name] = array
 
     for text in given:
         name, sign, path = text.partition("=")
-        named = bool(sign) and any(name == each.name for each in inputs)
+        named = bool(sign) and has(name)
         if sign and not named and not Path(text).exists():
-            _known(name, inputs)
+            _known(name, known)
         loaded = read_arrays(path if named else text)
         if isinstance(loaded, dict):
             for key, array in loaded.items():
@@ -110,9 +122,12 @@ def from_files(given: Sequence[str], inputs: Sequence[Input]) -> dict[str, Array
         elif named:
             add(name, loaded, text)
         else:
-            position = next((p for p in positions if p not in found), None)
+            position = free()
             if position is None:
-                raise UserError(f"--input={text}: there are {len(inputs)} inputs only{_listed(inputs)}")
+                has(text)
+                position = free()
+            if position is None:
+                raise UserError(f"--input={text}: there are {len(known)} inputs only{_listed(known)}")
             add(position, loaded, text)
     return found
 

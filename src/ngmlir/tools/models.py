@@ -60,14 +60,29 @@ class OnnxModel:
         self.model = onnx.load(path)
         self.inputs = [Input(p.name, dtype_of(p.element), p.shape) for p in self.model.inputs]
         self.outputs: Sequence[str] = self.model.output_names
+        self._taken: list[str] = []
+
+    def with_value(self) -> Sequence[Input]:
+        """The initializers that the model lists among its inputs, which may be given in the place of their elements."""
+        ports = self.model.contents.with_value()
+        return [Input(p.name, dtype_of(p.element), p.shape) for p in ports if p.name not in self._taken]
+
+    def take(self, names: Iterable[str]) -> None:
+        """Has these among the inputs too."""
+        found = [each for each in self.with_value() if each.name in names]
+        self.inputs += found
+        self._taken += [each.name for each in found]
 
     def on(self, target: str) -> Run:
         run = self.model.compiled(target)
+        if self._taken:
+            return lambda arrays: run(**{i.name: a for i, a in zip(self.inputs, arrays, strict=True)})
         return lambda arrays: run(*arrays)
 
     def first_wrong(self, target: str, arrays: Sequence[Array]) -> str:
         """Which kernel is the first that differs from NumPy; '' where that cannot be told."""
-        return first_kernel(self.model.module(arrays), "main", target, arrays)
+        contents = self.model.contents.overriding(self._taken) if self._taken else self.model
+        return first_kernel(contents.module(arrays), "main", target, arrays)
 
 
 class ProgramFolder:
@@ -161,7 +176,10 @@ def _large(module: Module) -> list[memoryview]:
     return [value.data for value in values if isinstance(value, ElementsAttr) and value.opaque]
 
 
-def read(path: str, entry: str | None, own: Streams) -> OnnxModel | ProgramFolder | Function:
+Program = OnnxModel | ProgramFolder | Function
+
+
+def read(path: str, entry: str | None, own: Streams) -> Program:
     """What a file holds: `.onnx` a model, that of a program for inference (or the folder of one) a program, anything else (or
     `-`) the text of a module."""
     is_onnx = Path(path).suffix == ".onnx"

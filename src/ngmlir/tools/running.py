@@ -35,7 +35,7 @@ def run_file(found: Namespace, own: Streams) -> int:
     if found.o is not None and Path(found.o).suffix not in (".npz", ".npy"):
         raise UserError(f"'{found.o}' must be a .npz or .npy file", hint="-o results.npz")
     program = models.read(found.file, found.entry, own)
-    given = _given(found, program.inputs, own)
+    given = _given(found, program, own)
     started = time.perf_counter()
     profile = profile_for(found.target) if found.profile is not None else None
     with listening(profile):
@@ -68,8 +68,13 @@ def run_file(found: Namespace, own: Streams) -> int:
     return 0
 
 
-def _given(found: Namespace, wanted: Sequence[models.Input], own: Streams) -> list[Array]:
-    arrays = inputs.from_files(found.input, wanted)
+def _given(found: Namespace, program: models.Program, own: Streams) -> list[Array]:
+    if isinstance(program, models.OnnxModel):
+        arrays = inputs.from_files(found.input, program.inputs, program.with_value)
+        program.take(arrays)
+    else:
+        arrays = inputs.from_files(found.input, program.inputs)
+    wanted = program.inputs
     missing = [each for each in wanted if each.name not in arrays]
     if missing and found.random is None:
         raise inputs.lacking(wanted, [each.name for each in missing])

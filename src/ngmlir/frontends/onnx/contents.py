@@ -155,9 +155,13 @@ class Contents:
         """Some of the nodes."""
         return Part(self, nodes, inputs, outputs)
 
+    def with_value(self) -> list[Port]:
+        """The initializers that the model lists among its inputs."""
+        return [stated_port(name, type) for name, type in self.overridable.items()]
+
     def overriding(self, names: Sequence[str]) -> Part:
         """All nodes, with these initializers as inputs beside those of the model."""
-        inputs = [*self.inputs, *(stated_port(name, self.overridable[name]) for name in names)]
+        inputs = [*self.inputs, *(port for port in self.with_value() if port.name in names)]
         return self.part(self.proto.graph.node, inputs, self.output_names)
 
     def attempt(
