@@ -92,7 +92,7 @@ def test_an_answer_says_what_was_given_why_that_cannot_be_and_what_to_write() ->
         ng.UserError, match="reshape cannot take a = .*, shape = 'a': 'str' object cannot"
     ) as info:
         ng.numpy.reshape(ng.numpy.zeros(3), "a")  # pyright: ignore[reportArgumentType]
-    assert "hint: ng.numpy.reshape(a, shape)" in str(info.value)
+    assert "hint: ng.numpy.reshape(a, shape, order='C')" in str(info.value)
     assert info.value.diagnostics[0].location.file == __file__
     assert isinstance(info.value.__cause__, TypeError)
 

@@ -35,13 +35,18 @@ from numpy import (
 
 from ..op_graph.answers import answer_all
 from ..op_graph.axes import Axes
+from ..op_graph.errors import NoAttribute
 from ..op_graph.foreign import missing
 from ..op_graph.functions.coerce import cast as cast
 from ..op_graph.positions import Positions
+from ..op_graph.source import user_location
 from ..op_graph.tensor import Tensor
+from ..support.diagnostics import Diagnostic
 from . import fft, linalg, random
+from .absent import instead
 from .arrays import as_array, expand
 from .arrays import shape as shape_of  # noqa: F401
+from .bits import bitwise_count, frexp, gcd, lcm, ldexp, nextafter, spacing
 from .comparing import allclose, array_equal, array_equiv, isin
 from .composed import (
     around,
@@ -189,6 +194,7 @@ from .indexing import set_item as set_item
 from .joining import (
     append,
     apply_along_axis,
+    apply_over_axes,
     array_split,
     block,
     column_stack,
@@ -222,6 +228,7 @@ from .places import (
     triu_indices_from,
     unravel_index,
 )
+from .polynomials import poly, polyadd, polyder, polydiv, polyfit, polyint, polymul, polysub, polyval, vander
 from .products import (
     convolve,
     correlate,
@@ -335,45 +342,46 @@ from .sorting import (
     sort,
     top_k,
 )
-from .statistics import corrcoef, cov, histogram, histogram_bin_edges, polyfit, polyval, vander
+from .statistics import corrcoef, cov, histogram, histogram_bin_edges
 
 newaxis = None
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "all", "allclose", "amax", "amin", "any", "append", "apply_along_axis",
-    "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin",
-    "argpartition", "argsort", "argwhere", "around", "array", "array_equal", "array_equiv", "array_split", "asarray",
-    "asin", "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average",
-    "bartlett", "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or",
-    "bitwise_right_shift", "bitwise_xor", "blackman", "block", "bool_", "broadcast_arrays", "broadcast_shapes",
-    "broadcast_to", "can_cast", "cbrt", "ceil", "choose", "clip", "column_stack", "compress", "concat", "concatenate",
-    "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov", "cross", "cumprod",
-    "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "delete", "diag", "diag_indices",
-    "diag_indices_from", "diagflat", "diagonal", "diff", "digitize", "divide", "divmod", "dot", "dropout", "dsplit",
-    "dstack", "dtype", "e", "ediff1d", "einsum", "empty", "empty_like", "equal", "erf", "exp", "exp2", "expand_dims",
-    "expit", "expm1", "eye", "fabs", "fft", "finfo", "fix", "flatnonzero", "flip", "fliplr", "flipud", "float16",
-    "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "full", "full_like",
-    "geomspace", "gradient", "greater", "greater_equal", "hamming", "hanning", "heaviside", "histogram",
-    "histogram_bin_edges", "hsplit", "hstack", "hypot", "identity", "iinfo", "indices", "inf", "inner", "insert",
-    "int8", "int16", "int32", "int64", "interp", "invert", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf",
-    "isposinf", "ix_", "kaiser", "kron", "left_shift", "less", "less_equal", "lexsort", "linalg", "linspace", "log",
-    "log1p", "log2", "log10", "log_softmax", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "logspace", "logsumexp", "matmul", "matrix_transpose", "matvec", "max", "maximum", "mean", "median",
-    "meshgrid", "min", "minimum", "mod", "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax", "nanargmin",
-    "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile",
-    "nanstd", "nansum", "nanvar", "ndim", "negative", "newaxis", "nonzero", "not_equal", "ones", "ones_like", "outer",
-    "pad", "partition", "percentile", "permute_dims", "persistent_tensor", "pi", "piecewise", "placeholder", "polyfit",
-    "polyval", "positive", "pow", "power", "prod", "promote_types", "ptp", "put_along_axis", "quantile", "rad2deg",
-    "radians", "random", "ravel", "ravel_multi_index", "reciprocal", "relu", "remainder", "repeat", "reshape", "resize",
-    "result_type", "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "row_stack", "searchsorted",
-    "segment_cumprod", "segment_cumsum", "segment_expand", "segment_first", "segment_last", "segment_max",
-    "segment_mean", "segment_min", "segment_prod", "segment_softmax", "segment_sum", "select", "shape", "sigmoid",
-    "sign", "signbit", "sin", "sinc", "sinh", "size", "softmax", "sort", "split", "sqrt", "square", "squeeze", "stack",
-    "std", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "top_k",
-    "trace", "transpose", "trapezoid", "tri", "tril", "tril_indices", "tril_indices_from", "triu", "triu_indices",
-    "triu_indices_from", "true_divide", "trunc", "uint8", "uint16", "uint32", "uint64", "unique", "unravel_index",
-    "unstack", "unwrap", "vander", "var", "variable", "vdot", "vecdot", "vecmat", "vsplit", "vstack", "where", "zeros",
-    "zeros_like",
+    "apply_over_axes", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax",
+    "argmin", "argpartition", "argsort", "argwhere", "around", "array", "array_equal", "array_equiv", "array_split",
+    "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average",
+    "bartlett", "bincount", "bitwise_and", "bitwise_count", "bitwise_invert", "bitwise_left_shift", "bitwise_not",
+    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman", "block", "bool_", "broadcast_arrays",
+    "broadcast_shapes", "broadcast_to", "can_cast", "cbrt", "ceil", "choose", "clip", "column_stack", "compress",
+    "concat", "concatenate", "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero",
+    "cov", "cross", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "delete", "diag",
+    "diag_indices", "diag_indices_from", "diagflat", "diagonal", "diff", "digitize", "divide", "divmod", "dot",
+    "dropout", "dsplit", "dstack", "dtype", "e", "ediff1d", "einsum", "empty", "empty_like", "equal", "erf", "exp",
+    "exp2", "expand_dims", "expit", "expm1", "eye", "fabs", "fft", "finfo", "fix", "flatnonzero", "flip", "fliplr",
+    "flipud", "float16", "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frexp",
+    "full", "full_like", "gcd", "geomspace", "gradient", "greater", "greater_equal", "hamming", "hanning", "heaviside",
+    "histogram", "histogram_bin_edges", "hsplit", "hstack", "hypot", "identity", "iinfo", "indices", "inf", "inner",
+    "insert", "int8", "int16", "int32", "int64", "interp", "invert", "isclose", "isfinite", "isin", "isinf", "isnan",
+    "isneginf", "isposinf", "ix_", "kaiser", "kron", "lcm", "ldexp", "left_shift", "less", "less_equal", "lexsort",
+    "linalg", "linspace", "log", "log1p", "log2", "log10", "log_softmax", "logaddexp", "logaddexp2", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "logspace", "logsumexp", "matmul", "matrix_transpose", "matvec", "max",
+    "maximum", "mean", "median", "meshgrid", "min", "minimum", "mod", "modf", "moveaxis", "multiply", "nan",
+    "nan_to_num", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
+    "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "ndim", "negative", "newaxis", "nextafter",
+    "nonzero", "not_equal", "ones", "ones_like", "outer", "pad", "partition", "percentile", "permute_dims",
+    "persistent_tensor", "pi", "piecewise", "placeholder", "poly", "polyadd", "polyder", "polydiv", "polyfit",
+    "polyint", "polymul", "polysub", "polyval", "positive", "pow", "power", "prod", "promote_types", "ptp",
+    "put_along_axis", "quantile", "rad2deg", "radians", "random", "ravel", "ravel_multi_index", "reciprocal", "relu",
+    "remainder", "repeat", "reshape", "resize", "result_type", "right_shift", "rint", "roll", "rollaxis", "rot90",
+    "round", "row_stack", "searchsorted", "segment_cumprod", "segment_cumsum", "segment_expand", "segment_first",
+    "segment_last", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_softmax", "segment_sum",
+    "select", "shape", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "size", "softmax", "sort", "spacing",
+    "split", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "take", "take_along_axis",
+    "tan", "tanh", "tensordot", "tile", "top_k", "trace", "transpose", "trapezoid", "tri", "tril", "tril_indices",
+    "tril_indices_from", "triu", "triu_indices", "triu_indices_from", "true_divide", "trunc", "uint8", "uint16",
+    "uint32", "uint64", "unique", "unravel_index", "unstack", "unwrap", "vander", "var", "variable", "vdot", "vecdot",
+    "vecmat", "vsplit", "vstack", "where", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
@@ -412,23 +420,13 @@ def of_numpy(function: Any) -> Callable[..., Any] | None:
     return getattr(room, name) if room is not None and name in room.__all__ else None
 
 
-#: Functions of NumPy whose results are as long as data says, so that no graph has them.
-_DEPENDS = "unique_values unique_counts union1d intersect1d setdiff1d setxor1d extract trim_zeros"
-
-#: Functions of NumPy that change an argument.
-_CHANGES = "copyto fill_diagonal place put putmask"
-
-
 def __getattr__(name: str) -> Any:
-    if name in _DEPENDS.split():
-        raise AttributeError(
-            f"module 'ngmlir.numpy' has no attribute {name!r}: the size of the result would depend on data; "
-            "unique(x, size=n) and nonzero(x, size=n) give n elements; use where(condition, x, y), or apply NumPy's function to the result of a computation"
-        )
-    if name in _CHANGES.split():
-        raise AttributeError(
-            f"module 'ngmlir.numpy' has no attribute {name!r}: it would change its argument, and arrays of a graph are values; "
-            "x.at[item].set(value) gives a changed array, and v[item] = value assigns to storage"
+    why = instead(name)
+    if why:
+        raise NoAttribute(
+            Diagnostic(
+                f"module 'ngmlir.numpy' has no attribute {name!r}{why[0]}", user_location(), hint=why[1]
+            )
         )
     raise missing("module 'ngmlir.numpy'", name, __all__)
 

@@ -70,8 +70,16 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: 
     """Held between two bounds; None is no bound."""
     low, high = a_min if min is None else min, a_max if max is None else max
     made = as_array(a)
-    made = made if low is None else maximum(made, low)
-    return made if high is None else minimum(made, high)
+    made = made if low is None else maximum(made, _held(low, made))
+    return made if high is None else minimum(made, _held(high, made))
+
+
+def _held(bound: Any, x: Tensor) -> Any:
+    """A bound of integers, the nearest that their type has."""
+    if type(bound) is not int or x.element is i1 or isinstance(x.element, FloatType):
+        return bound
+    limits = np.iinfo(x.dtype)
+    return int(np.clip(bound, int(limits.min), int(limits.max)))
 
 
 def round(a: Any, decimals: int = 0) -> Tensor:
@@ -107,21 +115,22 @@ def floor_divide(x1: Any, x2: Any, /, *, dtype: Any = None) -> Tensor:
     return where(logical_and(isinf(x1), not_equal(x2, 0)), math.nan, made)
 
 
-def divmod(x1: Any, x2: Any, /) -> tuple[Tensor, Tensor]:
+def divmod(x1: Any, x2: Any, /, *, dtype: Any = None) -> tuple[Tensor, Tensor]:
     """floor_divide and remainder."""
-    return floor_divide(x1, x2), remainder(x1, x2)
+    return floor_divide(x1, x2, dtype=dtype), remainder(x1, x2, dtype=dtype)
 
 
 def modf(x: Any, /) -> tuple[Tensor, Tensor]:
     """The fraction and the integer part, both with the sign of x."""
-    whole = trunc(_floating(x))
-    rest = where(isinf(whole), 0.0, subtract(_floating(x), whole))
+    x = of_type(x, types_in(np.modf, None, x)[0])
+    whole = trunc(x)
+    rest = where(isinf(whole), 0.0, subtract(x, whole))
     return copysign(rest, whole), whole
 
 
-def fmod(x1: Any, x2: Any, /) -> Tensor:
+def fmod(x1: Any, x2: Any, /, *, dtype: Any = None) -> Tensor:
     """The remainder with the sign of x1, as C has it: of floats exact for every quotient."""
-    one, other, _ = types_in(np.fmod, None, x1, x2)
+    one, other, _ = types_in(np.fmod, dtype, x1, x2)
     x, y = of_type(x1, one), of_type(x2, other)
     if isinstance(x.element, FloatType):
         return remainder(x, copysign(y, x))
@@ -148,9 +157,9 @@ def _extreme(ufunc: np.ufunc, extreme: Binary) -> Binary:
 fmax, fmin = _extreme(np.fmax, maximum), _extreme(np.fmin, minimum)
 
 
-def hypot(x1: Any, x2: Any, /) -> Tensor:
+def hypot(x1: Any, x2: Any, /, *, dtype: Any = None) -> Tensor:
     """The length of (x1, x2), which does not overflow on the way."""
-    one, other, kind = types_in(np.hypot, None, x1, x2)
+    one, other, kind = types_in(np.hypot, dtype, x1, x2)
     x, y = (VERBS.absolute(v) for v in aligned(of_type(x1, one), of_type(x2, other)))
     big, small = VERBS.maximum(x, y), VERBS.minimum(x, y)
     zero = equal(big, 0)
@@ -159,9 +168,9 @@ def hypot(x1: Any, x2: Any, /) -> Tensor:
     return as_type(where(logical_or(isinf(x), isinf(y)), math.inf, made), kind)
 
 
-def _log_of_sum(ufunc: np.ufunc, x1: Any, x2: Any, base: float) -> Tensor:
+def _log_of_sum(ufunc: np.ufunc, x1: Any, x2: Any, base: float, dtype: Any) -> Tensor:
     """log(base**x1 + base**x2) by the greater and softplus of the distance, whose slope is smooth where both are equal."""
-    one, other, _ = types_in(ufunc, None, x1, x2)
+    one, other, _ = types_in(ufunc, dtype, x1, x2)
     x, y = aligned(of_type(x1, one), of_type(x2, other))
     # Of equal infinities the distance would be NaN.
     apart = where(logical_and(equal(x, y), isinf(x)), 0.0, subtract(x, y))
@@ -173,19 +182,19 @@ def _log_of_sum(ufunc: np.ufunc, x1: Any, x2: Any, base: float) -> Tensor:
     return where(greater(apart, 0), add(x, more(negative(apart))), add(y, more(apart)))
 
 
-def logaddexp(x1: Any, x2: Any, /) -> Tensor:
+def logaddexp(x1: Any, x2: Any, /, *, dtype: Any = None) -> Tensor:
     """log(exp(x1) + exp(x2)) of numbers of any size."""
-    return _log_of_sum(np.logaddexp, x1, x2, math.e)
+    return _log_of_sum(np.logaddexp, x1, x2, math.e, dtype)
 
 
-def logaddexp2(x1: Any, x2: Any, /) -> Tensor:
+def logaddexp2(x1: Any, x2: Any, /, *, dtype: Any = None) -> Tensor:
     """log2(2**x1 + 2**x2) of numbers of any size."""
-    return _log_of_sum(np.logaddexp2, x1, x2, 2)
+    return _log_of_sum(np.logaddexp2, x1, x2, 2, dtype)
 
 
-def cbrt(x: Any, /) -> Tensor:
+def cbrt(x: Any, /, *, dtype: Any = None) -> Tensor:
     """The cube root."""
-    source, _ = types_in(np.cbrt, None, x)
+    source, _ = types_in(np.cbrt, dtype, x)
     x = of_type(x, source)
     size = as_type(VERBS.absolute(x), f64 if source is f64 else f32)
     root = power(size, 1 / 3)
@@ -201,9 +210,9 @@ def float_power(x1: Any, x2: Any, /) -> Tensor:
     return power(x1, x2, dtype=np.float64)
 
 
-def heaviside(x1: Any, x2: Any, /) -> Tensor:
+def heaviside(x1: Any, x2: Any, /, *, dtype: Any = None) -> Tensor:
     """0 below zero, 1 above, x2 at zero; NaN of NaN."""
-    one, other, _ = types_in(np.heaviside, None, x1, x2)
+    one, other, _ = types_in(np.heaviside, dtype, x1, x2)
     x, y = aligned(of_type(x1, one), of_type(x2, other))
     return where(isnan(x), x, where(equal(x, 0), y, where(less(x, 0), like(0, x), like(1, x))))
 
@@ -215,14 +224,14 @@ def sinc(x: Any, /) -> Tensor:
     return where(zero, 1, divide(sin(x), where(zero, 1, x)))
 
 
-def deg2rad(x: Any, /) -> Tensor:
+def deg2rad(x: Any, /, *, dtype: Any = None) -> Tensor:
     """Degrees as radians."""
-    return multiply(of_type(x, types_in(np.deg2rad, None, x)[0]), math.pi / 180)
+    return multiply(of_type(x, types_in(np.deg2rad, dtype, x)[0]), math.pi / 180)
 
 
-def rad2deg(x: Any, /) -> Tensor:
+def rad2deg(x: Any, /, *, dtype: Any = None) -> Tensor:
     """Radians as degrees."""
-    return multiply(of_type(x, types_in(np.rad2deg, None, x)[0]), 180 / math.pi)
+    return multiply(of_type(x, types_in(np.rad2deg, dtype, x)[0]), 180 / math.pi)
 
 
 radians, degrees = deg2rad, rad2deg

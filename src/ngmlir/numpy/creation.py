@@ -21,8 +21,8 @@ from .arrays import Shape, as_array, as_type, element, expand, known, lengths, s
 from .composed import where
 
 
-def asarray(a: Any, dtype: Any = None) -> Tensor:
-    """The array itself, numbers as an array, or a tensor with named axes as one whose axes are their places.
+def asarray(a: Any, dtype: Any = None, *, copy: bool | None = None) -> Tensor:
+    """The array itself (values never change, so there is nothing to copy), numbers as an array, or a tensor with named axes as one whose axes are their places.
 
     Numbers have the type that NumPy gives them (float64, int64, bool); what does not fit into `dtype` is a UserError.
     Lengths that are open (of a batch that is fed) are taken as they are set now.
@@ -34,7 +34,7 @@ def asarray(a: Any, dtype: Any = None) -> Tensor:
     return made if dtype is None else as_type(made, element(dtype))
 
 
-def array(object: Any, dtype: Any = None) -> Tensor:
+def array(object: Any, dtype: Any = None, *, copy: bool | None = True) -> Tensor:
     """The same as `asarray`: values never change, so there is nothing to copy."""
     return asarray(object, dtype)
 

@@ -42,7 +42,7 @@ def types_in(ufunc: np.ufunc, dtype: Any, *xs: Any) -> list[Type]:
         given = [weak(x) for x in xs] if wanted is None else [wanted] * len(xs)
         if all(isinstance(k, type) for k in given):
             given = [np.dtype(k) for k in given]
-        found = ufunc.resolve_dtypes((*given, None))
+        found = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout))
     except TypeError:
         of = ", ".join(k.__name__ if isinstance(k, type) else k.name for k in map(weak, xs))
         fail(UserError, f"{ufunc.__name__} is not defined for {of}")

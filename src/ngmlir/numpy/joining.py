@@ -231,3 +231,16 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     made = reshape(made, (*outer, *inner))
     order = [*range(axis), *range(len(outer), len(outer) + len(inner)), *range(axis, len(outer))]
     return permute(made, order)
+
+
+def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Tensor:
+    """What a function of an array and an axis gives, applied for one axis after the other. Its results keep the axis, or get it
+    back with one element."""
+    x = as_array(a)
+    for axis in np.atleast_1d(axes).tolist():
+        axis = place(axis, ndim(a))
+        made = as_array(func(x, axis))
+        x = made if ndim(made) == ndim(x) else expand_dims(made, axis)
+        if ndim(x) != ndim(a):
+            fail(UserError, "the function must give an array of as many axes, or one less", "sum and max do")
+    return x

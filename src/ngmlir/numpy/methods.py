@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from ..op_graph.answers import answered
 from ..op_graph.errors import UserError, fail
 from ..op_graph.tensor import Tensor
 from . import composed, finding, indexing, products, reductions, shaping, sorting
@@ -18,15 +19,15 @@ def _method(function: Callable[..., Any]) -> Callable[[Tensor], Any]:
     return lambda x: partial(function, x)
 
 
-def _reshape(x: Tensor, *wanted: Any) -> Tensor:
+def _reshape(self: Tensor, *wanted: Any, order: str = "C") -> Tensor:
     """In another shape, given as one or as several numbers."""
-    return shaping.reshape(x, wanted[0] if len(wanted) == 1 else wanted)
+    return shaping.reshape(self, wanted[0] if len(wanted) == 1 else wanted, order)
 
 
-def _transpose(x: Tensor, *axes: Any) -> Tensor:
+def _transpose(self: Tensor, *axes: Any) -> Tensor:
     """Axes in another order, given as one or as several numbers."""
     given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-    return shaping.transpose(x, given or None)
+    return shaping.transpose(self, given or None)
 
 
 _METHODS: dict[str, Callable[..., Any]] = {
@@ -42,6 +43,9 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "ptp": reductions.ptp,
 }  # fmt: skip
 
+#: Methods that take what their functions take as one argument as several, too.
+_VARIED = ("reshape", "transpose")
+
 _PROPERTIES: dict[str, Callable[[Tensor], Any]] = {
     "ndim": lambda x: len(shape(x)),
     "size": lambda x: math.prod(shape(x)),
@@ -54,7 +58,10 @@ _PROPERTIES: dict[str, Callable[[Tensor], Any]] = {
 
 METHODS: Mapping[str, Callable[[Tensor], Any]] = {
     **_PROPERTIES,
-    **{name: _method(function) for name, function in _METHODS.items()},
+    **{
+        name: _method(answered(function, f"x.{name}" if name in _VARIED else f"ng.numpy.{function.__name__}"))
+        for name, function in _METHODS.items()
+    },
 }
 
 

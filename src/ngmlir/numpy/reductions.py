@@ -259,61 +259,75 @@ def _numbers(a: Any, instead: Any) -> Tensor:
     return composed.where(isnan(x), _number(instead, x.element), x) if isinstance(x.element, FloatType) else x
 
 
-def _there(a: Any) -> Tensor:
-    return logical_not(isnan(a))
+def _there(a: Any, where: Any = None) -> Tensor:
+    there = logical_not(isnan(a))
+    return there if where is None else elementwise.logical_and(there, where)
 
 
-def nansum(a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
+def nansum(
+    a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Tensor:  # fmt: skip
     """The sum of what is not NaN."""
-    return sum(_numbers(a, 0), axis, dtype, keepdims=keepdims)
+    return sum(_numbers(a, 0), axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
-def nanprod(a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
+def nanprod(
+    a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Tensor:  # fmt: skip
     """The product of what is not NaN."""
-    return prod(_numbers(a, 1), axis, dtype, keepdims=keepdims)
+    return prod(_numbers(a, 1), axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
-def _nan_extreme(a: Any, axis: Axis, keepdims: bool, low: bool) -> Tensor:
+def _nan_extreme(a: Any, axis: Axis, low: bool, initial: Any, where: Any, keepdims: bool) -> Tensor:
     x = as_array(a)
     reduce = min if low else max
     if not isinstance(x.element, FloatType):
-        return reduce(x, axis, keepdims=keepdims)
-    made = reduce(_numbers(x, math.inf if low else -math.inf), axis, keepdims=keepdims)
+        return reduce(x, axis, keepdims=keepdims, initial=initial, where=where)
+    made = reduce(
+        _numbers(x, math.inf if low else -math.inf), axis, keepdims=keepdims, initial=initial, where=where
+    )
+    if initial is not None:
+        return made
     return composed.where(any(_there(x), axis, keepdims=keepdims), made, math.nan)
 
 
-def nanmax(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+def nanmax(
+    a: Any, axis: Axis = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Tensor:
     """The greatest that is not NaN; NaN where there is none."""
-    return _nan_extreme(a, axis, keepdims, False)
+    return _nan_extreme(a, axis, False, initial, where, keepdims)
 
 
-def nanmin(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+def nanmin(
+    a: Any, axis: Axis = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Tensor:
     """The least that is not NaN; NaN where there is none."""
-    return _nan_extreme(a, axis, keepdims, True)
+    return _nan_extreme(a, axis, True, initial, where, keepdims)
 
 
-def nanmean(a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
+def nanmean(
+    a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None
+) -> Tensor:
     """The mean of what is not NaN."""
-    x = _numbers(a, 0)
-    return mean(x, axis, dtype, keepdims=keepdims, where=_there(a))
+    return mean(_numbers(a, 0), axis, dtype, keepdims=keepdims, where=_there(a, where))
 
 
 def nanvar(
-    a: Any, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
-) -> Tensor:
+    a: Any, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False, where: Any = None
+) -> Tensor:  # fmt: skip
     """The variance of what is not NaN; NaN where n - ddof leaves nothing."""
     x = _numbers(a, 0)
-    there = _there(a)
+    there = expand(_there(a, where), shape(x))
     made = var(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=there)
     enough = elementwise.greater(sum(there, axis, keepdims=keepdims), ddof)
     return composed.where(enough, made, math.nan)
 
 
 def nanstd(
-    a: Any, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
-) -> Tensor:
+    a: Any, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False, where: Any = None
+) -> Tensor:  # fmt: skip
     """The root of `nanvar`."""
-    return sqrt(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims))
+    return sqrt(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=where))
 
 
 def nanargmax(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Tensor:

@@ -59,14 +59,19 @@ def size(a: Any, axis: int | None = None) -> int:
     return math.prod(have) if axis is None else have[place(axis, len(have))]
 
 
-def astype(x: Any, dtype: Any) -> Tensor:
-    """The array with other elements, as NumPy casts: floats to integers towards zero."""
+def astype(x: Any, dtype: Any, *, copy: bool = True) -> Tensor:
+    """The array with other elements, as NumPy casts: floats to integers towards zero. Values never change, so nothing is copied."""
     return arrays.as_type(as_array(x), element(dtype))
 
 
-def reshape(a: Any, shape: Shape) -> Tensor:
-    """The same elements, row by row, in another shape; one length may be -1, and follows."""
+def reshape(a: Any, shape: Shape, order: str = "C") -> Tensor:
+    """The same elements, row by row (with `order="F"` column by column), in another shape; one length may be -1, and follows."""
     x = as_array(a)
+    if order not in ("C", "A", "F"):
+        fail(UserError, f"order is 'C' or 'F', not {order!r}")
+    if order == "F":
+        turned = [shape] if isinstance(shape, int) else [*cast("Iterable[int]", shape)][::-1]
+        return transpose(reshape(transpose(x), turned))
     given = [shape] if isinstance(shape, int) else [as_index(n) for n in cast("Iterable[int]", shape)]
     total = math.prod(_shape(x))
     if given.count(-1) == 1:
@@ -78,9 +83,9 @@ def reshape(a: Any, shape: Shape) -> Tensor:
     return arrays.reshape(x, given)
 
 
-def ravel(a: Any) -> Tensor:
-    """All elements, row by row, along one axis."""
-    return reshape(a, -1 if math.prod(shape(a)) else 0)
+def ravel(a: Any, order: str = "C") -> Tensor:
+    """All elements, row by row (with `order="F"` column by column), along one axis."""
+    return reshape(a, -1 if math.prod(shape(a)) else 0, "C" if order == "K" else order)
 
 
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Tensor:
@@ -233,9 +238,7 @@ def roll(a: Any, shift: int | Sequence[int], axis: Axis = None) -> Tensor:
     x = as_array(a)
     if axis is None:
         return arrays.reshape(roll(ravel(x), int(np.sum(shift)), 0), _shape(x))
-    given = (axis,) if isinstance(axis, int) else tuple(axis)
-    shifts = np.broadcast_to(shift, len(given))
-    for one, by in zip(given, shifts, strict=True):
+    for one, by in np.broadcast(axis, shift):
         at = place(one, len(_shape(x)))
         n = _shape(x)[at]
         start = int(-by) % n if n else 0

@@ -42,7 +42,9 @@ from .elementwise import (
     less_equal,
     logical_not,
     maximum,
+    minimum,
     multiply,
+    remainder,
     rint,
     subtract,
 )
@@ -199,7 +201,7 @@ def _rows(x: Tensor, axis: Any) -> Tensor:
 def _ranked(row: Tensor, ranks: np.ndarray) -> Tensor:
     """The elements of such ranks along the last axis. From the nearer end on no more are sorted than are asked for."""
     n, last = shape(row)[-1], len(shape(row)) - 1
-    if not n:
+    if not n or not ranks.size:
         return getitem(row, (..., ranks))
     low, high = int(ranks.min()), int(ranks.max())
     from_end = n - low < high + 1
@@ -224,7 +226,8 @@ def _hundredths(x: Tensor, q: Any) -> Any:
 
 
 def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
-    """What a part q of the elements is below: between two neighbours `linear`, or `lower`, `higher`, `nearest`, `midpoint`.
+    """What a part q of the elements is below: between two neighbours `linear`, or `lower`, `higher`, `nearest`, `midpoint`; or
+    by another of NumPy's methods with a continuous result.
 
     q is known now; several stand along a new first axis. NaN where an element is NaN.
     """
@@ -234,7 +237,7 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdi
     parts, kind = _parts(x, q, method)
     if n == 0:
         fail(UserError, "a quantile of no elements")
-    at = parts * (n - 1)
+    at = np.clip(_rank_of(parts, n, method), 0, n - 1)
     low, high = np.floor(at).astype(int), np.ceil(at).astype(int)
     if method in ("lower", "higher", "nearest"):
         low = high = {"lower": low, "higher": high, "nearest": np.rint(at).astype(int)}[method]
@@ -250,10 +253,26 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdi
     return reshape(made, [*parts.shape, *_left(x, axis)]) if keepdims else made
 
 
+#: Methods that say how far from the first and the last rank a quantile lies, as Hyndman and Fan number them (4 to 9).
+_PLACED = {
+    "interpolated_inverted_cdf": (0, 1), "hazen": (1 / 2, 1 / 2), "weibull": (0, 0),
+    "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8),
+}  # fmt: skip
+
+
+def _rank_of(parts: Any, count: Any, method: str) -> Any:
+    """The ranks, from 0 on, of quantiles of so many elements; below the first and above the last for some methods."""
+    if method not in _PLACED:
+        return parts * (count - 1)
+    first, last = _PLACED[method]
+    return count * parts + (first + parts * (1 - first - last)) - 1
+
+
 def _parts(x: Tensor, q: Any, method: str) -> tuple[np.ndarray, Type]:
     """The parts that quantiles are asked for, and the element type of the result."""
-    if method not in ("linear", "lower", "higher", "nearest", "midpoint"):
-        fail(UserError, f"method {method!r} is not there", "linear, lower, higher, nearest or midpoint")
+    there = ("linear", "lower", "higher", "nearest", "midpoint", *_PLACED)
+    if method not in there:
+        fail(UserError, f"method {method!r} is not there", f"{', '.join(there[:-1])} or {there[-1]}")
     parts = np.asarray(q, np.float64)
     if ((parts < 0) | (parts > 1)).any():
         fail(UserError, "Quantiles must be in the range [0, 1]")
@@ -308,13 +327,15 @@ def nanquantile(
         return quantile(x, q, axis, method=method, keepdims=keepdims)
     parts, kind = _parts(x, q, method)
     row, count = _numbers_first(x, axis)
-    at = multiply(parts.reshape(-1), maximum(subtract(count, 1), 0))
+    last = maximum(subtract(count, 1), 0)
+    at = _rank_of(as_array(parts.reshape(-1)), count, method)
+    at = minimum(maximum(at, 0.0), last)
     if method == "nearest":
         at = rint(at)
     low, high = floor(at), ceil(at)
     one, other = (take_along_axis(row, as_type(rank, i64), -1) for rank in (low, high))
-    if method in ("linear", "midpoint"):
-        weight = subtract(at, low) if method == "linear" else where(VERBS.equal(low, high), 0.0, 0.5)
+    if method not in ("lower", "higher", "nearest"):
+        weight = where(VERBS.equal(low, high), 0.0, 0.5) if method == "midpoint" else subtract(at, low)
         made = _between(one, other, weight, kind)
     else:
         made = as_type(other if method == "higher" else one, kind)
@@ -324,9 +345,21 @@ def nanquantile(
     return reshape(made, [*parts.shape, *_left(x, axis)]) if keepdims else made
 
 
-def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Tensor:
-    """The broken line through points of ascending xp, at x; beyond its ends the first and the last of fp."""
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
+) -> Tensor:
+    """The broken line through points of ascending xp, at x; beyond its ends the first and the last of fp. With a `period` the
+    line repeats, and xp may have any order."""
     given, xs, ys = (as_type(as_array(v), f64) for v in (x, xp, fp))
+    if period is not None:
+        if not period:
+            fail(UserError, "period must be a non-zero value")
+        period, left, right = abs(period), None, None
+        given, xs = remainder(given, period), remainder(xs, period)
+        order = argsort(xs)
+        xs, ys = take_along_axis(xs, order, 0), take_along_axis(ys, order, 0)
+        xs = join([xs[-1:] - period, xs, xs[:1] + period], 0)
+        ys = join([ys[-1:], ys, ys[:1]], 0)
     last = shape(xs)[0] - 1
     at = builtins.max(last - 1, 0)
     low = subtract(searchsorted(xs, given, "right"), 1)

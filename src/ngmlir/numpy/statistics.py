@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.literals import type_of_dtype
 from ..ir.types import FloatType, f64, i64
 from ..op_graph.errors import IncompatibleAxesError, UserError, fail
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
-from . import linalg, reductions
+from . import reductions
 from .arrays import (
     as_array,
     as_type,
@@ -26,7 +25,7 @@ from .arrays import (
     shape,
 )
 from .composed import clip, where
-from .creation import arange, ones, zeros
+from .creation import arange, zeros
 from .differences import diff
 from .elementwise import (
     add,
@@ -167,44 +166,3 @@ def histogram(
     if density:
         made = divide(divide(made, diff(edges)), reductions.sum(made))
     return made, edges
-
-
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
-    """A row of powers for each element, from the N - 1st down to 0, or up with `increasing`; N is the number of elements if it is not given."""
-    row = as_array(x)
-    if len(shape(row)) != 1:
-        fail(UserError, f"vander takes a row, not an array of shape {shape(row)}")
-    n = shape(row)[0]
-    count = n if N is None else N
-    kind = type_of_dtype(np.promote_types(row.dtype, int))
-    one = ones((n, min(count, 1)), int)
-    factors = expand(reshape(as_type(row, kind), (n, 1)), (n, max(count - 1, 0)))
-    powers = join([as_type(one, kind), reductions.cumprod(factors, axis=1, dtype=factors.dtype)], 1)
-    return powers if increasing else getitem(powers, (slice(None), slice(None, None, -1)))
-
-
-def polyval(p: Any, x: Any) -> Tensor:
-    """The polynomial with coefficients p, the highest power first, at x."""
-    coefficients, at = as_array(p), as_array(x)
-    made = zeros(shape(at), at.dtype)
-    for i in range(shape(coefficients)[0]):
-        made = add(multiply(made, at), getitem(coefficients, i))
-    return made
-
-
-def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, *, w: Any = None) -> Tensor:
-    """The coefficients of the polynomial of degree `deg` with the least squared distance to the points (x, y), the highest power
-    first; y may have several columns. `w` are factors of the distances. Float64; runs on the host, as `linalg.lstsq` does."""
-    row, values = as_array(x), as_array(y)
-    if len(shape(row)) != 1 or 0 in shape(row) or shape(values)[:1] != shape(row) or deg < 0:
-        fail(UserError, f"points of shapes {shape(row)} and {shape(values)} for a polynomial of degree {deg}")
-    row, values = as_type(row, f64), as_type(values, f64)
-    count, left = shape(row)[0], vander(row, deg + 1)
-    if w is not None:
-        factors = as_type(as_array(w), f64)
-        left = multiply(left, reshape(factors, (count, 1)))
-        values = multiply(values, reshape(factors, (count, *[1] * (len(shape(values)) - 1))))
-    scale = sqrt(reductions.sum(multiply(left, left), axis=0))
-    rcond = count * float(np.finfo(np.float64).eps) if rcond is None else rcond
-    found = linalg.lstsq(divide(left, scale), values, rcond)[0]
-    return divide(found, reshape(scale, (deg + 1, *[1] * (len(shape(values)) - 1))))

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..support.diagnostics import NgmlirError
 from .errors import WrongCall, fail
-from .habits import accepting, meant_by
+from .habits import about_memory, accepting, meant_by
 from .node import Op
 from .source import is_ours, is_users, user_location
 
@@ -146,7 +146,7 @@ def refuse_call(
     try:
         bound = signature.bind(*args, **named).arguments
     except TypeError as mismatch:
-        fail(WrongCall, f"{name}: {mismatch}", hint)
+        fail(WrongCall, f"{name}: {mismatch}", about_memory(w for w in named if w not in parameters) + hint)
     if error is not None:
         given = {key: value for key, value in bound.items() if key != "self"}
         told = ", ".join(f"{key} = {_shown(value)}" for key, value in given.items())

@@ -142,6 +142,21 @@ UFUNCS = {
 }  # fmt: skip
 
 
+#: Methods of ufuncs, and the functions that do the same.
+_METHODS = {
+    ("add", "reduce"): "sum", ("multiply", "reduce"): "prod", ("maximum", "reduce"): "max", ("minimum", "reduce"): "min",
+    ("logical_and", "reduce"): "all", ("logical_or", "reduce"): "any", ("add", "accumulate"): "cumsum",
+    ("multiply", "accumulate"): "cumprod", ("multiply", "outer"): "outer",
+}  # fmt: skip
+
+#: Arguments of ufuncs that are for memory, and what is written in their place.
+_OPTIONS = {
+    "out": "write y = {here}: tensors are values, and nothing is computed into another one",
+    "where": "where(condition, {here}, y) also says what the other elements are",
+    "dtype": "ng.cast({here}, dtype)",
+}
+
+
 def _not_implemented(*operands: Any) -> Any:
     return NotImplemented
 
@@ -168,13 +183,24 @@ class Foreign:
     @property
     def family(self) -> Any: ...
 
+    @property
+    def _module(self) -> str:
+        return "ng.numpy" if self.family.__name__ == "ngmlir.numpy" else "ng"
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         name = ufunc.__name__
         refuse_sameness(Sameness(0) if name in ("equal", "not_equal") else None)
         function = getattr(self.family, self.family.UFUNCS.get(name, name), None)
-        if method == "__call__" and options.keys() <= self.family.UFUNC_OPTIONS and function is not None:
-            return function(*inputs, **options)
-        self._no_array(f"numpy.{name}", name)
+        if method != "__call__":
+            self._no_array(f"numpy.{name}.{method}", _METHODS.get((name, method), ""))
+        if function is None:
+            self._no_array(f"numpy.{name}", name)
+        for word in sorted(options.keys() - self.family.UFUNC_OPTIONS):
+            hint = _OPTIONS.get(word, "leave {word}= out").format(
+                word=word, here=f"{self._module}.{function.__name__}(x)"
+            )
+            fail(UserError, f"numpy.{name} of tensors has no argument {word!r}", hint)
+        return function(*inputs, **options)
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
         if (namesake := self.family.of_numpy(function)) is not None:
@@ -182,7 +208,7 @@ class Foreign:
         self._no_array(f"numpy.{function.__name__}", function.__name__)
 
     def _no_array(self, function: str, name: str) -> NoReturn:
-        here = _WRITE.get(name) or (f"ng.{name}" if name in self.family.__all__ else "")
+        here = f"{self._module}.{name}" if name in self.family.__all__ else _WRITE.get(name)
         fail(
             UserError,
             f"{function} takes arrays, and {self!r} has no elements while the graph is built",

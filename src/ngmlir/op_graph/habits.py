@@ -33,6 +33,22 @@ _WRITE = {
 }
 
 
+#: Arguments of functions of arrays that are about memory, and what is written in their place.
+_ARRAYS = {
+    "out": "write y = f(x): arrays of a graph are values",
+    "where": "write where(condition, f(x), y), which also says what the other elements are",
+    **dict.fromkeys(
+        ("order", "copy", "subok", "like", "device"),
+        "leave {word}= out: arrays of a graph are values, row by row",
+    ),
+}
+
+
+def about_memory(words: Iterable[str]) -> str:
+    """What is written in the place of the first such word that is about memory; or ''."""
+    return next((f"{_ARRAYS[word].format(word=word)}; " for word in words if word in _ARRAYS), "")
+
+
 #: Arguments of layers and optimizers elsewhere, and those here that may be meant.
 _LAYERS = {
     "lr": "learning_rate", "momentum": "momentum_coef", "weight_decay": "wdecay", "eps": "epsilon eps", "beta1": "beta_1",
