@@ -7,6 +7,7 @@ The parser is given its words (op classes by name); it knows no dialect itself. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Diagnostic, Location, UserError
@@ -290,12 +291,12 @@ class _Parser(FunctionParser):
 
     def hint_for(self, name: str) -> str:
         """What to do about an op that is not ours."""
-        if given := self.advice(name):
-            return given
         dialect, dot, short = name.rpartition(".")
+        ours = next((word for word in self.words if word.rpartition(".")[2] == short), "")
+        if (dot or not ours) and (given := self.advice(name)):
+            return given
         if dot and self.is_loaded(dialect):
             return self.hints.did_you_mean(name, self.words)
-        ours = next((word for word in self.words if word.rpartition(".")[2] == short), "")
         if ours or not dot:
             return f"did you mean {ours}?" if ours else self.hints.did_you_mean(name, self.words)
         return f'write it in generic form, "{shortened(name)}"(...)' if self.unregistered else KEEP
@@ -310,9 +311,17 @@ class _Parser(FunctionParser):
             return self.module_op(start)
         if "function" in definition.traits:
             return self.function_op(cls, definition, start)
-        if definition.states_types:
-            return self.op_with_types(cls, definition, start)
-        return self.formed_op(cls, definition, start)
+        read = self.op_with_types if definition.states_types else self.formed_op
+        try:
+            return read(cls, definition, start)
+        except UserError as error:
+            error.diagnostics = tuple(
+                replace(each, hint=f"as in: {definition.example}")
+                if not each.hint and each.message.startswith("expected") and definition.example
+                else each
+                for each in error.diagnostics
+            )
+            raise
 
     def module_op(self, start: int) -> Op:
         attributes: dict[str, Attribute] = {}

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from ..support.spelling import Hints
 from .core import Block, Op, Value
-from .types import Type
+from .types import TensorType, Type
 
 
 class Complain(Protocol):
@@ -17,6 +17,17 @@ class Complain(Protocol):
     def __call__(
         self, message: str, start: int, hint: str = "", note: tuple[str, int] | None = None
     ) -> None: ...
+
+
+def _made_from(name: str, has: Type, wanted: Type) -> str:
+    """What makes a tensor of the type that is stated, if an op does no more than that."""
+    if not (isinstance(has, TensorType) and isinstance(wanted, TensorType)):
+        return ""
+    if has.shape == wanted.shape and has.element is not wanted.element:
+        return f"%cast = ng.cast {name} : ({has}) -> {wanted}"
+    if has.element is wanted.element and not has.shape and wanted.shape:
+        return f"%wide = ng.broadcast {name} dims [] : ({has}) -> {wanted}"
+    return ""
 
 
 class _Scope:
@@ -138,7 +149,8 @@ class Scopes:
             value = inner(name) or self.visible(name) or self.early(name, start, type)
             if value.type is not type:
                 note = self.earlier(name)
-                self.complain(f"value {name} is {value.type}, but {type} is stated here", start, note=note)
+                problem = f"value {name} is {value.type}, but {type} is stated here"
+                self.complain(problem, start, _made_from(name, value.type, type), note)
             out.append(value)
         return out
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
+from dataclasses import replace
 
 from ..support.diagnostics import Location, UserError
 from ..support.length_text import UsualLengths
@@ -46,6 +47,13 @@ _MAX_RANK = 64
 #: lines that double each other would fill the memory.
 _EXPANSION, _EXPANSION_FACTOR = 1 << 24, 16
 
+
+#: Element types as other languages call them.
+_ELSEWHERE = {
+    "float": "f32", "double": "f64", "half": "f16", "bfloat16": "bf16", "bool": "i1", "char": "i8", "short": "i16", "int": "i32",
+    "long": "i64", **{f"float{n}": f"f{n}" for n in (16, 32, 64)}, **{f"int{n}": f"i{n}" for n in (8, 16, 32, 64)},
+    **{f"uint{n}": f"ui{n}" for n in (8, 16, 32, 64)},
+}  # fmt: skip
 
 #: What helps where a text holds more of MLIR than we do.
 KEEP = "ngopt --allow-unregistered-dialect accepts unknown types and attributes"
@@ -101,7 +109,11 @@ class TypeParser(Cursor):
             return self.function_type()
         elif token.kind == "alias" and token.text[0] == "!":
             return self.dialect_type()
-        raise self.error("expected a type")
+        error = self.error("expected a type")
+        meant = _ELSEWHERE.get(token.text)
+        if meant is not None:
+            error.diagnostics = (replace(error.diagnostics[0], hint=f"did you mean {meant}?"),)
+        raise error
 
     def scalar_type(self, text: str) -> Type | None:
         known = self.known_types.get(text)
