@@ -390,6 +390,8 @@ def test_reductions_of_integers(kind: str) -> None:
         ("DepthToSpace", {"x": np.ones((1, 4, 1, 1))}, {"blocksize": 0}, ""),
         ("MaxPool", {"x": np.ones((1, 1, 2, 2))}, {"kernel_shape": [3, 3]}, ""),
         ("Conv", {"x": np.ones((1, 1, 2, 2)), "W": np.ones((1, 1, 3, 3))}, {}, ""),
+        ("LSTM", {"x": np.ones((2, 1, 3)), "W": np.ones((1, 16, 3)), "R": np.ones((1, 16, 4)), "B": np.ones((1, 32)),
+                  "L": np.array([2], np.int32), "H": np.ones((1, 1, 2))}, {}, "initial_h has 2 elements for 4 hidden ones"),
     ],
 )  # fmt: skip
 def test_numbers_that_no_tensor_can_have_are_refused(
@@ -474,3 +476,18 @@ def test_places_of_scaled_images_are_computed_in_f32() -> None:
     x = np.arange(8, dtype=np.float32).reshape(1, 1, 8)
     made = ran("Upsample", {"x": x, "Scales": np.array([1, 1, 2.2], np.float32)}, opset=9)
     np.testing.assert_array_equal(made[0, 0], [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 5, 6, 6, 7])
+
+
+def test_inputs_of_strings_are_refused_with_what_to_do() -> None:
+    node = helper.make_node(
+        "LabelEncoder", ["s"], ["y"], domain="ai.onnx.ml", keys_strings=["a"], values_int64s=[1]
+    )
+    info = helper.make_tensor_value_info
+    ends = [info("s", onnx.TensorProto.STRING, [2])], [info("y", onnx.TensorProto.INT64, [2])]
+    model = helper.make_model(
+        helper.make_graph([node], "g", *ends), opset_imports=[helper.make_opsetid("ai.onnx.ml", 2)]
+    )
+    with pytest.raises(
+        NgmlirError, match=r"'s' has elements of type STRING(.|\n)*cut the model behind the encoders"
+    ):
+        load(model)

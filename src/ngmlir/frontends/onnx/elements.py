@@ -51,6 +51,8 @@ ELEMENTS: dict[int, Type] = {
 }
 #: What is said where an element type is none of these.
 KNOWN = "ngmlir has floats of 4 to 64 bits, integers of 2 to 64 bits and bool"
+#: What is said of strings, which are labels that a model gives, and nothing else.
+NO_STRINGS = "only labels that a model gives may be strings: cut the model behind the encoders that read them, and feed numbers"
 
 
 def element_of(number: int, what: str) -> Type:
@@ -63,6 +65,6 @@ def element_of(number: int, what: str) -> Type:
         name = TensorProto.DataType.Name(number) if known else f"number {number}"
         raise Limit(
             f"{what} has elements of type {name}",
-            hint=KNOWN,
+            hint=NO_STRINGS if name == "STRING" else KNOWN,
         )
     return found

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from ....ir.types import TensorType, i32
 from ....support.diagnostics import UserError
+from ....support.lengths import is_open
 from ..emitter import Emitter
 from ..nodes import Node, operator
 from ..tensor import Tensor
@@ -79,6 +80,12 @@ def recurrent(
     c: Tensor | None = None,
     p: Tensor | None = None,
 ) -> list[Tensor]:
+    for name, state in (("initial_h", h), ("initial_c", c)):
+        if state is not None and not is_open(state.shape[2:]) and state.shape[2] != r.shape[2]:
+            raise UserError(
+                f"{name} has {state.shape[2]} elements for {r.shape[2]} hidden ones",
+                hint="the operator has no projections, PyTorch's proj_size: export the cell in a loop",
+            )
     batch_first = n.flag("layout")
     x = x.transpose([1, 0, 2]) if batch_first else x
     states = [s.transpose([1, 0, 2]) if s is not None and batch_first else s for s in (h, c)]
