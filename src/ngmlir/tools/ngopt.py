@@ -21,9 +21,9 @@ from ..ops.words import check_module, from_text
 from ..rewrite.pipeline import Pipeline, Watch
 from ..rewrite.pipeline_parser import parse_pipeline
 from ..rewrite.remarks import listening
-from ..support.diagnostics import Bug, Diagnostic, NgmlirError, Sources
+from ..support.diagnostics import Bug, Diagnostic, Limit, NgmlirError, Sources
 from ..support.files import write_file
-from ..support.lengths import guarding
+from ..support.lengths import NeedsLength, guarding
 from ..support.target import Target
 from ..support.version import version
 from . import chunks, expected, lists
@@ -174,8 +174,13 @@ class _Job:
             )
         with self.timing.stage("Verifier"):
             check_module(module)
-        with listening(options.remarks, tell, module):
-            return self.lowered(module)
+        try:
+            with listening(options.remarks, tell, module):
+                return self.lowered(module)
+        except NeedsLength as error:  # what is fused already is not checked for the target again
+            hint = "write a number in the place of each length"
+            problem = f"code for {self.target.name} needs lengths as numbers, here for {error}"
+            raise Limit(problem, module.location, hint=hint) from None
 
     def lowered(self, module: Module) -> str | bytes:
         """The module after the passes, as what is asked for."""
