@@ -6,12 +6,14 @@ filled in on the way."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 
+from ....ir.attributes import numeric_literal
 from ....ir.core import Value
 from ....ir.literals import item_bytes
 from ....ir.types import MemRefType, VectorType, element_type, with_element
-from ....support.lengths import is_open, is_same, power_of_two, usual
+from ....support.lengths import is_open, is_same, power_of_two
 from ...analysis.product import part_of
 from ...analysis.sides import Implicit
 from .extents import Extent
@@ -22,6 +24,8 @@ from .reading import Matrix, read
 
 #: Registers that are copied at once.
 REGISTERS = 8
+#: The same of a run whose length only calls know, as much as its last tile computes in vain.
+OPEN_REGISTERS = 2
 
 
 class ImplicitKernel(PanelKernel):
@@ -36,7 +40,9 @@ class ImplicitKernel(PanelKernel):
         depth = schedule.depth if is_open((product.depth,)) else min(schedule.depth, product.depth)
         if isinstance(lhs, Implicit):
             rows = self.block_rows if is_open((product.rows,)) else min(self.block_rows, product.rows)
-            shape = self.block_shape(rows, depth) if lhs.along_depth else self.block_shape(depth, rows)
+            shape = (
+                self.block_shape(lhs, rows, depth) if lhs.along_depth else self.block_shape(lhs, depth, rows)
+            )
             if product.words:
                 # Neighbours are packed one by one, and read as the words that they are.
                 narrow = MemRefType((rows, shape[1] * product.group), part_of(product.words), None, 0, 3)
@@ -49,14 +55,17 @@ class ImplicitKernel(PanelKernel):
                 )
             self.left_block = Matrix(self.b, block, (), None)
         if isinstance(product.rhs, Implicit):
-            shape = self.block_shape(depth, schedule.part)
+            shape = self.block_shape(product.rhs, depth, schedule.part)
             self.packed = self.b.alloc(type=MemRefType(shape, product.packed_element, None, 0, 3))
         else:
             super().allocate()
 
-    def block_shape(self, lines: int, run: int) -> tuple[int, int]:
-        """The shape of a block of so many lines."""
-        return lines, uncrowded(run, item_bytes(self.product.packed_element), self.kernel.target)
+    def block_shape(self, side: Implicit, lines: int, run: int) -> tuple[int, int]:
+        """The shape of a block of so many lines of a side. Tiles of iterations of an open length may reach behind a line."""
+        item, target = item_bytes(self.product.packed_element), self.kernel.target
+        along = side.depth if side is self.product.lhs and side.along_depth else side.across
+        room = OPEN_REGISTERS * target.lanes(item) if is_open(side.sizes(along)[-1:]) else 0
+        return lines, uncrowded(run + room, item, target)
 
     def prepare(self, row: Value, rows: Extent, first: Value, depth: int) -> None:
         lhs, product = self.product.lhs, self.product
@@ -122,9 +131,13 @@ class ImplicitKernel(PanelKernel):
         piece = side.piece(along, run[1].most, step)
         element = product.lhs_element if side is product.lhs else product.rhs_element
         held = element_type(block.type)
-        lanes = self.kernel.target.lanes(item_bytes(element))
+        target = self.kernel.target
+        lanes = target.lanes(item_bytes(element))
         width = REGISTERS * lanes
         batch = delinearize(b, self.batch[0], side.sizes(0)) if self.batch else []
+        access = side.access
+        if is_open(sizes[-1:]) and access.fill is None:
+            access = replace(access, fill=numeric_literal(0, element))  # for tiles that reach behind it
 
         def line(i: Value, _: object) -> None:
             across = delinearize(b, b.add(lines[0], i), side.sizes(other))
@@ -136,7 +149,7 @@ class ImplicitKernel(PanelKernel):
                 value = read(
                     self.kernel,
                     [*batch, *pair[0], *pair[1]],
-                    side.access,
+                    access,
                     VectorType((size,), element) if here else element,
                     source,
                     aligned=size > 0 and piece % size == 0,
@@ -156,8 +169,11 @@ class ImplicitKernel(PanelKernel):
 
             if is_same(run[1].most, prod(sizes)):
                 self.every(sizes, place)
-            elif is_open(sizes[-1:]) or side.cuts_short(along, run[1].most, step, lanes):
-                self.iterations(sizes, run, width, tile)
+            elif is_open(sizes[-1:]):
+                # Each tile looks whether it meets a border: most lie inside, also where they reach into the next iteration.
+                self.iterations(sizes, run, OPEN_REGISTERS * target.lanes(item_bytes(held)), tile, False)
+            elif side.cuts_short(along, run[1].most, step, lanes):
+                self.iterations(sizes, run, min(width, max(lanes, power_of_two(sizes[-1]))), tile, True)
             else:
                 b.loop(
                     0,
@@ -173,22 +189,23 @@ class ImplicitKernel(PanelKernel):
         self,
         sizes: Sequence[int],
         run: tuple[Value, Extent],
-        width: int,
+        step: int,
         tile: Callable[[Sequence[Span], Value], None],
+        masked: bool,
     ) -> None:
         """A part of a run whose innermost loop has a length that only calls know, or that parts cut into short pieces: for each
-        iteration of the loops around it what is in the part, in tiles of at most `width`. The last tile may reach into what the next
-        iteration writes again, or what nobody reads."""
+        iteration of the loops around it what is in the part, in tiles of `step` elements, `masked` or not. The last tile may reach into
+        what the next iteration writes again, or what nobody reads."""
         b, length = self.b, self.b.index(sizes[-1])
         first, end = run[0], self.b.add(run[0], run[1].end)
-        step = min(width, max(width // REGISTERS, power_of_two(usual(sizes[-1]))))
+        section = None if masked else (0, sizes[-1] + (step - 1))
 
         def one(number: Value, outer: Sequence[Value]) -> list[Value]:
             begin = b.multiply(number, length)
             start, stop = b.maximum(first, begin), b.minimum(end, b.add(begin, length))
 
             def part(at: Value, _: object) -> None:
-                here = [*map(Span, outer), Span(b.subtract(at, begin), step, True)]
+                here = [*map(Span, outer), Span(b.subtract(at, begin), step, masked, section)]
                 tile(here, b.subtract(at, first))
 
             b.loop(start, stop, step, (), part)
