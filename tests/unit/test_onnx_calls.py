@@ -118,6 +118,9 @@ def test_calls_of_all_kinds_give_the_same(tmp_path: Path, target: str, source: s
         for wrong in ((), (x, x), (rows(2),), (x.astype(np.complex64),)):
             with pytest.raises(ng.UserError):
                 run(*wrong)
+        for values, named in (((), {"y": x}), ((x,), {"x": x}), ((), {"x": x, "y": x}), ((), {"x": rows(2)})):
+            with pytest.raises(ng.UserError):
+                run(*values, **named)
     if target == "cpu":
         assert isinstance(run._quick[0], BuiltinFunctionType)
     outputs = run(x)

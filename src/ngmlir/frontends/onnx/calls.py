@@ -60,6 +60,16 @@ class Unready(Exception):
     """What a program was called with quickly has to be looked at first."""
 
 
+def in_order(names: Sequence[str], values: Sequence[Any], named: dict[str, Any]) -> list[Any]:
+    """What is given of all names, in their order. Raises Unready where something else is given too, or something is missing."""
+    if values or len(named) != len(names):
+        raise Unready
+    try:
+        return [named[name] for name in names]
+    except KeyError:
+        raise Unready from None
+
+
 def unready(values: Sequence[Any]) -> Sequence[Any]:
     """In place of what makes arrays of values that do not fit."""
     raise Unready

@@ -26,7 +26,7 @@ from ...transformers.fitted import Fitted, fitted
 from ...transformers.kept import KeptPrograms
 from ...transformers.outputs import Outputs
 from ...transformers.specialise import Key, Specialised
-from .calls import Decides, Program, Quick, Unready, Waits, quick_of, unready
+from .calls import Decides, Program, Quick, Unready, Waits, in_order, quick_of, unready
 from .files import Files
 from .opened import Opened, Stated, opened, reader_version
 from .places import at_the_users_line
@@ -147,7 +147,7 @@ class CompiledModel:
         self._parts: Parts | None = None
         #: The last program, for arrays that fit it.
         self._quick: Quick | None = None
-        self._outputs = Outputs.of(model.output_names)
+        self._names, self._outputs = model.input_names, Outputs.of(model.output_names)
         #: The inputs of the last call, without their elements.
         self._asked: list[Given] | None = None
         #: The lengths for which code for all lengths is known to be right.
@@ -171,13 +171,13 @@ class CompiledModel:
         """The outputs in order. By name, initializers that the model lists among its inputs may be given too, in the place of
         their elements. Raises UserError for values that do not fit the inputs."""
         quick = self._quick
-        if quick is not None and not named:
+        if quick is not None:
             run, files = quick
             for mapping, size in files:
                 if mapping.size() < size:
                     self.model.files.check()
             try:
-                return self._outputs(run(*values))
+                return self._outputs(run(*(in_order(self._names, values, named) if named else values)))
             except Unready:
                 pass
         with at_the_users_line():
