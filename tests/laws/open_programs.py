@@ -376,6 +376,14 @@ OPEN: dict[str, str] = {
       return %r : tensor<8x[N]x[M]xf32>
     }
     """,
+    "conv_inside_open_images": """
+    func.func @main(%x: tensor<6x[N + 2]x[M + 2]xf32>, %w: tensor<8x54xf32>) -> tensor<8x[N*M]xf32> {
+      %1 = ng.windows %x axes [1, 2] steps [1, 1] dilations [1, 1] : (tensor<6x[N + 2]x[M + 2]xf32>) -> tensor<3x3x6x[N]x[M]xf32>
+      %2 = ng.reshape %1 : (tensor<3x3x6x[N]x[M]xf32>) -> tensor<54x[N*M]xf32>
+      %r = ng.dot %w, %2 contract [1] x [0] : (tensor<8x54xf32>, tensor<54x[N*M]xf32>) -> tensor<8x[N*M]xf32>
+      return %r : tensor<8x[N*M]xf32>
+    }
+    """,
     "conv_of_batches_of_open_images": """
     func.func @main(%x: tensor<6x2x[N]x[M]xf32>, %w: tensor<8x54xf32>) -> tensor<8x[2*N*M]xf32> {
       %0 = ng.pad %x low [0, 0, 1, 1] high [0, 0, 1, 1] : (tensor<6x2x[N]x[M]xf32>) -> tensor<6x2x[N + 2]x[M + 2]xf32>
