@@ -326,3 +326,20 @@ def test_initial_values() -> None:
         assert holds(held(name)), name
     one = np.array([0.25, 0.75, 0.75, 0.25])
     assert np.allclose(held("bilinear")[0, 0], np.outer(one, one))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_batch_without_rows_leaves_what_batch_normalization_keeps(place: str) -> None:
+    x = layers.data("x", [3])
+    fluid.optimizer.SGD(0.1).minimize(layers.mean(layers.batch_norm(x)))
+    exe = fluid.Executor(fluid.Place(place))
+    exe.run(fluid.default_startup_program())
+    names = [
+        v.name for v in fluid.default_main_program().list_vars() if v.persistable and "batch_norm" in v.name
+    ]
+    for count in (4, 0, 1):
+        before = [held(name) for name in names]
+        exe.run(feed={"x": np.random.default_rng(0).normal(size=(count, 3)).astype(np.float32)})
+        after = [held(name) for name in names]
+        assert np.isfinite(after).all()
+        assert np.array_equal(before, after) == (count == 0)

@@ -38,7 +38,7 @@ def batch_norm(
             f"Scale has a number for each of {shape[channel]} channels, not the shape {list(scale.type.shape)}"
         )
     new_mean, new_variance = mean, variance
-    if is_test:
+    if is_test or 0 in shape:  # of no rows there is no mean, which would stay in the moving one
         used_mean, used_variance = mean, variance
         inverse = np.divide(1, np.sqrt(np.add(variance, epsilon)))
     else:
