@@ -2,9 +2,11 @@
 """Language models: tokens per second, memory, and how long a model takes to start.
 
     python bench/language_models.py            # 1.1 billion parameters in Q4_0, one thread
-    python bench/language_models.py --format Q8_0 --layers 4
+    python bench/language_models.py --format Q8_0 --layers 4 --prompts 128,512
 
-A model of random weights is written to a temporary folder. Times are the least CPU time of several calls.
+A model of random weights is written to a temporary folder. Times are the least CPU time of several calls. With one thread, those of
+prompts are printed beside the rates of large products of f32 and of bytes (u8 by s8) in the same run: operations are two for each weight of
+a layer and each token.
 """
 
 from __future__ import annotations
@@ -19,10 +21,14 @@ from typing import Any
 
 import numpy as np
 
+from ngmlir.compiler import compile_artifact
 from ngmlir.frontends import gguf
 from ngmlir.frontends.decoders.formats import FORMATS
 from ngmlir.frontends.decoders.programs import SIZES, Key
 from ngmlir.frontends.decoders.weights import Weight
+from ngmlir.ops.words import from_text
+from ngmlir.runtime.cpu import load
+from ngmlir.runtime.threads import using_threads
 
 WIDTH, HIDDEN, HEADS, KV_HEADS, HEAD_SIZE, VOCABULARY = 2048, 8192, 32, 8, 64, 32000
 
@@ -30,6 +36,10 @@ WIDTH, HIDDEN, HEADS, KV_HEADS, HEAD_SIZE, VOCABULARY = 2048, 8192, 32, 8, 64, 3
 def drawn(draw: np.random.Generator, name: str, shape: tuple[int, ...], kind: str) -> Weight:
     """Random blocks with small scales."""
     form = FORMATS[kind]
+    if kind == "F32":
+        return Weight(
+            name, shape, form, (draw.standard_normal(prod(shape), np.float32) * 0.02).data.cast("B")
+        )
     count = prod(shape) // form.elements
     blocks = draw.integers(0, 256, (count, form.bytes), dtype=np.uint8)
     for at in form.scales:
@@ -73,9 +83,12 @@ def megabytes() -> str:
 
 def main() -> None:
     known = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    known.add_argument("--format", default="Q4_0", choices=[name for name, f in FORMATS.items() if f.decode])
+    known.add_argument(
+        "--format", default="Q4_0", choices=["F32", *(name for name, f in FORMATS.items() if f.decode)]
+    )
     known.add_argument("--layers", type=int, default=16)
     known.add_argument("--threads", type=int, default=1)
+    known.add_argument("--prompts", default="", help="numbers of tokens, such as 128,512")
     found = known.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.gguf"
@@ -98,12 +111,55 @@ def main() -> None:
                 _seconds(lambda size=size: session.feed([[1] * size])) for _ in range(8 if size > 1 else 20)
             )
             print(f"calls of {size}: {least * 1e3:.1f} ms, {size / least:.1f} tokens per second")
+        if found.prompts:
+            prompts(model, found, [int(n) for n in found.prompts.split(",")])
         for length in (3, 17, 50, 129, 200):
             for _ in zip(range(40), model.generate_tokens([1] * length, max_tokens=40), strict=False):
                 pass
         print(
             f"{model.programs().compiled} programs after prompts of 5 lengths and 200 tokens; {megabytes()}"
         )
+
+
+def prompts(model: Any, found: argparse.Namespace, lengths: list[int]) -> None:
+    """Prints how fast prompts are computed, and how fast products are."""
+    keys = KV_HEADS * HEAD_SIZE
+    weights = found.layers * (2 * WIDTH * (WIDTH + keys) + 3 * WIDTH * HIDDEN)
+    products = {name: product(*types) for name, types in PRODUCTS.items()}
+    rates = {name: min(_seconds(call) for _ in range(8)) for name, call in products.items()}
+    for length in lengths:
+        least = min(_seconds(lambda length=length: model.session().feed([[1] * length])) for _ in range(4))
+        rate = 2 * weights * length / least
+        shares = (f"{rate * s / PRODUCT_OPERATIONS:.2f} of {name}" for name, s in rates.items())
+        print(
+            f"prompt of {length}: {length / least:.1f} tokens per second, {rate / 1e9:.0f} G operations a second; {', '.join(shares)}"
+        )
+
+
+#: Of a product of 512 rows by a layer's widest matrix.
+PRODUCT_OPERATIONS = 2 * 512 * WIDTH * HIDDEN
+PRODUCTS = {"f32": ("f32", "f32", "f32"), "bytes": ("ui8", "i8", "i32")}
+
+
+def product(left: str, right: str, total: str) -> Any:
+    """A call that multiplies 512 rows and a matrix, on one thread."""
+    draw = np.random.default_rng(0)
+    shapes = (512, WIDTH), (WIDTH, HIDDEN)
+    given = [draw.integers(0, 100, s).astype(NUMPY[e]) for s, e in zip(shapes, (left, right), strict=True)]
+    one, other, made = (f"tensor<{m}x{n}x" for m, n in (*shapes, (512, HIDDEN)))
+    text = f"""
+    func.func @main(%x: {one}{left}>, %w: {other}{right}>) -> {made}{total}> {{
+      %0 = ng.cast %x : ({one}{left}>) -> {one}{total}>
+      %1 = ng.cast %w : ({other}{right}>) -> {other}{total}>
+      %2 = ng.dot %0, %1 contract [1] x [0] : ({one}{total}>, {other}{total}>) -> {made}{total}>
+      return %2 : {made}{total}>
+    }}"""
+    with using_threads(1):
+        run = load(compile_artifact(from_text(text), "cpu"))
+    return lambda: run(*given)
+
+
+NUMPY = {"f32": np.float32, "ui8": np.uint8, "i8": np.int8}
 
 
 def _seconds(call: Any) -> float:
