@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
-from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 MICROSOFT = "com.microsoft"
@@ -32,8 +32,8 @@ class Case:
     #: Inputs that have to be weights of the model, and those that may not.
     held: frozenset[int] = frozenset()
     fed: frozenset[int] = frozenset()
-    #: Whether elements of less than a byte are cast to one of a byte, which arrays of ONNX Runtime can hold.
-    widened: bool = False
+    #: The type of ONNX that a result is cast to, for elements that arrays of ONNX Runtime cannot hold; 0 where it is not.
+    widened: int = 0
     #: The types of outputs that are not known from those of inputs.
     types: dict[int, int] = field(default_factory=dict)
     #: The places of each output that mean anything; all, where it is not there.
@@ -122,11 +122,13 @@ def model_of(op: str, made: Case, weights: frozenset[int]) -> tuple[ModelProto, 
         for name, a in fed.items()
     ]
     outputs = [f"out{i}" if i in made.outputs else "" for i in range(max(made.outputs) + 1)]
-    node = helper.make_node(op, names, outputs, domain=made.domain, name=f"the_{op}", **made.attributes)
+    node = helper.make_node(
+        op.rpartition(".")[2], names, outputs, domain=made.domain, name=f"the_{op}", **made.attributes
+    )
     nodes = [node]
     if made.widened:
         node.output[0] = "short"
-        nodes.append(helper.make_node("Cast", ["short"], ["out0"], to=TensorProto.INT8))
+        nodes.append(helper.make_node("Cast", ["short"], ["out0"], to=made.widened))
     graph = helper.make_graph(nodes, "g", ports, [_port(made, i) for i in made.outputs], held)
     imports = [helper.make_opsetid("", 21), helper.make_opsetid(MICROSOFT, 1)]
     return helper.make_model(graph, opset_imports=imports, ir_version=10), fed

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 from microsoft_cases import convolution
 from microsoft_draw import Array, Case, Draw, case
+from onnx import TensorProto
 
 F16, F32 = np.float16, np.float32
 
@@ -132,7 +133,7 @@ def _quantize(d: Draw) -> Case:
     zero = _points(d, dtype, scales) if dtype is not np.uint8 or d.chance() else None
     short = dtype in (ml_dtypes.int4, ml_dtypes.uint4)
     return Case([d.floats(*shape, dtype=real, scale=5), d.scale(*scales).astype(real), zero], more,
-                held=frozenset({2} if short else ()), widened=short)  # fmt: skip
+                held=frozenset({2} if short else ()), widened=TensorProto.INT8 if short else 0)  # fmt: skip
 
 
 @case("DequantizeLinear")

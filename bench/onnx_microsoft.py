@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random nodes of the domain com.microsoft, run here and by ONNX Runtime; prints those whose results differ.
+"""Random nodes of the domain com.microsoft, and of ONNX with integers and scales (`ai.onnx.NAME`), run here and by ONNX Runtime; prints those whose results differ.
 
 python bench/onnx_microsoft.py [--ops 'Attention|QLinear.*'] [--seeds 0:40] [--target numpy]
 python bench/onnx_microsoft.py --record tests/unit/onnx_microsoft.npz    writes what ONNX Runtime gives for a few of each
@@ -21,9 +21,10 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "src
 import microsoft_attention_cases  # noqa: E402
 import microsoft_cases  # noqa: E402
 import microsoft_quantized_cases  # noqa: E402
+import quantized_cases  # noqa: E402
 from microsoft_draw import CASES, Case, chosen_weights, difference, drawn, model_of  # noqa: E402
 
-assert microsoft_cases and microsoft_attention_cases and microsoft_quantized_cases
+assert microsoft_cases and microsoft_attention_cases and microsoft_quantized_cases and quantized_cases
 
 
 def by_onnx_runtime(op: str, made: Case, seed: int, optimized: bool = False) -> list[Any] | str:

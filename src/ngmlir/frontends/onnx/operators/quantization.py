@@ -81,10 +81,11 @@ def dequantize(n: Node, x: Tensor, scale: Tensor, zero: Tensor | None = None) ->
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize(n: Node, x: Tensor) -> list[Tensor]:
     low, high = x.min().minimum(0), x.max().maximum(0)
-    scale = (high - low) / 255
-    safe = scale.equals(0).where(n.verbs.numbers(1, f32), scale)
-    zero = rounded(n, -low / safe, ui8)
-    return [shifted(n, x / safe, zero, ui8), scale, zero]
+    step = (high - low) / 255
+    # Of zeros alone it is 1, as with ONNX Runtime: the formula gives 0, and then zeros that are divided by it.
+    scale = step.equals(0).where(n.verbs.numbers(1, f32), step)
+    zero = rounded(n, -low / scale, ui8)
+    return [shifted(n, x / scale, zero, ui8), scale, zero]
 
 
 def centred(x: Tensor, zero: Tensor | None, axis: int | None = None) -> Tensor:
