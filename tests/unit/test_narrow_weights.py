@@ -476,15 +476,16 @@ def test_sums_of_blocks_times_their_scale(columns: int, block: int) -> None:
 
 
 def test_scales_of_blocks_with_numbers_after_them() -> None:
-    """The last number is multiplied after the sum; what is last then is no scale of a block."""
+    """The last number is multiplied after the sum; what is last then is no scale of a block. Bytes are sums of integers."""
+    for form in ("i8", "f16"):
 
-    def weight(b: Builder) -> Value:
-        value = affine("i8", 37, 320, 32)(b)
-        for number in (2.5, 0.3):
-            value = b.multiply(value, b.number(number, value.type))
-        return value
+        def weight(b: Builder, form: str = form) -> Value:
+            value = affine(form, 37, 320, 32)(b)
+            for number in (2.5, 0.3):
+                value = b.multiply(value, b.number(number, value.type))
+            return value
 
-    check(program(1, weight, 320), 1, 320, machine("x86-64-v3"))
+        check(program(1, weight, 320), 1, 320, machine("x86-64-v3"))
 
 
 def test_no_wide_copy_is_in_memory() -> None:

@@ -70,6 +70,11 @@ def _found(fusion: Op, whole: bool) -> Found:
         if op.name == "ng.iota" and shape_of(op.results[0].type):
             counted[op] = space.resolve([known[op.results[0]][get_i64(op, "dimension")]])
     domain = max(resolved.values(), key=len, default=())
+    # Results side by side run over the same loops, even where no op relates them.
+    for v in body.ops[-1].operands:
+        if resolved[v] and set(resolved[v]).isdisjoint(domain) and space.unify(known[v], domain):
+            resolved = {v: space.resolve(a) for v, a in known.items()}
+            domain = space.resolve(domain)
     if not all(set(atoms) <= set(domain) for atoms in resolved.values()):
         raise Limit(Diagnostic("the values of this fusion have no common loops", fusion.location))
     if len(set(domain)) < len(domain):  # what runs along both of two loops says that they are one
