@@ -34,9 +34,8 @@ class Cursor(ABC):
         self.token = self.tokens[0]
         self.kind = self.token.kind
         self.depth: int = 0
-        self.never_closed: set[int] = (
-            set()
-        )  # where each `<` begins of which it is known that no `>` closes it
+        #: Where each `<` begins of which it is known that no `>` closes it.
+        self.never_closed: set[int] = set()
         self.hints = Hints()
 
     @abstractmethod
@@ -94,14 +93,14 @@ class Cursor(ABC):
             raise self.error(f"expected {what or f'a {kind}'}")
         return self.advance()
 
-    def error(self, message: str, notes: tuple[Diagnostic, ...] = ()) -> UserError:
+    def error(self, message: str, notes: tuple[Diagnostic, ...] = (), hint: str = "") -> UserError:
         if self.kind == "end" and self.complaint:
             return self.error_at(self.complaint, self.token.start)
         if self.kind == "odd":
             return self.error_at(unexpected(self.token.text), self.token.start)
         found = "the end of the text" if self.kind == "end" else f"'{shortened(self.token.text)}'"
         message = f"{message}, found {found}"
-        return self.error_at(message, self.token.start, length=len(self.token.text), notes=notes)
+        return self.error_at(message, self.token.start, hint, length=len(self.token.text), notes=notes)
 
     def error_at(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from dataclasses import replace
 
 from ..support.diagnostics import Location, UserError
 from ..support.length_text import UsualLengths
@@ -109,11 +108,8 @@ class TypeParser(Cursor):
             return self.function_type()
         elif token.kind == "alias" and token.text[0] == "!":
             return self.dialect_type()
-        error = self.error("expected a type")
         meant = _ELSEWHERE.get(token.text)
-        if meant is not None:
-            error.diagnostics = (replace(error.diagnostics[0], hint=f"did you mean {meant}?"),)
-        raise error
+        raise self.error("expected a type", hint=f"did you mean {meant}?" if meant else "")
 
     def scalar_type(self, text: str) -> Type | None:
         known = self.known_types.get(text)
