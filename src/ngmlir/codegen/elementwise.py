@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the elementwise ops of `ng` mean in LLVM instructions, on scalars and on vectors, for every target.
+"""The elementwise ops of `ng` as LLVM instructions, on scalars and on vectors, for every target.
 
-The ops with trait `math` are not here: the pass expand-math has written them in terms of these. Floating
-point stays as the op says (no flag that lets LLVM fuse or reorder), so all targets give the same bits.
+The ops with trait `math` are not here: the pass expand-math has expressed them in terms of these. No fast-math flags
+are set, so LLVM neither fuses nor reorders floating point ops, and all targets give the same bits.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ..ops.library import in_library
 from ..rewrite.advice import pass_for
 from ..support.diagnostics import Limit
 
-#: One op on LLVM values; `element` is the element type of the first operand (integers have a sign there).
+#: One op on LLVM values; `element` is the element type of the first operand (its integers are signed or unsigned).
 Rule = Callable[..., Value]
 
-#: Reduction, cumulative op, or what a scatter combines by -> the elementwise op that joins two elements.
+#: Reduction, cumulative op, or combining mode of a scatter -> the elementwise op that combines two elements.
 JOINS = {
     "add": "add",
     "sum": "add",
@@ -40,7 +40,7 @@ JOINS = {
 
 
 def llvm_element(element: Type) -> LlvmType:
-    """The LLVM type that computes with an element type."""
+    """The LLVM type that values of an element type have in arithmetic."""
     return "i64" if isinstance(element, IndexType) else OF_DTYPE[element.text]
 
 
@@ -66,7 +66,7 @@ def apply(b: Instructions, name: str, element: Type, *operands: Value) -> Value:
 
 
 def identity(name: str, element: Type) -> int | float:
-    """What changes nothing when joined by `add`, `multiply`, `maximum`, `minimum`, `bitwise_or/and`."""
+    """The identity of `add`, `multiply`, `maximum`, `minimum`, `bitwise_or/and`."""
     match name:
         case "add":
             # x + -0.0 is x for every x; 0.0 would turn -0.0 into 0.0.
@@ -84,7 +84,7 @@ def identity(name: str, element: Type) -> int | float:
 
 
 def multiply_words(b: Instructions, words: str, x: Value, y: Value) -> Value:
-    """The sum of the products of the neighbours in each i32, whose elements `words` names: `ui8_i8`."""
+    """The dot product of the narrow elements in each i32; `words` names their types, such as `ui8_i8`."""
     left, right = (_parts(b, side, element) for side, element in zip((x, y), words.split("_"), strict=True))
     floats = words.startswith("bf")
     multiply, add = (b.fmul, b.fadd) if floats else (b.mul, b.add)
@@ -92,7 +92,7 @@ def multiply_words(b: Instructions, words: str, x: Value, y: Value) -> Value:
 
 
 def _parts(b: Instructions, x: Value, element: str) -> list[Value]:
-    """What the words of a register hold, the lowest bits first, each widened to i32 or f32."""
+    """The elements in each word of a register, the lowest bits first, each widened to i32 or f32."""
     if element == "bf16":
         return [b.bitcast(v, with_element(x.type, f32)) for v in (b.shl(x, 16), b.and_(x, ~0xFFFF))]
     bits = max(8, int(element.lstrip("ui")))
@@ -125,9 +125,9 @@ def cast(b: Instructions, x: Value, source: Type, target: Type) -> Value:
 
 
 def _to_integer(b: Instructions, x: Value, source: FloatType, target: Type) -> Value:
-    """Towards zero; the nearest integer of the type where there is none, and 0 for NaN.
+    """Rounds towards zero; values outside the range give the nearest integer of the type, and NaN gives 0.
 
-    LLVM converts what is in range, and saturates vectors only lane by lane on x86: so x is brought into the range first.
+    LLVM's conversion is defined only in range, and its saturating form is scalarized on x86: so x is clamped first.
     """
     if source.width < 32:
         x, source = b.fpext(x, with_element(x.type, f32)), F32
@@ -141,7 +141,7 @@ def _to_integer(b: Instructions, x: Value, source: FloatType, target: Type) -> V
     if _width(target) < 32:
         whole = b.fptosi(inside, with_element(x.type, i32))
         if lanes_of(x.type) > 1:
-            # In the range already; but then LLVM takes instructions that saturate and pack at once.
+            # Already in range; but with the clamp LLVM selects instructions that pack with saturation.
             whole = b.smin(b.smax(whole, low), high)
         return b.trunc(whole, to)
     whole = b.fptoui(inside, to) if _unsigned(target) else b.fptosi(inside, to)
@@ -261,11 +261,12 @@ def _divided(b: Instructions, element: Type, x: Value, y: Value) -> tuple[Value,
 
 
 def _divided_floats(b: Instructions, x: Value, y: Value) -> Value:
-    """The quotient rounded down. The sign of the rest is exact for every quotient, whatever was rounded."""
+    """The quotient rounded down. The sign of the remainder, which fma computes exactly, corrects quotients that were
+    rounded."""
     quotient = b.floor(b.fdiv(x, y))
     rest = b.fma(b.fneg(quotient), y, x)
     rest = b.select(b.fcmp("oeq", quotient, 0.0), x, rest)
-    # The quotient was rounded before it was floored, and may so have reached the next integer.
+    # The quotient was rounded before `floor`, and may have reached the next integer.
     below = b.and_(b.fcmp("olt", rest, 0.0), b.fcmp("ogt", y, 0.0))
     above = b.or_(below, b.and_(b.fcmp("ogt", rest, 0.0), b.fcmp("olt", y, 0.0)))
     return b.select(above, b.fsub(quotient, 1.0), quotient)
@@ -308,7 +309,7 @@ def _plain(method: Callable[..., Value]) -> Rule:
 
 
 def _fma(b: Instructions, element: Type, x: Value, y: Value, z: Value) -> Value:
-    # Asked of the builder itself, and not of its class: the module may say how.
+    # Called on the instance, not through the class: the module may replace `fma`.
     return b.fma(x, y, z)
 
 

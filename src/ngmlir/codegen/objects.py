@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of LLVM IR to object code: what was compiled before, for whatever program, comes from the cache."""
+"""Parts of LLVM IR to object code; parts that were compiled before, for any program, come from the cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .unit import Piece
 
 
 def objects(pieces: Sequence[Piece], target: Target) -> list[bytes]:
-    """The object code of each piece."""
+    """The object code of each part."""
     cache = default_cache()
     found: dict[int, bytes] = {}
     keys: dict[int, str] = {}

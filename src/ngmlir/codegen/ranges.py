@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of an index while compiling: bounds and a divisor. They tell which tiles lie inside a buffer."""
+"""What is known of an index at compile time: bounds and a divisor. They decide which tiles are inside a buffer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def exactly(value: int) -> Range:
 
 
 def of_loop(lower: Range, upper: Range, step: Range) -> Range:
-    """The index of a loop that runs at least once."""
+    """The range of the index of a loop that runs at least once."""
     if not at_least(step.low, 1):
         return UNKNOWN
     divisor = greatest_divisor(lower.divisor, step.divisor)
@@ -43,7 +43,8 @@ def of_loop(lower: Range, upper: Range, step: Range) -> Range:
     return Range(lower.low, lower.low if at_least(lower.low, high) else high, divisor)
 
 
-# Bounds that follow from lengths are compared only where all lengths agree: else the wider one is taken.
+# Bounds that depend on open lengths are ordered only if the order is the same for all lengths; else the bound is
+# `_FAR`.
 
 
 def _least(values: Sequence[int]) -> int:
@@ -106,7 +107,7 @@ def remainder(x: Range, y: Range) -> Range:
 
 
 def minimum(x: Range, y: Range) -> Range:
-    # Not more than either: any of both bounds holds. Kernels name the length of a loop second.
+    # The minimum is at most either operand, so either upper bound holds. Kernels name the length of a loop second.
     high = x.high if at_least(y.high, x.high) else y.high
     return Range(_least((x.low, y.low)), high, greatest_divisor(x.divisor, y.divisor))
 
@@ -117,11 +118,11 @@ def maximum(x: Range, y: Range) -> Range:
 
 
 def either(x: Range, y: Range) -> Range:
-    """One of both."""
+    """The union of two ranges."""
     return Range(_least((x.low, y.low)), _greatest((x.high, y.high)), greatest_divisor(x.divisor, y.divisor))
 
 
-#: Op -> what is known of its result.
+#: Op -> the range of its result.
 RULES = {
     "ng.add": add,
     "ng.subtract": subtract,

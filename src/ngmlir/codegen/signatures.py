@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names that a program's arguments and results have for those who call it."""
+"""The names of a program's arguments and results in its signature."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..support.signature import Parameter
 
 
 def named_as(module: Module, artifact: Artifact) -> Artifact:
-    """The artifact with the names and places that `module` gives to what its entries take and return."""
+    """The artifact with the names and locations that `module` gives to the arguments and results of its entries."""
     entries: list[Entry] = []
     for each in artifact.entries:
         function = module.lookup(each.signature.name)
@@ -29,10 +29,10 @@ def named_as(module: Module, artifact: Artifact) -> Artifact:
 
 
 def _renamed(parameters: Sequence[Parameter], values: Sequence[Value], function: Op) -> tuple[Parameter, ...]:
-    """Parameters called like the values that they are (numbered where these have no name), with their element types."""
+    """Parameters with the names of their values (numbered if these have none), and with their element types."""
     names = [v.name or str(i) for i, v in enumerate(values[: len(parameters)])]
     names += [str(i) for i in range(len(names), len(parameters))]
-    # Where the program computes with codes, its arrays are of the type that these are of.
+    # If the program computes with codes (narrow storage), its arrays have the element type that the codes stand for.
     elements = [element_type(v.type) for v in values[: len(parameters)]]
     dtypes = [e.text if is_narrow(e) else p.dtype for e, p in zip(elements, parameters, strict=False)]
     dtypes += [p.dtype for p in parameters[len(dtypes) :]]

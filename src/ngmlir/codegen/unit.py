@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What code generation gives, and how an entry function says which of its buffers is what.
+"""The output of code generation, and how an entry function describes its buffers.
 
-An entry function of a planned module takes its arguments, then the buffers of the results that are not tied
-to an argument, then the constants, what is prepared, in a checked program what the checks note, then the arena:
+An entry function of a planned module takes its arguments, then the buffers of the results that are not tied to an
+argument, then the constants, the prepared buffers, in a checked program the buffer of the checks, then the arena:
 
     func.func @main(%x, %out, %constant, %arena) attributes {ng.arguments = 1 : i64, ng.results = 2 : i64,
         ng.tied = array<i64: 0, 0>, ng.constants = [dense<...> : tensor<8xf32>]}
 
-What is prepared are the results of the functions that `ng.prepared` lists.
+The prepared buffers are the results of the functions that `ng.prepared` lists.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from ..support.target import Target
 
 @dataclass(frozen=True)
 class Piece:
-    """LLVM IR that is compiled by itself, written when it is asked for.
+    """LLVM IR that is compiled separately, and emitted on demand.
 
-    `key` is all that it depends on beside the target, or None where it is of use to this program only; `size` is the
+    `key` is everything it depends on besides the target, or None if it is of use to this program only; `size` is the
     number of ops that it comes from.
     """
 
@@ -45,7 +45,7 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class Outside:
-    """What is to be known of a program beside its code, as `Artifact` has it."""
+    """The description of a program besides its code, for an `Artifact`."""
 
     entries: tuple[Entry, ...]
     constants: tuple[Constant, ...]
@@ -56,7 +56,7 @@ class Outside:
     def artifact(
         self, kind: Literal["object", "ptx"], code: bytes, target: Target, kernels: Sequence[bytes] = ()
     ) -> Artifact:
-        """The program with its code."""
+        """The artifact: this description with the code."""
         return Artifact(
             kind,
             code,
@@ -79,35 +79,35 @@ class Unit(Outside):
 
 @dataclass(frozen=True, kw_only=True)
 class Parts(Outside):
-    """A unit in pieces, to be linked together: one for each kernel, and last one for the entries."""
+    """A unit in separate parts that are linked together: one for each kernel, and the last one for the entries."""
 
     pieces: tuple[Piece, ...]
 
 
 @dataclass(frozen=True)
 class Interface:
-    """An entry function seen from outside: its signature, and where each of its buffers lies."""
+    """The interface of an entry function: its signature, and the place of each of its buffers."""
 
     function: Op
     signature: Signature
     places: dict[Value, Place]
-    alignments: dict[Value, int]  # of the constants, and of what is prepared
-    once: bool  # whether it is called when the program is loaded, and never again
+    alignments: dict[Value, int]  # of the constants and prepared buffers
+    once: bool  # whether it is called once, when the program is loaded
 
     @property
     def constants(self) -> tuple[int, ...]:
-        """The numbers of those that it reads."""
+        """The numbers of the constants that it reads."""
         return tuple(place.index for place in self.places.values() if place.space == "constant")
 
 
 @dataclass
 class Constants:
-    """The constants of a program, each once."""
+    """The constants of a program, without duplicates."""
 
     numbers: dict[ElementsAttr, int] = field(default_factory=dict[ElementsAttr, int])
 
     def number(self, literal: ElementsAttr) -> int:
-        """The place of a constant in the table."""
+        """The index of a constant in the table."""
         return self.numbers.setdefault(literal, len(self.numbers))
 
     def table(self) -> tuple[Constant, ...]:
@@ -115,14 +115,15 @@ class Constants:
 
 
 def alignment_of(literal: ElementsAttr) -> int:
-    """Where a constant begins. A large one stays where its maker put it, so nothing is promised but whole elements."""
+    """The alignment of a constant in bytes. A large one is not copied from where its maker put it, so only that of its
+    elements is promised."""
     return item_bytes(literal.type.element) if literal.opaque else 64
 
 
 def described(
     module: Module, interfaces: Sequence[Interface], entries: Sequence[Entry], constants: Constants
 ) -> dict[str, Any]:
-    """The fields of `Outside`, of a module whose functions with these interfaces became these entries."""
+    """The fields of `Outside` for a module whose functions with these interfaces became these entries."""
     pairs = list(zip(interfaces, entries, strict=True))
     table = constants.table()
     read = {number for each in interfaces if not each.once for number in each.constants}
@@ -136,7 +137,7 @@ def described(
 
 
 def interfaces(module: Module) -> tuple[list[Interface], Constants]:
-    """The functions of a planned module that have a body. UserError where there are none, or one is not planned."""
+    """The functions of a planned module that have a body. UserError if there are none, or one is not planned."""
     functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
     constants = Constants()
     for function in functions:
@@ -172,7 +173,7 @@ def checks(module: Module) -> tuple[Check, ...]:
 
 
 def _interface(function: Op, constants: Constants, slots: Mapping[str, range]) -> Interface:
-    """Reads the attributes that the memory plan left on an entry function."""
+    """Reads the attributes of an entry function that plan-memory has set."""
     *buffers, arena = function.block.args
     arguments = buffers[: _count(function, "ng.arguments")]
     tied = _tied(function)

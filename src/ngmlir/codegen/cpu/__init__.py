@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels to LLVM IR for CPUs, one thread per program.
+"""Kernels to LLVM IR for CPUs; one thread runs one program of the grid.
 
-`program` writes the entries of a module and `kernel` its kernels; `emitter` runs a block through the `table` of lowerings; `tiles` says
-how a tile lies in registers, `access` and `lanes` how it comes from memory.
+`program` emits the entry functions of a module and `kernel` its kernels; `emitter` lowers a block through the `table`
+of lowerings; `tiles` maps a tile to registers; `access` and `lanes` load and store it.
 """
 
 from .program import emit, parts

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the elements of one load or store lie, and which of them are inside the buffer.
+"""The memory accesses of one load or store: the offsets of its elements, and which of them are inside the buffer.
 
-Three answers are possible for a row or a lane: inside and outside are known while compiling where the ranges
-of the indices tell; else a condition is computed, but only for registers that can reach across a boundary.
+Whether a row or a lane is inside is decided at compile time where the ranges of the indices suffice. Otherwise a
+condition is computed at run time, but only for registers that can cross a boundary.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from .emitter import Buffer, Emitter
 from .formats import memory
 from .tiles import Chunk
 
-#: Registers of a row from which on their addresses are counted from that of the first one.
+#: From this number of registers per row, their addresses are computed as offsets from the first one.
 _LONG = 8
 
-#: Known, or a condition.
+#: Whether an element is inside: known at compile time, or a condition (i1).
 Inside: TypeAlias = "bool | Value"
 
-#: Of the lanes of a register: all `count` of them, none, some known ones, or a mask.
+#: Which lanes of a register are inside: all `count` of them, none, a known subset, or a mask computed at run time.
 Mask: TypeAlias = "bool | tuple[bool, ...] | Value"
 
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One dimension of a tile: `size` elements, `step` apart along a dimension of the buffer."""
+    """One dimension of a tile: `size` elements, at distance `step` along a dimension of the buffer."""
 
     size: int
     step: int
-    stride: int  # elements of memory from one to the next
-    index: Value  # of the first one
+    stride: int  # elements of memory between neighbours
+    index: Value  # of the first element
     known: Range
     limit: int  # size of the buffer's dimension
 
 
 class Access:
-    """A tile's place in a buffer."""
+    """The elements of a buffer that a tile is loaded from or stored to."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Access:
             self.base = _anchored(e, self.base)
         known = [e.range_of(index) for index in indices]
         ends = zip(known, buffer.type.shape, strides, strict=True)
-        #: Elements from the furthest possible base to the end of the buffer.
+        #: Elements from the greatest possible base address to the end of the buffer.
         self.spare = 1 + sum((size - 1 - k.high) * stride for k, size, stride in ends)
         #: Divides the distance of the base from the start of the buffer, in elements.
         self.divisor = greatest_divisor(
@@ -88,15 +88,15 @@ class Access:
                 self._others = self._both(self._others, bound)
 
     def permuted(self, order: Sequence[int]) -> Access:
-        """The same place for the tile with its dimensions in another order."""
+        """The same access for the tile with its dimensions permuted."""
         other = object.__new__(Access)
         other.__dict__.update(self.__dict__)
         other.dimensions = [self.dimensions[d] for d in order]
         return other
 
     def dense(self, masks: bool) -> Access | None:
-        """The same place with all elements between those of a row; None where some of these may be outside, and a mask (if there
-        are `masks`) does not tell."""
+        """The same access, widened to every element between the first and the last of a row. None where some of the
+        added elements may be outside the buffer and no mask (see `masks`) excludes them."""
         *before, d = self.dimensions
         if self.masked and not (masks and d.step == d.stride):
             return None
@@ -106,13 +106,13 @@ class Access:
 
     @property
     def stride(self) -> int:
-        """Of the last dimension; a tile of one element is contiguous."""
+        """Stride of the last dimension, in elements; 1 for a tile of one element."""
         if not self.dimensions or self.dimensions[-1].size == 1:
             return 1
         return self.dimensions[-1].stride
 
     def offset(self, coordinates: Sequence[int]) -> int:
-        """Elements from the base to the first of a row, or to one element."""
+        """Elements from the base address to the start of a row, or to one element."""
         return sum(c * d.stride for c, d in zip(coordinates, self.dimensions, strict=False))
 
     def pointer(self, element: llvm.Type, offset: int) -> Value:
@@ -122,7 +122,7 @@ class Access:
     # Bounds
 
     def inside(self, coordinates: Sequence[int]) -> Inside:
-        """Whether an element, or a row (without the last coordinate), is inside."""
+        """Whether an element, or a row (coordinates without the last one), is inside the buffer."""
         inside: Inside = self._others
         if self.masked:
             for c, d in zip(coordinates, self.dimensions, strict=False):
@@ -130,7 +130,7 @@ class Access:
         return inside
 
     def known(self, coordinates: Sequence[int]) -> bool | None:
-        """Whether an element is inside, where that needs no condition."""
+        """Whether an element is inside the buffer; None where that takes a condition at run time."""
         if isinstance(self._others, Value):
             return None
         answers = {
@@ -140,7 +140,7 @@ class Access:
         return False if False in answers or not self._others else None if None in answers else True
 
     def chunk(self, row: Inside, chunk: Chunk) -> Mask:
-        """Which lanes of one register of a row are inside."""
+        """Which lanes of one register of a row are inside the buffer."""
         if row is False or (row is True and not self.masked):
             return row
         if not self.dimensions:
@@ -159,7 +159,8 @@ class Access:
         if chunk.width == 1:
             return self._both(row, self._within(d.index, d.known, places[0], d.limit))
         if isinstance(row, Value) and None not in known and not all(known):
-            # Not a constant that is cleared where the row is outside: LLVM 22 loads all of a register of which that leaves nothing.
+            # Do not `and` a constant mask with the condition of the row: LLVM 22 loads the whole register where that
+            # leaves no lane.
             first, count = known.index(True), known.count(True)
             end = self.e.b.select(row, constant(i32, count), constant(i32, 0))
             numbers = lanes(i32, list(range(-first, chunk.width - first)))
@@ -169,7 +170,8 @@ class Access:
         return self._counted_mask(d, row, chunk)
 
     def _counted_mask(self, d: Dimension, row: Inside, chunk: Chunk) -> Value:
-        """Lanes from the first that is inside to the last: two numbers for all registers of a row, each compared with lanes."""
+        """The mask of the lanes from the first to the last that is inside. These two lane numbers are computed once per
+        row, and compared with the lane numbers of each register."""
         if (d, row, chunk) not in self._masks:
             b = self.e.b
             numbers = lanes(i32, list(range(chunk.offset, chunk.offset + chunk.width)))
@@ -192,7 +194,7 @@ class Access:
         return self._bounds[d, False]
 
     def _end(self, d: Dimension, row: Inside) -> Value:
-        """The element of a row behind the last that is inside: 0 where the row is not."""
+        """One past the last element of a row that is inside; 0 where the row is outside."""
         if (d, row) not in self._bounds:
             b, end = self.e.b, constant(i64, d.size)
             if not at_least(d.limit, d.known.high + d.size):
@@ -205,7 +207,7 @@ class Access:
 
     def _stepped_mask(self, d: Dimension, row: Inside, places: Sequence[int], chunk: Chunk) -> Value:
         b = self.e.b
-        # Lanes beyond the tile are put far outside.
+        # Lanes beyond the tile get an index far outside.
         far = [*places, *[-(1 << 62)] * (chunk.width - chunk.count)]
         at = b.add(b.splat(d.index, chunk.width), lanes(i64, far))
         mask = b.icmp("ult", at, constant(vector(chunk.width, i64), d.limit))
@@ -225,7 +227,7 @@ class Access:
             return answer
         key = (index, place, limit)
         if key not in self._conditions:
-            # Unsigned, so that a negative index is too great.
+            # Unsigned, so that a negative index compares as too large.
             self._conditions[key] = self.e.b.icmp("ult", self.e.b.add(index, place), limit)
             self.e.boundaries += 1
         return self._conditions[key]
@@ -256,9 +258,9 @@ def address(e: Emitter, buffer: Buffer, indices: Sequence[Value]) -> Value:
 
 
 def _anchored(e: Emitter, pointer: Value) -> Value:
-    """The same address, opaque to LLVM: all registers of a tile are so many bytes from here.
+    """The same address, hidden from LLVM's optimizations: all registers of a tile are at constant offsets from it.
 
-    Else it finds as many uses of the loop's index as there are rows and elements, and weighs ways to count them all
-    together: a fifth of the time that a matrix kernel takes to compile, for code that runs no faster.
+    Otherwise LLVM sees as many uses of the loop's index as there are rows and elements, and searches for common
+    induction variables: a fifth of the compile time of a matrix kernel, for code that runs no faster.
     """
     return e.b.intrinsic("llvm.strip.invariant.group", pointer.type, pointer, overload=(pointer.type,))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise ops, register by register. What an op means in LLVM stands in `codegen/elementwise.py`."""
+"""Elementwise ops, register by register. `codegen/elementwise.py` has the LLVM instructions of each op."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from ..ranges import RULES, UNKNOWN, either
 from . import formats, rules
 from .emitter import Emitter
 
-#: Ops on the bits of f16 and bf16 as they lie in registers: operand -> integer instruction and mask.
+#: Ops that work on the bits of f16 and bf16 directly: op -> integer instruction and mask.
 _SIGN_BIT = {"ng.negative": ("xor", -0x8000), "ng.absolute": ("and_", 0x7FFF)}
 
-#: Ops that are two, with a rounding each.
+#: Ops that are computed as two ops, each of which rounds.
 _STEPS = {"ng.rsqrt": ("sqrt", "reciprocal")}
 
 _DIVISIONS = frozenset({"ng.floor_divide", "ng.remainder"})
 
 
 def elementwise(e: Emitter, op: Op) -> None:
-    """Any op with operands and result of one element type."""
+    """Lowers an elementwise op whose operands and result share one element type."""
     element = element_type(op.operands[0].type)
     if in_library(op):
         raise Limit(f"{op.name} of floats has no code generator", op.location, hint=pass_for(op))
@@ -52,7 +52,7 @@ def elementwise(e: Emitter, op: Op) -> None:
         e.define(op.result, [getattr(e.b, method)(x, mask) for (x,) in zip(*operands, strict=True)])
         return
     if op.name in _DIVISIONS and not isinstance(element, FloatType):
-        # Lanes beyond the tile may hold poison, by which nothing may be divided.
+        # Lanes beyond the tile may hold poison; division by poison is undefined behaviour.
         operands = [[x if _literal(x) else e.b.freeze(x) for x in registers] for registers in operands]
     if (bound := _bound(op)) is not None and e.machine.minps and element in (f32, f64):
         e.define(op.result, [rules.limited(e.b, op.name, x, bound) for x in operands[_place(op, bound)]])
@@ -73,7 +73,7 @@ def _rounded(e: Emitter, name: str, op: Op, element: Type, group: Sequence[Value
 
 
 def _number(value: IRValue) -> float | None:
-    """The float that every element of a value is, if that is known."""
+    """The float that all elements of a value equal, or None if that is not known."""
     literal = value.owner.attributes.get("value") if isinstance(value.owner, Op) else None
     if isinstance(literal, ElementsAttr) and literal.splat and isinstance(literal.type.element, FloatType):
         return float(literal.array().flat[0])
@@ -81,7 +81,8 @@ def _number(value: IRValue) -> float | None:
 
 
 def _bound(op: Op) -> float | None:
-    """The number that a maximum or minimum compares with, if that is known and orders zeros and NaNs as instructions do."""
+    """The constant operand of a maximum or minimum, or None if there is none, or if x86's MINPS/MAXPS would order zeros
+    or NaNs differently."""
     if op.name not in ("ng.maximum", "ng.minimum"):
         return None
     for value in op.operands:
@@ -93,12 +94,12 @@ def _bound(op: Op) -> float | None:
 
 
 def _place(op: Op, bound: float) -> int:
-    """The operand that is compared with the known one."""
+    """The number of the operand that is compared with the constant."""
     return int(_number(op.operands[0]) == bound)
 
 
 def _held(value: IRValue, target: Type) -> bool:
-    """Whether a value is NaN or in the range of an i32, by the last two ops that made it."""
+    """Whether a value is NaN or in the range of an i32, judged by the last two ops that computed it."""
     limits = dict[str, float]()
     while isinstance(value.owner, Op) and value.owner.name not in limits:
         op = value.owner
@@ -106,7 +107,8 @@ def _held(value: IRValue, target: Type) -> bool:
             break
         limits[op.name] = bound
         value = op.operands[_place(op, bound)]
-    # The first that is met was applied last, and decides; both are on the way where they are in order.
+    # The walk goes from the last op to the first. The last op applied wins, so both bounds hold only where they are in
+    # order.
     return (
         target is i32
         and len(limits) == 2

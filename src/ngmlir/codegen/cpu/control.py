@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops and branches. Tiles that go round a loop are phis, one per register."""
+"""Loops and branches. The tiles that a loop carries are phis, one per register."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _ROLLED = '!{!"llvm.loop.unroll.disable"}'
 
 
 def for_(e: Emitter, op: tile.ForOp) -> None:
-    """tile.for. A last round that reaches beyond a boundary is written out, so that no other needs masks."""
+    """tile.for. If only the last iteration crosses a boundary, it is peeled, so that the other iterations need no
+    masks."""
     body = op.body.block
     lower, upper, step = (e.range_of(v) for v in (op.lower, op.upper, op.step))
     if step == ranges.exactly(0):
@@ -48,7 +49,7 @@ def for_(e: Emitter, op: tile.ForOp) -> None:
 
 
 def _open_iterations(e: Emitter, op: tile.ForOp, state: Sequence[Value]) -> Sequence[Value]:
-    """A loop whose bounds follow from lengths: whole steps, and the rest of a step, if there is one."""
+    """A loop whose bounds depend on open lengths: the full steps, then the partial last step if there is one."""
     lower, upper, step = (e.range_of(v) for v in (op.lower, op.upper, op.step))
     body = op.body.block
     if not _has_masks(body) or is_multiple(upper.low - lower.low, step.low):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which loads a dot does itself.
+"""Which loads are deferred to the dot that uses them.
 
-A matrix kernel reads each element of its left tile as one broadcast and each row of its right tile just
-before it is used. Loading whole tiles first would need more registers than there are.
+A matrix kernel reads each element of its left tile as one broadcast, and each row of its right tile just before it is
+used. Loading whole tiles first would take more registers than the machine has.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _WRITES = frozenset({"tile.store", "tile.scatter", "tile.copy", "tile.copy_async
 
 
 def deferrable(block: Block) -> Mapping[Op, frozenset[int]]:
-    """Loads of this block that only dots of this block use, with no write in between; and as which operands."""
+    """Loads of this block that only dots of this block use, with no write to memory in between; and as which operands."""
     if not any(op.name == "tile.dot" for op in block.ops):
         return {}
     uses = count_uses(block)

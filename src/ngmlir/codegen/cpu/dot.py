@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """tile.dot: the matrix micro-kernel.
 
-The accumulator's rows stay in registers; for each k one row of the right tile is loaded, and each element of
-a column of the left one is broadcast to as many fused multiply-adds as a row has registers. LLVM folds the
-load of an element into the broadcast; with 6 x 4 accumulators of 32 registers nothing is spilled. Machines
-without such an instruction multiply and add, with a rounding each: one that is exact would take thirty. Words are
-multiplied as they are, by an instruction for their elements where there is one.
+The accumulator stays in registers. For each k one row of the right tile is loaded, and each element of a column of the
+left tile is broadcast and used by one fused multiply-add per register of that row. LLVM folds the load of the element
+into the broadcast; with 6 x 4 accumulators of 32 registers nothing is spilled. Machines without an fma instruction
+multiply and add, and round twice: an exact emulation would take thirty instructions. Words (several narrow elements in
+each i32) are multiplied by a dot instruction for these elements where the machine has one.
 """
 
 from __future__ import annotations
@@ -57,8 +57,9 @@ def dot(e: Emitter, op: tile.DotOp) -> None:
 
 
 def _in_order(e: Emitter, x: Value) -> Value:
-    """A register, computed before what follows in the text: LLVM would take one column after the other, and keep all numbers of
-    the left side, or all products before their sum, for which there are not enough registers."""
+    """Returns `x` unchanged, and keeps LLVM from moving its computation past what follows. LLVM would otherwise process
+    one column after another, and keep all elements of the left tile, or all products before their sum, in registers, of
+    which there are not enough."""
     return e.b.assembly(x.type, "", "=v,0", x, side_effects=True)
 
 
@@ -69,7 +70,7 @@ def _multiply_add(e: Emitter, element: Type, x: Value, y: Value, total: Value) -
 
 
 class _Operand:
-    """A tile in the type of the accumulator, in registers already or still in memory."""
+    """An operand tile converted to the type of the accumulator: already in registers, or still in memory."""
 
     def __init__(self, e: Emitter, value: IRValue, wide: Type):
         self.e = e

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One LLVM function under construction from tile code: which registers hold each value, and what is known of it."""
+"""One LLVM function under construction from tile code: the registers of each value, and the known range of each index."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from .deferral import deferrable
 from .formats import machine_of
 from .tiles import Chunk, Layout, layout
 
-#: Bytes of the stack that one function takes: of buffers, which last as long as it runs, and of what lasts as long as
-#: the lowering of one op. Threads may have little; what needs more lies in the arena (see `program`).
+#: Bytes of stack that one function may use: for buffers, which live until it returns, and for temporary memory of one
+#: op's lowering. Threads may have small stacks; larger buffers are in the arena (see `program`).
 STACK_BUFFERS, STACK_PASSING = 48 * 1024, 16 * 1024
 _ALIGNMENT = 64
 
-#: One op's lowering: writes instructions and defines the op's results. It takes the class of its op.
+#: The lowering of one op: emits instructions and defines the op's results. Its parameter has the class of the op.
 Lowering: TypeAlias = "Callable[[Emitter, Any], None]"
 
 
 class Buffer(NamedTuple):
-    """A memref: the address of its first element; `type` has the strides. `align`: bytes of which that is a multiple, where
-    its elements are wider than those that lie there."""
+    """A memref: the address of its first element; `type` has the strides. `align` is the alignment of the address in
+    bytes where it is larger than that of an element (a view of a buffer with wider elements); 0 otherwise."""
 
     pointer: Value
     type: MemRefType
@@ -41,13 +41,13 @@ class Buffer(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """A vector or scalar in registers, row by row."""
+    """A vector or scalar in registers, in row-major order."""
 
     registers: tuple[Value, ...]
 
 
 class Deferred(ABC):
-    """A tile that is loaded piece by piece where its elements are used (see `deferral`)."""
+    """A tile whose registers or elements are loaded one by one where they are used (see `deferral`)."""
 
     @abstractmethod
     def register(self, e: Emitter, row: tuple[int, ...], chunk: Chunk) -> Value:
@@ -55,15 +55,15 @@ class Deferred(ABC):
 
     @abstractmethod
     def scalar(self, e: Emitter, coordinates: tuple[int, ...]) -> Value:
-        """One element of the tile; whether it is inside the buffer is known."""
+        """One element of the tile, of which it is known whether it is inside the buffer."""
 
 
-#: What holds a value; of a buffer also how it is looked up, which is done each time it is used.
+#: What a value is bound to. A buffer may be bound to a function that looks up its address at each use.
 Held: TypeAlias = Tile | Buffer | Deferred | Callable[[], Buffer]
 
 
 class Emitter:
-    """Runs a block of ops through the table of lowerings."""
+    """Lowers the ops of a block through the table of lowerings."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class Emitter:
         self.target = target
         self.machine = machine_of(target)
         self.lanes = lanes
-        self.boundaries = 0  # masks that had to be computed at run time
-        self.deferred: Mapping[Op, frozenset[int]] = {}  # loads of the current block that dots do themselves
-        self.streams: frozenset[IRValue] = frozenset()  # aligned buffers that are written past the caches
+        self.boundaries = 0  # masks computed at run time
+        self.deferred: Mapping[Op, frozenset[int]] = {}  # loads of the current block that its dots perform
+        self.streams: frozenset[IRValue] = frozenset()  # aligned buffers to write with non-temporal stores
         self._table = table
         self._values: dict[IRValue, Held] = {}
         self._ranges: dict[IRValue, Range] = {}
@@ -92,7 +92,7 @@ class Emitter:
     # Running
 
     def run(self, block: Block) -> tuple[IRValue, ...]:
-        """Lowers a block's ops; gives what its terminator hands on."""
+        """Lowers a block's ops; returns the operands of its terminator."""
         outer, self.deferred = self.deferred, deferrable(block)
         for op in block.ops:
             if "terminator" in op.traits:
@@ -112,11 +112,11 @@ class Emitter:
     # Values
 
     def layout(self, type: Type) -> Layout:
-        """How a tile of this type lies in registers."""
+        """How a tile of this type is distributed over registers."""
         return layout(shape_of(type), self.lanes)
 
     def registers(self, value: IRValue) -> tuple[Value, ...]:
-        """The registers of a tile, or the one of a scalar."""
+        """The registers of a tile, or the single register of a scalar."""
         found = self._values[value]
         if not isinstance(found, Tile):
             raise Bug(f"{value!r} is not in registers")
@@ -142,7 +142,7 @@ class Emitter:
         self._values[value] = Tile(tuple(registers))
 
     def bind(self, value: IRValue, held: Held) -> None:
-        """Says what a value is, where that is no plain tile."""
+        """Binds a value to a buffer or a deferred tile."""
         self._values[value] = held
 
     # Indices
@@ -153,14 +153,14 @@ class Emitter:
         return self._ranges.get(value, UNKNOWN)
 
     def define_index(self, value: IRValue, register: Value, known: Range) -> None:
-        """An index; one that is known exactly becomes a constant."""
+        """Defines an index and its range; if the range has one element, the index becomes a constant."""
         self._ranges[value] = known
         self.define(value, [constant(i64, known.low) if known.constant else register])
 
     def index_constant(self, value: IRValue, number: int) -> None:
         self.define_index(value, constant(i64, number), exactly(number))
 
-    # Values that go round loops and through branches
+    # Values that loops carry and branches yield
 
     def flatten(self, values: Sequence[IRValue]) -> list[Value]:
         """All registers (and addresses of buffers) of some values."""
@@ -173,7 +173,7 @@ class Emitter:
         return flat
 
     def unflatten(self, values: Sequence[IRValue], flat: Sequence[Value]) -> None:
-        """Defines values from registers in the order of `flatten`."""
+        """Defines values from registers in the order that `flatten` returns."""
         at = 0
         for value in values:
             if value.type is token:
@@ -189,10 +189,10 @@ class Emitter:
     def is_index(self, value: IRValue) -> bool:
         return isinstance(value.type, IndexType)
 
-    # Memory of this call of the function
+    # Memory that belongs to this call of the function
 
     def scratch(self, size: int) -> Value:
-        """A buffer that lasts until the function returns."""
+        """Allocates a buffer that lives until the function returns."""
         if is_open((size,)) and self._scratch is None:
             raise NeedsLength(f"a buffer of {size} bytes on the stack")
         at, self._scratch_bytes = self._scratch_bytes, self._scratch_bytes + scratch_bytes(size)
@@ -203,7 +203,7 @@ class Emitter:
         return Value("ptr", name)
 
     def passing(self, size: int, location: Location) -> Value:
-        """Memory until the next op is lowered: the same for all."""
+        """Temporary memory for the lowering of one op; all ops share it."""
         if is_open((size,)):
             raise NeedsLength(f"{size} bytes beside the registers")
         if size > STACK_PASSING:
@@ -217,10 +217,10 @@ class Emitter:
         self.b.ret()
         if self._passing:
             self._stack.append(f"  %passing.all = alloca [{self._passing} x i8], align {_ALIGNMENT}")
-        # Allocations belong at the very start, whose line numbers phis are found by until now.
+        # The allocas go to the start of the function, but only now: until here phis are found by line number.
         self.b.lines[:0] = self._stack
 
 
 def scratch_bytes(size: int) -> int:
-    """What a buffer takes, its alignment included."""
+    """Bytes that a buffer occupies, rounded up to its alignment."""
     return -(-size // _ALIGNMENT) * _ALIGNMENT

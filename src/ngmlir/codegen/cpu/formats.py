@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How elements lie in registers, how they are computed with, and the casts between them.
+"""How elements are represented in registers, in which type they are computed, and the casts between element types.
 
-f16 and bf16 lie in registers as their bits (i16), which every target can load and shuffle; arithmetic widens
-them to f32 and rounds each result. Conversions that some targets would do in a library are integer code here.
+In registers, f16 and bf16 are their bits (i16), which every target can load and shuffle; arithmetic widens them to f32
+and rounds each result. Conversions for which some targets would call a library are integer code here.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Machine(NamedTuple):
 
 
 def machine_of(target: Target) -> Machine:
-    """The answers of a target."""
+    """The capabilities of a target."""
     return Machine(*(target.can(capability) for capability in Machine._fields))
 
 
 def narrow(element: Type) -> bool:
-    """Whether elements are computed with in f32."""
+    """Whether arithmetic on the elements happens in f32 (f16 and bf16)."""
     return element.text in ("f16", "bf16")
 
 
@@ -51,7 +51,7 @@ def memory(element: Type) -> llvm.Type:
 
 
 def computing(element: Type) -> Type:
-    """The element type that arithmetic happens in."""
+    """The element type in which arithmetic is done."""
     return F32 if narrow(element) else element
 
 
@@ -66,7 +66,7 @@ def number(type: llvm.Type, value: float, element: Type) -> Value:
 
 
 def unpack(b: Instructions, machine: Machine, element: Type, x: Value) -> Value:
-    """From the form in registers to the form that is computed with."""
+    """Converts a register from the storage form (`storage`) to the type that arithmetic uses (`computing`)."""
     match element.text:
         case "bf16":
             return _as(b, b.shl(_wide(b, x), 16), llvm.f32)
@@ -79,7 +79,7 @@ def unpack(b: Instructions, machine: Machine, element: Type, x: Value) -> Value:
 
 
 def pack(b: Instructions, machine: Machine, element: Type, x: Value) -> Value:
-    """Back again; f32 is rounded to nearest even."""
+    """The inverse of `unpack`; f32 is rounded to nearest even."""
     match element.text:
         case "bf16":
             return _float_to_bfloat(b, x)
@@ -105,7 +105,8 @@ def cast(b: Instructions, machine: Machine, x: Value, source: Type, target: Type
 
 
 def _to_long(b: Instructions, x: Value, unsigned: bool) -> Value:
-    """Floats to 64-bit integers as `ng.cast` has it, in two halves, for machines that would go lane by lane."""
+    """Floats to 64-bit integers as `ng.cast` defines it, computed as two 32-bit halves, for machines that would convert
+    lane by lane."""
     x = x if element_of(x.type) == llvm.f64 else b.fpext(x, with_element(x.type, llvm.f64))
     low, end = (0.0, 2.0**64) if unsigned else (-(2.0**63), 2.0**63)
     below = end - end * 2.0**-53  # the float before it

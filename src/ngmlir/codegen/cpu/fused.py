@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`x * y + z` rounded once, on machines that have no instruction for it: functions of the module itself.
+"""`x * y + z` rounded once, for machines without an fma instruction: as functions in the module itself.
 
-LLVM would call the C library, lane by lane; so code for such machines needs no library either, and has the same
-bits as on all others. Numbers are rounded to nearest, as everywhere in generated code.
+LLVM would call the C library for each lane. With these functions no library is needed, and the bits are the same as on
+all other machines. They assume rounding to nearest, as all generated code does.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from ...llvm.types import (
 
 _I128 = "i128"
 _BIAS = 1023
-#: Exponents of factors between minus this and this are far from the ends, and so are those of their product.
+#: If the exponents of the factors are between -_FAR and _FAR, neither they nor their product are near the ends of the
+#: range.
 _FAR = 450
 _SIGN = -(1 << 63)
-#: Where the first digit of a number in 128 bits stands: a sum may carry, and still has its sign bit.
+#: Position of the leading bit of a number in 128 bits: leaves one bit for a carry and the sign bit.
 _FIRST = 125
-#: Digits of f64, the exponent of the last one of denormals, and its infinity as bits.
+#: Significand bits of f64, the exponent of the last bit of denormals, and the bits of infinity.
 _DIGITS, _LEAST, _INFINITY = 53, -1074, 0x7FF << 52
 
 
 def fma(b: Function, x: Value, y: Value, z: Value) -> Value:
-    """Calls the function for the type of the operands, which the module then has."""
+    """Calls the fma function for the type of the operands; adds it to the module at its first use."""
     kind = x.type
     name = f"fused.{mangled(kind)}"
     if name not in b.module.functions:
@@ -49,14 +50,14 @@ def _begin(module: Module, name: str, kind: str) -> Function:
 
 
 def _by_doubles(b: Function, x: Value, y: Value, z: Value) -> Value:
-    """Of f32: the product is exact in f64, and the sum is rounded to f32 in the end."""
+    """For f32: the product is exact in f64, and the sum is rounded to f32 at the end."""
     wide = with_element(x.type, f64)
     total = _odd_sum(b, b.fmul(b.fpext(x, wide), b.fpext(y, wide)), b.fpext(z, wide))
     return b.fptrunc(total, x.type)
 
 
 def _odd_sum(b: Function, x: Value, y: Value) -> Value:
-    """The sum rounded to odd: to round once more, to fewer digits, then does as rounding once would."""
+    """The sum, rounded to odd: rounding it again to fewer bits gives the same as rounding the exact sum once."""
     total, lost = _exact_sum(b, x, y)
     bits = b.bitcast(total, with_element(x.type, i64))
     even = b.icmp("eq", b.and_(bits, 1), 0)
@@ -67,18 +68,18 @@ def _odd_sum(b: Function, x: Value, y: Value) -> Value:
 
 
 def _exact_sum(b: Function, x: Value, y: Value) -> tuple[Value, Value]:
-    """The sum, and what rounding it has lost."""
+    """The rounded sum, and its rounding error."""
     total = b.fadd(x, y)
     part = b.fsub(total, x)
     return total, b.fadd(b.fsub(x, b.fsub(total, part)), b.fsub(y, part))
 
 
-# f64: product and sum are pairs of numbers, which are exact as long as no exponent is near an end of its range. The
-# method is Boldo's and Melquiond's.
+# f64: product and sum are pairs of numbers (value and error), which are exact as long as no exponent is near an end of
+# its range. The method is Boldo's and Melquiond's.
 
 
 def _by_pairs(b: Function, x: Value, y: Value, z: Value) -> Value:
-    # Lanes beyond a tile may hold poison, by which nothing may be decided.
+    # Lanes beyond a tile may hold poison; a branch on poison is undefined behaviour.
     x, y, z = map(b.freeze, (x, y, z))
     product, low = _exact_product(b, x, y)
     rest, rest_low = _exact_sum(b, z, low)
@@ -100,7 +101,7 @@ def _by_pairs(b: Function, x: Value, y: Value, z: Value) -> Value:
 
 
 def _exact_product(b: Function, x: Value, y: Value) -> tuple[Value, Value]:
-    """The product, and what rounding it has lost: of halves with 26 digits every product is exact."""
+    """The rounded product, and its rounding error: products of halves with 26 bits are exact."""
     product = b.fmul(x, y)
     (x_high, x_low), (y_high, y_low) = _halves(b, x), _halves(b, y)
     lost = b.fsub(b.fmul(x_high, y_high), product)
@@ -127,17 +128,17 @@ def _exactly(b: Function, x: Value, y: Value, z: Value) -> Value:
     return b.call(f64, name, x, y, z)
 
 
-# Any f64: the product has 106 digits, so it and the addend stand in 128 bits, and what is shifted out of the lesser one
-# leaves a trace in its last bit.
+# For every f64: the product has 106 bits, so product and addend fit into 128 bits each. If bits that are shifted out of
+# the smaller one are not 0, its last bit is set (a sticky bit).
 
 
 def _by_integers(b: Function, x: Value, y: Value, z: Value) -> Value:
     product = b.fmul(x, y)
     exact = _sum(b, (x, y, z))
-    # Zeros, infinities and NaNs: nothing is rounded, or the multiplication alone rounds as it must.
+    # Zeros, infinities and NaNs: nothing is rounded, or the rounding of the multiplication alone is right.
     usual = b.and_(_finite_and_not_zero(b, x), _finite_and_not_zero(b, y))
     found = b.select(b.fcmp("oeq", z, 0.0), product, exact)
-    # A finite product may be rounded to infinity, which is not to meet another.
+    # A finite product may be rounded to infinity, which must not be added to an infinite z.
     found = b.select(_finite(b, z), found, b.fadd(z, z))
     return b.select(usual, found, b.fadd(product, z))
 
@@ -176,7 +177,7 @@ def _sum(b: Function, numbers: tuple[Value, Value, Value]) -> Value:
 
 
 def _apart(b: Function, x: Value) -> tuple[Value, Value]:
-    """A number as a whole number of 128 bits and the exponent of its last digit."""
+    """A number as an integer of 128 bits and the exponent of its last bit."""
     bits = b.bitcast(x, i64)
     field = b.and_(b.lshr(bits, 52), 0x7FF)
     first = b.shl(b.zext(b.icmp("ne", field, 0), i64), 52)
@@ -185,14 +186,14 @@ def _apart(b: Function, x: Value) -> tuple[Value, Value]:
 
 
 def _from_first(b: Function, digits: Value, exponent: Value) -> tuple[Value, Value]:
-    """The same number with its first digit in its place."""
+    """The same number, shifted so that its leading bit is at `_FIRST`."""
     zeros = b.intrinsic("llvm.ctlz", _I128, digits, constant(i1, 0))
     up = b.and_(b.sub(zeros, 127 - _FIRST), 127)
     return b.shl(digits, up), b.sub(exponent, b.trunc(up, i64))
 
 
 def _shifted(b: Function, x: Value, by: Value) -> Value:
-    """To the right; the last bit tells whether all that went was 0."""
+    """Shifts to the right; the last bit is set if any bit that was shifted out is 1."""
     count = b.zext(b.umin(by, 127), _I128)
     kept = b.lshr(x, count)
     lost = b.icmp("ne", b.shl(kept, count), x)
@@ -200,14 +201,14 @@ def _shifted(b: Function, x: Value, by: Value) -> Value:
 
 
 def _rounded(b: Function, digits: Value, exponent: Value) -> Value:
-    """The bits of the f64 that is nearest, without its sign."""
+    """The bits of the nearest f64, without its sign."""
     normal = _FIRST + 1 - _DIGITS
     cut = b.zext(b.smin(b.smax(b.sub(_LEAST, exponent), normal), 127), _I128)
     kept = b.lshr(digits, cut)
     rest, middle = b.sub(digits, b.shl(kept, cut)), b.shl(constant(_I128, 1), b.sub(cut, 1))
     odd = b.and_(b.icmp("eq", rest, middle), b.trunc(kept, i1))
     up = b.or_(b.icmp("ugt", rest, middle), odd)
-    # The first digit of a normal number adds 1 to the field of the exponent, and so does a carry.
+    # The leading bit of a normal number adds 1 to the exponent field, and so does a carry.
     field = b.smin(b.smax(b.add(exponent, normal - _LEAST), 0), 0x7FE)
     size = b.add(b.shl(field, 52), b.add(b.trunc(kept, i64), b.zext(up, i64)))
     return b.umin(size, _INFINITY)

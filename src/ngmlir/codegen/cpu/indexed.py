@@ -67,7 +67,7 @@ def lookup_table(e: Emitter, op: tile.LookupTableOp) -> None:
 
 
 def _entry(b: Function, table: Sequence[Value], place: Value) -> Value:
-    """One element of a row that several registers hold."""
+    """The element at `place` of a table row that several registers hold."""
     found, first = b.extract(table[0], 0), 0
     for register in table:
         for lane in range(llvm.lanes_of(register.type)):
@@ -78,13 +78,13 @@ def _entry(b: Function, table: Sequence[Value], place: Value) -> Value:
 
 
 def scatter(e: Emitter, op: tile.ScatterOp) -> None:
-    """tile.scatter: a loop, for the order of the elements matters where positions repeat."""
+    """tile.scatter: a loop over the elements, since their order matters where positions repeat."""
     b, buffer, element = e.b, e.buffer(op.buffer), element_type(op.value.type)
     kind, count = formats.memory(element), prod(shape_of(op.value.type))
     size = formats.item_bytes(kind)
     if not count:
         return
-    # The last register may be wider than what is left of the tile.
+    # The last register may be wider than the rest of the tile.
     room = -(-(count + e.lanes) // 64) * 64
     places = e.passing(room * (8 + size + 1), op.location)
     values, masks = (b.getelementptr(llvm.i8, places, room * n) for n in (8, 8 + size))
@@ -110,7 +110,7 @@ def _combined(e: Emitter, op: tile.ScatterOp, old: Value, new: Value) -> Value:
 
 
 def _places(e: Emitter, indices: Sequence[IRValue], like: IRValue, buffer: Buffer) -> list[Value]:
-    """Positions in the buffer, in elements, in the registers of a tile like `like`."""
+    """Offsets in the buffer, in elements, in registers distributed like those of the tile `like`."""
     b = e.b
     found: list[Value] = []
     for number, (_, chunk) in enumerate(e.layout(like.type).each()):
@@ -142,7 +142,7 @@ def _in_memory(e: Emitter, value: IRValue) -> list[Value]:
 
 
 def _spill(e: Emitter, like: IRValue, registers: Sequence[Value], kind: llvm.Type, to: Value) -> None:
-    """Stores registers one after the other; what lanes beyond a tile hold is overwritten by the next."""
+    """Stores registers consecutively; lanes beyond a tile are overwritten by the next register."""
     at = 0
     for (_, chunk), register in zip(e.layout(like.type).each(), registers, strict=True):
         e.b.store(register, e.b.getelementptr(kind, to, at), align=formats.item_bytes(kind))

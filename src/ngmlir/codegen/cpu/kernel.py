@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One kernel as LLVM functions, made from the kernel alone and the few things that all its launches have in common.
+"""One kernel as LLVM functions. They depend on the kernel, and on what holds for all its launches (`Promises`).
 
-define void @k.program(ptr ... buffers, i64 ... program indices)
-define void @k.run(ptr data, i64 number)             what the threads call; data: one ptr per buffer
+    define void @k.program(ptr ... buffers, i64 ... program indices)
+    define void @k.run(ptr data, i64 number)             what the threads call; data: one ptr per buffer
 
-Which one is called from outside depends on the grid; all else is internal. A kernel whose own buffers are too many for
-the stack of a thread gets memory for them as one more buffer: as often as programs may run at once. Then the threads
-call @k.run with the number of such a part, and take programs until none is left.
+Launches call @k.program if the grid has one program, else @k.run; all other functions are internal. If the scratch
+buffers of a kernel do not fit on the stack of a thread, it takes one more buffer for them, with one part for each
+program that may run at once. Then the threads call @k.run with the number of a part, and take programs from a shared
+counter until none is left.
 """
 
 from __future__ import annotations
@@ -34,13 +35,14 @@ from .formats import computing
 from .places import Extent, attributes
 from .table import TABLE
 
-#: Sizes of the near cache from which an output is written past the caches.
+#: Outputs of at least this many times the size of the L2 cache are written with non-temporal stores.
 STREAM_FROM = 8
 
 
 @dataclass(frozen=True)
 class Promises:
-    """What holds in every launch of a kernel: words of LLVM on each buffer, and which may be written past the caches."""
+    """What holds in every launch of a kernel: LLVM attributes of each buffer, and which buffers may be written with
+    non-temporal stores."""
 
     words: tuple[str, ...]
     streams: tuple[int, ...]
@@ -49,19 +51,20 @@ class Promises:
 def promises(
     kernel: tile.KernelOp, launches: Sequence[Op], places: Sequence[Sequence[Extent | None]], target: Target
 ) -> Promises:
-    """Of all the launches of a kernel; `places` says of each where its buffers lie."""
+    """What holds for all launches of a kernel; `places` has the extents of the buffers of each launch."""
     return Promises(tuple(attributes(places)), tuple(_streams(kernel, launches, target)))
 
 
 def key_of(kernel: tile.KernelOp, promised: Promises) -> str:
-    """All that a kernel's code depends on beside the target; not its name, nor those of its values."""
+    """Everything that a kernel's code depends on besides the target; independent of its name and of the names of its
+    values."""
     structure, constants = fingerprint(kernel)
     held = [sha256(each.data).hexdigest() for each in constants]
     return " | ".join([structure, *held, *promised.words, *map(str, promised.streams)])
 
 
 class Kernel:
-    """A kernel whose functions begin with `name`; the one that is called from outside has `linkage`."""
+    """A kernel whose functions have names that begin with `name`; the function that launches call has `linkage`."""
 
     def __init__(
         self, kernel: tile.KernelOp, promised: Promises, target: Target, name: str, linkage: str = "internal"
@@ -72,29 +75,29 @@ class Kernel:
         self.name = name
         self.linkage = linkage
         self.programs = prod(kernel.grid)
-        #: The named lengths that it takes behind its buffers.
+        #: The named lengths that it takes after its buffers.
         self.lengths = lengths_of(kernel)
-        #: Bytes that one program needs, where they are not on the stack.
+        #: Bytes of scratch memory for one program, if that does not fit on the stack; else 0.
         self.scratch = size if is_open((size := _scratch(kernel),)) or size > STACK_BUFFERS else 0
 
     @property
     def alone(self) -> bool:
-        """Whether there is but one program, for all lengths."""
+        """Whether the grid has exactly one program, for all lengths."""
         return is_same(self.programs, 1)
 
     @property
     def symbol(self) -> str:
-        """The function that launches call: the program if there is but one, else what the threads run."""
+        """The function that launches call: the program if there is only one, else the function that threads run."""
         return f"{self.name}.program" if self.alone else f"{self.name}.run"
 
     @property
     def parts(self) -> int:
-        """How many programs run at once, where each needs memory of its own."""
+        """How many programs run at once, if each needs scratch memory; else 0."""
         most = self.target.cores
         return (most if is_open((self.programs,)) else min(self.programs, most)) if self.scratch else 0
 
     def write(self, text: Module) -> None:
-        """Adds the functions."""
+        """Adds the functions to the module."""
         if not is_same(self.programs, 0):
             self._program(text)
             if not self.alone:
@@ -106,7 +109,7 @@ class Kernel:
         data, number = b.arguments
         count = len(self.promised.words) + bool(self.scratch)
         buffers = [b.load(ptr, b.getelementptr(ptr, data, i), align=8) for i in range(count)]
-        first = count + bool(self.scratch)  # behind what numbers the parts
+        first = count + bool(self.scratch)  # after the counter of programs
         words = [
             b.load(i64, b.getelementptr(ptr, data, first + i), align=8) for i in range(len(self.lengths))
         ]
@@ -129,7 +132,7 @@ class Kernel:
         b.ret()
 
     def _run(self, b: Function, buffers: Sequence[Value], number: Value) -> None:
-        """Calls the program with a number."""
+        """Calls the program with this number."""
         indices: list[Value] = []
         for size in reversed(self.op.grid[1:]):
             indices.insert(0, b.urem(number, size))
@@ -137,7 +140,8 @@ class Kernel:
         b.call("void", f"{self.name}.program", *buffers, *b.lengths.values(), number, *indices)
 
     def _program(self, text: Module) -> None:
-        """One function; or one without masks for most programs, and one for those at the end of a dimension."""
+        """Emits one function; or, if masks are needed only at the end of a dimension, one without masks for inner
+        programs, and one for those at the edge."""
         name, ends = f"{self.name}.program", [size - 1 for size in self.op.grid]
         everywhere = [Range(0, end) for end in ends]
         masks = self._function(text, name, everywhere)
@@ -169,7 +173,7 @@ class Kernel:
         _either(b, reduce(b.and_, before), inner, edge)
 
     def _streaming(self, text: Module, name: str, known: Sequence[Range]) -> None:
-        """Two functions, since only aligned memory can be written past the caches, and callers bring their own."""
+        """Emits two versions: non-temporal stores need aligned memory, and callers may pass unaligned buffers."""
         plain, stream = f"{self.name}.plain", f"{self.name}.stream"
         del text.functions[name]
         self._function(text, plain, known)
@@ -179,7 +183,7 @@ class Kernel:
         _either(b, b.icmp("eq", b.and_(low, 63), 0), stream, plain)
 
     def _function(self, text: Module, name: str, known: Sequence[Range], streams: Sequence[int] = ()) -> int:
-        """The body for program indices in known ranges; gives how many masks it computes."""
+        """Emits the body for program indices in known ranges; returns the number of masks that it computes."""
         block = self.op.regions[0].block
         b = self._begin(text, name)
         count = len(self.promised.words)
@@ -194,7 +198,7 @@ class Kernel:
         e.streams = frozenset(block.args[i] for i in streams)
         e.run(block)
         if streams:
-            b.effect("fence seq_cst")  # such stores are ordered by nothing less
+            b.effect("fence seq_cst")  # non-temporal stores need a full fence
         e.finish()
         return e.boundaries
 
@@ -215,7 +219,7 @@ class Kernel:
 
 
 def _either(b: Function, condition: Value, yes: str, no: str) -> None:
-    """A body that calls one of two functions with its own arguments."""
+    """Emits a body that calls one of two functions with its own arguments."""
     then, otherwise = b.label("then"), b.label("otherwise")
     b.branch_if(condition, then, otherwise)
     for label, callee_name in ((then, yes), (otherwise, no)):
@@ -225,7 +229,7 @@ def _either(b: Function, condition: Value, yes: str, no: str) -> None:
 
 
 def _streams(kernel: tile.KernelOp, launches: Sequence[Op], target: Target) -> list[int]:
-    """Outputs that no cache would hold until they are read, and that the kernel only stores to."""
+    """Outputs that are too large to stay in a cache until they are read, and that the kernel only stores to."""
     block = kernel.regions[0].block
     stored = [op.operands[1] for op in kernel.walk() if op.name == "tile.store"]
     used = [v for op in kernel.walk() for v in op.operands]
@@ -240,7 +244,7 @@ def _streams(kernel: tile.KernelOp, launches: Sequence[Op], target: Target) -> l
 
 
 def _scratch(kernel: tile.KernelOp) -> int:
-    """Bytes of all buffers that a kernel asks for."""
+    """Bytes of all buffers that a kernel allocates."""
     types = [op.result.type for op in kernel.walk() if isinstance(op, tile.AllocOp)]
     static = [type for type in types if isinstance(type, MemRefType) and type.static]
     return sum(scratch_bytes(type.extent * item_bytes(type.element)) for type in static)
@@ -251,10 +255,11 @@ def _bytes(type: MemRefType) -> int:
 
 
 def lanes(function: Op, target: Target) -> int:
-    """Lanes of a register: of 4 byte elements if the function has such, else of its widest (i1: of bytes).
+    """Lanes of a register: those of 4 byte elements if the function has any, else of its widest elements (i1: of
+    bytes).
 
-    Narrower elements then fill part of a machine register and wider ones two, which costs less than cutting
-    and joining registers at each cast.
+    Narrower elements then fill part of a machine register, and wider ones take two. That is cheaper than splitting and
+    joining registers at each cast.
     """
     sizes = {
         _computing_bytes(value.type.element)

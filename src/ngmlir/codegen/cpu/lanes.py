@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads and stores of one register, some of whose lanes may have to stay away from memory."""
+"""Loads and stores of one register, some of whose lanes may have to be masked."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _NEAR_STRIDE = 4
 def load(
     e: Emitter, type: Type, pointer: Value, chunk: Chunk, mask: Mask, pad: Value, spare: bool, align: int = 0
 ) -> Value:
-    """Neighbouring elements. `spare` says that reading all lanes stays inside the buffer; `align`: of the pointer, if not that
-    of an element."""
+    """Loads contiguous elements. `spare`: loading all lanes stays inside the buffer; `align`: alignment of the pointer,
+    if it is not that of an element."""
     b, align, wide = e.b, align or item_bytes(type), vector(chunk.width, type)
     if mask is False:
         return pad
@@ -34,14 +34,14 @@ def load(
 
 
 def is_near(stride: int) -> bool:
-    """Whether elements so far apart are read with all that lies between them."""
+    """Whether elements with this stride are loaded together with the elements between them."""
     return not is_open((stride,)) and 1 < stride <= _NEAR_STRIDE
 
 
 def load_apart(
     e: Emitter, type: Type, pointer: Value, stride: int, chunk: Chunk, mask: Mask, pad: Value
 ) -> Value:
-    """Elements `stride` apart."""
+    """Loads elements that are `stride` apart."""
     b, align, wide = e.b, item_bytes(type), vector(chunk.width, type)
     if mask is False:
         return pad
@@ -68,7 +68,7 @@ def load_apart(
 
 
 def store(e: Emitter, value: Value, pointer: Value, chunk: Chunk, mask: Mask) -> None:
-    """Neighbouring elements."""
+    """Stores contiguous elements."""
     b, type = e.b, llvm.element_of(value.type)
     align = item_bytes(type)
     if mask is False:
@@ -88,7 +88,7 @@ def store(e: Emitter, value: Value, pointer: Value, chunk: Chunk, mask: Mask) ->
 
 
 def stream(e: Emitter, value: Value, pointer: Value, divisor: int) -> None:
-    """A whole register past the caches, if its place, a multiple of `divisor` elements, is aligned."""
+    """Stores a whole register with a non-temporal store if its offset, a multiple of `divisor` elements, is aligned."""
     size = item_bytes(llvm.element_of(value.type))
     bytes_ = size * llvm.lanes_of(value.type)
     if bytes_ in (16, 32, 64) and divisor * size % bytes_ == 0:
@@ -98,7 +98,7 @@ def stream(e: Emitter, value: Value, pointer: Value, divisor: int) -> None:
 
 
 def store_apart(e: Emitter, value: Value, pointer: Value, stride: int, chunk: Chunk, mask: Mask) -> None:
-    """Elements `stride` apart."""
+    """Stores elements that are `stride` apart."""
     b, type = e.b, llvm.element_of(value.type)
     align = item_bytes(type)
     if mask is False:
@@ -133,7 +133,7 @@ def vector_mask(mask: Mask, chunk: Chunk) -> Value:
 
 
 def masks(e: Emitter, type: Type) -> bool:
-    """Whether there are instructions that load and store some lanes of a register of such elements."""
+    """Whether the machine has masked loads and stores of such elements."""
     return e.machine.masks or (e.machine.word_masks and item_bytes(type) >= 4)
 
 
@@ -157,7 +157,7 @@ def _load_if(e: Emitter, type: Type, pointer: Value, inside: Mask, pad: Value) -
 
 
 def _load_pieces(e: Emitter, type: Type, pointer: Value, chunk: Chunk) -> Value:
-    """Powers of two, greatest first, laid side by side."""
+    """Loads parts whose sizes are powers of two, the largest first, and concatenates them."""
     b = e.b
     result = poison(vector(chunk.width, type))
     for at, size in _pieces(chunk.count):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers: windows into them, scratch, copies, and the loads and stores of tiles."""
+"""Buffers: subviews, allocation, copies, and the loads and stores of tiles."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .tiles import Chunk
 
 @dataclass(frozen=True)
 class _DeferredLoad(Deferred):
-    """A tile.load: where its elements lie, and what stands for those outside."""
+    """A deferred tile.load: its accesses, and the padding for elements outside the buffer."""
 
     access: Access
     element: Type
@@ -115,7 +115,7 @@ def _load_register(
     kind, stride, wanted = memory(element), access.stride, chunk
     offset = access.offset(row) + chunk.offset * stride
     if chunk.count > 1 and lanes.is_near(stride) and (dense := access.dense(lanes.masks(e, kind))):
-        # All that lies between the elements is read: that which has some behind it is there.
+        # The elements between are loaded too: they are inside the buffer wherever elements after them are.
         access, count = dense, (chunk.count - 1) * stride + 1
         chunk = Chunk(chunk.offset * stride, count, 1 << (count - 1).bit_length())
     mask = access.chunk(inside, chunk)
@@ -149,7 +149,7 @@ def _tile(shape: tuple[int, ...], element: Type) -> Type:
 
 
 def _flipped(access: Access) -> tuple[int, ...] | None:
-    """The order of dimensions that makes a tile contiguous, if its last dimension is not."""
+    """The order of dimensions in which the last one is contiguous; None if the last dimension is already, or none is."""
     if access.stride in (1, 0, -1):
         return None
     order = list(range(len(access.dimensions)))
@@ -161,7 +161,8 @@ def _flipped(access: Access) -> tuple[int, ...] | None:
 
 
 def _can_wait(access: Access, places: frozenset[int], shape: tuple[int, ...]) -> bool:
-    """Whether a dot can load this tile: scalars whose place is known to be inside, or contiguous rows."""
+    """Whether a dot can load this tile itself: as scalars of which it is known whether they are inside, or as
+    contiguous rows."""
     if 1 in places and access.stride != 1:
         return False
     if 0 not in places or not access.masked:
@@ -199,12 +200,13 @@ def prefetch(e: Emitter, op: tile.PrefetchOp) -> None:
     e.b.prefetch(address(e, e.buffer(op.buffer), [e.scalar(index) for index in op.indices]))
 
 
-#: Copies that may stand one after the other in one function: LLVM writes short ones as loads and stores, and takes a
-#: time that grows with the square of their number to put these in order.
+#: The most copies in one function that are emitted inline: LLVM expands short ones to loads and stores, and the time to
+#: schedule these grows with the square of their number.
 COPIES = 64
-#: Bytes from which on a copy asks whether both sides are one buffer, as where a kernel works in place.
+#: Copies of at least this many bytes test whether source and target are the same buffer, as where a kernel works in
+#: place.
 LOOKED_AT = 1 << 10
-#: The function that then does it.
+#: The function that copies bytes where there are more.
 COPY = "copy.bytes"
 
 
@@ -217,12 +219,13 @@ def write_copy(text: Module) -> None:
 
 
 def copy_by_call(e: Emitter, op: tile.CopyOp) -> None:
-    """tile.copy, by the function that `write_copy` wrote."""
+    """tile.copy, as a call of the function that `write_copy` emits."""
     copy_apart(e, op, lambda to, source, count: e.b.call("void", COPY, to, source, constant(i64, count)))
 
 
 def copy(e: Emitter, op: tile.CopyOp) -> None:
-    """tile.copy in a kernel: nothing, where both sides are one buffer, as where it works in place."""
+    """tile.copy in a kernel; skipped at run time if source and target are the same buffer, as where the kernel works in
+    place."""
     size = prod(shape_of(op.source.type)) * item_bytes(element_type(op.source.type))
     if not is_open((size,)) and size < LOOKED_AT:
         copy_apart(e, op)
@@ -235,7 +238,7 @@ def copy(e: Emitter, op: tile.CopyOp) -> None:
 def copy_apart(
     e: Emitter, op: tile.CopyOp, run_of: Callable[[Value, Value, int], object] | None = None
 ) -> None:
-    """tile.copy: a loop over the dimensions before those that are contiguous on both sides."""
+    """tile.copy: a loop over the dimensions outside those that are contiguous in both buffers."""
     source, target = e.buffer(op.source), e.buffer(op.target)
     shape = source.type.shape
     if 0 in shape:
@@ -275,7 +278,7 @@ def _copy_rows(
 
 
 def _copy_what_is_there(e: Emitter, op: tile.CopyOp, target: Buffer) -> None:
-    """tile.copy of a masked window, element by element; 0 for those that its buffer lacks."""
+    """tile.copy of a masked subview, element by element; elements outside its buffer are 0."""
     b, window = e.b, op.source.owner
     assert isinstance(window, tile.SubviewOp)
     buffer = e.buffer(window.buffer)
@@ -286,7 +289,7 @@ def _copy_what_is_there(e: Emitter, op: tile.CopyOp, target: Buffer) -> None:
 
     def along(dimension: int, to: Value, offset: Value, inside: Value) -> None:
         if dimension == buffer.type.rank:
-            # Instead of what is not there, something that is there is read, and dropped.
+            # For an element outside, one that exists is loaded, and the value is discarded.
             place = b.getelementptr(kind, first, b.select(inside, offset, 0))
             b.store(b.select(inside, b.load(kind, place, align=size), zero(kind)), to, align=size)
             return

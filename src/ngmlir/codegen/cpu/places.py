@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which buffers of a launch cannot overlap: what `noalias` promises LLVM.
+"""Which buffers of a launch cannot overlap: those get `noalias`.
 
-Arguments, results, constants and the arena are distinct memory: the runtime copies an argument that overlaps
-one that is overwritten. Inside the arena the offsets tell.
+Arguments, results, constants and the arena are distinct memory: the runtime copies an argument that overlaps one that
+is overwritten. Buffers within the arena are compared by their offsets.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Extent:
 
 
 def extents(outside: Interface) -> dict[Value, Extent]:
-    """Where each buffer of an entry lies; a window counts as all of its buffer."""
+    """The extent of each buffer of an entry; a subview counts as the whole of its buffer."""
     found: dict[Value, Extent] = {}
     for value, place in outside.places.items():
         aligned = place.space == "arena" or outside.alignments.get(value) == 64
@@ -63,7 +63,7 @@ def extents(outside: Interface) -> dict[Value, Extent]:
 
 
 def attributes(launches: Sequence[Sequence[Extent | None]]) -> list[str]:
-    """What is true, in every launch, of each buffer of a kernel."""
+    """The LLVM attributes that hold for each buffer of a kernel in every launch."""
     result: list[str] = []
     alone = set[int].intersection(*map(_alone, launches))
     for i in range(len(launches[0])):
@@ -75,14 +75,14 @@ def attributes(launches: Sequence[Sequence[Extent | None]]) -> list[str]:
 
 
 def _alone(launch: Sequence[Extent | None]) -> set[int]:
-    """The buffers of a launch that overlap no other."""
+    """The buffers of a launch that overlap no other buffer of it."""
     known = [
         (e.space, e.index, e.start, e.stop, i)
         for i, e in enumerate(launch)
         if e is not None and not is_open((e.start,))
     ]
     if len(known) < len(launch):
-        return {0} if len(launch) == 1 else set()  # what lies nobody knows where may overlap all
+        return {0} if len(launch) == 1 else set()  # a buffer at an unknown place may overlap all others
     found: set[int] = set()
     for _, group in groupby(sorted(known, key=lambda e: (*e[:3], usual(e[3]))), key=lambda e: e[:2]):
         lying, behind = [*group], 0
@@ -94,8 +94,8 @@ def _alone(launch: Sequence[Extent | None]) -> set[int]:
 
 
 def _part(whole: Extent, offset: int) -> tuple[Extent, int] | None:
-    """Of a place in a part of the arena, which meets no other: that part, as if it lay alone, and the bytes from where it begins. None
-    for other places that follow from lengths."""
+    """For an offset in a part of the arena that overlaps no other part: an extent of that part as a space by itself,
+    and the offset from the start of the part. None for other offsets that depend on lengths."""
     names = [n for n in expression_of(offset).names() if n.startswith(ARENA_PART)]
     if len(names) != 1 or whole.space != "arena":
         return None

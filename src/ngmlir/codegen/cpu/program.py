@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole module: its kernels, each by itself, and the entries that launch them.
+"""A whole module: its kernels, each emitted independently, and the entry functions that launch them.
 
-define void @main.entry(ptr buffers, ptr arena, ptr constants)      see support/artifact.py
+    define void @main.entry(ptr buffers, ptr arena, ptr constants)      see support/artifact.py
 
-What the kernels need beside the stack lies behind the planned arena (see `kernel`).
+The scratch memory of kernels that do not use the stack is placed after the planned arena (see `kernel`).
 """
 
 from __future__ import annotations
@@ -42,14 +42,15 @@ from .table import TABLE
 
 
 def emit(module: IRModule, target: Target) -> Unit:
-    """A planned module as one text."""
+    """A planned module as one LLVM module."""
     program = _Program(module, target)
     kernels = program.kernels()
     return Unit(llvm=program.whole(kernels), **program.outside(kernels))
 
 
 def parts(module: IRModule, target: Target) -> Parts:
-    """A planned module in pieces: each kernel, called by what it is wherever it stands; then the entries."""
+    """A planned module as separate LLVM modules: one for each kernel, named by a hash of its content, so that programs
+    share it; then one for the entries."""
     program = _Program(module, target)
     pieces, kernels = program.pieces()
     return Parts(pieces=pieces, **program.outside(kernels))
@@ -74,7 +75,7 @@ class _Program:
             self.launched[name] = kernels[name], promises(kernels[name], ops, lying, target)
 
     def kernels(self) -> dict[str, Kernel]:
-        """The kernels as parts of one text, called as they are in the module."""
+        """The kernels as functions of one LLVM module, under their names in the IR."""
         return {
             name: Kernel(kernel, promised, self.target, name)
             for name, (kernel, promised) in self.launched.items()
@@ -92,9 +93,9 @@ class _Program:
         kernels: dict[str, Kernel] = {}
         for name, (kernel, promised) in self.launched.items():
             key = key_of(kernel, promised)
-            if self.target.debug:  # names and places are told
+            if self.target.debug:  # debug info has names and locations
                 key += f" | {os.getcwd()} | {to_text(kernel, locations=True)}"
-            # The number that kernels of one name get differs from program to program.
+            # Kernels of the same name are numbered, differently from program to program.
             stem = re.sub(r"_\d+$", "", name)
             unique = f"{stem}.{sha256(key.encode()).hexdigest()[:12]}"
             made = kernels[name] = Kernel(kernel, promised, self.target, unique, linkage="")
@@ -120,7 +121,7 @@ class _Program:
     # The entry points
 
     def outside(self, kernels: Mapping[str, Kernel]) -> dict[str, Any]:
-        """What is to be known beside the code."""
+        """The description of the program besides its code (`Outside`)."""
         entries = [self.entry(each, kernels) for each in self.interfaces]
         return described(self.module, self.interfaces, entries, self.constants)
 
@@ -135,7 +136,7 @@ class _Program:
         return Entry(signature, measures=measures, digest=self.preparation(outside) if outside.once else "")
 
     def preparation(self, outside: Interface) -> str:
-        """A digest of what a function that is called once computes; "" where control flow decides over it."""
+        """A digest of what a function that is called once computes; "" if it has control flow."""
         function = outside.function
         if any(op.regions for op in function.block.ops):
             return ""
@@ -155,7 +156,7 @@ class _Program:
         return sha256("\n".join(parts).encode()).hexdigest()
 
     def measures(self, outside: Interface) -> tuple[Measure, ...]:
-        """What the launches of an entry do, in order."""
+        """The work that each launch of an entry does, in order."""
         launches = [op for op in outside.function.walk() if isinstance(op, tile.LaunchOp)]
         return tuple([measure(op, self.launched[callee(op)][0]) for op in launches])
 
@@ -189,13 +190,13 @@ class _Program:
             b.has_lengths(self.lengths_of(b, signature))
             e = Emitter(b, self.target, lanes(function, self.target), table)
             for value in function.block.args:
-                # Looked up where it is used: thousands at once are more than LLVM orders in reasonable time.
+                # Looked up at each use: LLVM takes too long to schedule thousands of loads at the start.
                 e.bind(value, partial(self.buffer, b, value, outside))
             e.run(function.block)
             e.finish()
 
     def lengths_of(self, b: Function, signature: Signature) -> dict[str, Value]:
-        """The lengths of a call: numbers of 64 bits in the table that lies behind the buffers."""
+        """The lengths of a call: 64-bit integers in the table whose address follows those of the buffers."""
         if not signature.lengths:
             return {}
         behind = len(signature.arguments) + len(signature.results)
@@ -207,17 +208,18 @@ class _Program:
 
     @property
     def times(self) -> int:
-        """Where the table of notes stands among what code reads: behind the constants, the checks and what is prepared."""
+        """The slot of the table of timings among the pointers that code reads: after the constants, the checks and the
+        prepared buffers."""
         prepared = sum(len(each.signature.results) for each in self.interfaces if each.once)
         return len(self.constants.numbers) + 1 + prepared
 
     def buffer(self, b: Function, value: IRValue, outside: Interface) -> Buffer:
-        """A buffer of an entry, whose address is looked up here."""
+        """A buffer of an entry; its address is loaded here."""
         assert isinstance(value.type, MemRefType)
         return Buffer(self.address(b, outside.places[value], outside.signature), value.type)
 
     def address(self, b: Function, place: Place, signature: Signature) -> Value:
-        """Where a buffer of an entry begins."""
+        """The address of a buffer of an entry."""
         buffers, arena, constants = b.arguments
         match place.space:
             case "arena":
@@ -236,7 +238,8 @@ class _Program:
 
 
 def _launch(e: Emitter, op: Op, kernel: Kernel, behind: int) -> None:
-    """tile.launch: a call, or one chunk of the pool's work per program; `behind` the arena is more memory."""
+    """tile.launch: a call, or one chunk of work for the thread pool per program. `behind`: offset of the scratch memory
+    in the arena."""
     b = e.b
     buffers = [e.buffer(value).pointer for value in op.operands]
     if kernel.scratch:

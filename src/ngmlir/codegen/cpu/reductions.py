@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions and cumulative ops inside a tile. The order of every sum follows from the shape alone."""
+"""Reductions and cumulative ops of a tile. The order of every sum depends on the shape alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Join: TypeAlias = Callable[[Value, Value], Value]
 
 
 class _Joining:
-    """How two elements become one, in the type that is computed with."""
+    """How two elements are combined, in the type that arithmetic uses."""
 
     def __init__(self, e: Emitter, op: Op):
         element = element_type(op.operands[0].type)
@@ -34,11 +34,11 @@ class _Joining:
         return rules.apply(self.e.b, self.e.machine, self.name, self.wide, x, y)
 
     def nothing(self, width: int) -> Value:
-        """A register whose lanes change nothing."""
+        """A register whose lanes are the identity."""
         return self._number(width, self.identity)
 
     def empty(self, width: int) -> Value:
-        """What no elements at all come to: the identity, but 0.0 where that is -0.0."""
+        """The reduction of no elements: the identity, but 0.0 where that is -0.0."""
         return self._number(width, self.identity or 0)
 
     def _number(self, width: int, value: float) -> Value:
@@ -51,7 +51,7 @@ class _Joining:
         return [formats.pack(self.e.b, self.e.machine, self.element, x) for x in registers]
 
     def filled(self, register: Value, chunk: Chunk, width: int) -> Value:
-        """The register with lanes outside the tile changed to the identity, in `width` lanes."""
+        """The register resized to `width` lanes, with the identity in the lanes outside the tile."""
         b = self.e.b
         if chunk.count == width == chunk.width:
             return register
@@ -66,7 +66,7 @@ class _Joining:
 
 
 def reduce(e: Emitter, op: Op) -> None:
-    """Over dimensions before the last, whole registers are joined; over the last one, lanes."""
+    """Dimensions before the last are reduced by combining whole registers; the last one by combining lanes."""
     axes, shape = get_i64s(op, "axes"), shape_of(op.operands[0].type)
     join = _Joining(e, op)
     registers = join.unpacked(e.registers(op.operands[0]))
@@ -98,7 +98,7 @@ def reduce(e: Emitter, op: Op) -> None:
 
 
 def _tree(join: Join, values: Sequence[Value]) -> Value:
-    """Neighbours first: short chains, and an order that only the number of values decides."""
+    """Combines neighbours pairwise: a short dependency chain, in an order that depends only on the number of values."""
     values = list(values)
     while len(values) > 1:
         rest = values[len(values) // 2 * 2 :]
@@ -107,14 +107,14 @@ def _tree(join: Join, values: Sequence[Value]) -> Value:
 
 
 def _lanes_of_rows(e: Emitter, join: _Joining, rows: list[Value], width: int) -> Value:
-    """Lane i of the result is what the lanes of rows[i] come to.
+    """Lane i of the result is the reduction of the lanes of rows[i].
 
-    Lane j of a register is always joined with lane j + half; two registers share the instruction, so n rows
-    of n lanes take n - 1 joins. Which rows come together changes no result.
+    Lane j of a register is always combined with lane j + half. One instruction does that for two registers, so n rows
+    of n lanes take n - 1 combinations. Which rows share an instruction changes no result.
     """
     b, lanes = e.b, lanes_of(rows[0].type)
     if width == 1 < lanes and element_of(rows[0].type) == i1:
-        # Order does not matter, and targets can ask a whole mask at once.
+        # Order does not matter here, and targets can test a whole mask at once.
         return b.reduce("or" if join.name == "bitwise_or" else "and", rows[0])
     rows = [*rows, *[poison(rows[0].type)] * (width - len(rows))]
     group = lanes  # neighbouring lanes that belong to one row
@@ -132,7 +132,7 @@ def _lanes_of_rows(e: Emitter, join: _Joining, rows: list[Value], width: int) ->
 
 
 def _joined_halves(e: Emitter, join: Join, x: Value, y: Value | None, group: int) -> Value:
-    """Each group of lanes joined with itself folded; of two registers, one after the other."""
+    """Combines the lower and upper half of each group of lanes; the results of x come first, then those of y."""
     total = lanes_of(x.type) * (1 if y is None else 2)
     starts = range(0, total, group)
     low = [start + i for start in starts for i in range(group // 2)]
@@ -200,7 +200,7 @@ def _along_lanes(
     reverse: bool,
     exclusive: bool,
 ) -> list[Value]:
-    """log2(lanes) rounds in each register, then what the registers before it came to."""
+    """A scan in log2(lanes) steps in each register, combined with the total of the registers before it."""
     result = list(row)
     carry: Value | None = None
     order = range(len(row))
@@ -223,7 +223,7 @@ def _along_lanes(
 
 
 def _moved(e: Emitter, x: Value, fill: Value, distance: int, reverse: bool) -> Value:
-    """Lanes moved up (down if reverse), with lanes of `fill` moved in."""
+    """Lanes shifted up (down if `reverse`); vacated lanes are filled from `fill`."""
     width = lanes_of(x.type)
     if width == 1:
         return fill

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise ops for which a CPU has a quicker way than what LLVM makes of the shared rules."""
+"""Elementwise ops for which CPUs have faster instructions than LLVM selects for the shared rules."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .. import elementwise
 from .formats import Machine
 from .tiles import half, resize
 
-#: The operation of VRANGE: the greater, with its own sign.
+#: The VRANGE operation: the maximum, with its own sign.
 _GREATER = 0b0101
-#: Integers of so many bits -> floats that hold them, and in which no quotient of two is rounded to an integer.
+#: Bits of integers -> a float type that holds them exactly, and in which no quotient of two rounds up to an integer.
 _QUOTIENTS = {8: llvm.f32, 16: llvm.f32, 32: llvm.f64}
 
 
@@ -33,7 +33,7 @@ def apply(b: Instructions, machine: Machine, name: str, element: Type, *operands
         if machine.minps and all(x.name.startswith("%") for x in operands):
             return _least(b, *operands) if name == "minimum" else _greatest(b, *operands)
     if name in ("floor_divide", "remainder") and isinstance(element, IntegerType):
-        # There are no instructions for vectors of integers; but by a constant LLVM multiplies.
+        # There are no division instructions for integer vectors; but for division by a constant LLVM multiplies.
         known = not operands[1].name.startswith("%")
         if element.width in _QUOTIENTS and not known:
             return _divided(b, element, *operands)[name == "remainder"]
@@ -41,8 +41,9 @@ def apply(b: Instructions, machine: Machine, name: str, element: Type, *operands
 
 
 def limited(b: Instructions, name: str, x: Value, bound: float) -> Value:
-    """`maximum` or `minimum` (by its name in `ng`) of x and a number by one comparison: x86's MAXPS and MINPS give their
-    second operand of equal ones and where one is NaN. Only the maximum of zeros wants the positive one."""
+    """`maximum` or `minimum` (by its name in `ng`) of x and a constant, by one comparison: x86's MAXPS and MINPS return
+    their second operand if the operands are equal or one is NaN. Only a maximum with 0.0 needs an addition, which turns
+    -0.0 into 0.0."""
     number = constant(x.type, bound)
     larger = name == "ng.maximum"
     found = b.select(b.fcmp("ogt" if larger else "olt", number, x), number, x)
@@ -50,14 +51,14 @@ def limited(b: Instructions, name: str, x: Value, bound: float) -> Value:
 
 
 def whole(b: Instructions, x: Value) -> Value:
-    """f32 that are NaN or in the range of i32, towards zero; of NaN 0."""
+    """Converts f32 that are NaN or in the range of i32 to i32, rounding towards zero; NaN gives 0."""
     to = with_element(x.type, llvm.i32)
     return b.select(b.fcmp("ord", x, x), b.fptosi(x, to), constant(to, 0))
 
 
 def multiply_words(b: Instructions, target: Target, words: str, x: Value, y: Value, total: Value) -> Value:
-    """The sum and the products of the neighbours in each i32 of `x` and `y`, whose elements `words` names. Where the
-    instruction has `room`, both halves of each i32 of the sums are sums."""
+    """`total` plus the dot products of the narrow elements in each i32 of `x` and `y`; `words` names their types. Where
+    the instruction has `room`, each i32 of the sums is two 16-bit sums."""
     atom = target.dot(words)
     if atom is not None and atom.words != words:
         x, y = y, x
@@ -66,7 +67,7 @@ def multiply_words(b: Instructions, target: Target, words: str, x: Value, y: Val
         return add(elementwise.multiply_words(b, words, x, y), total)
     width = lanes_of(total.type)
     lanes = min((bits // WORD_BITS for bits in atom.intrinsics if bits >= width * WORD_BITS), default=0)
-    if not lanes:  # of a register that is wider than those of the machine, each half
+    if not lanes:  # the register is wider than those of the machine: each half separately
         halves = [[half(b, v, part) for v in (x, y, total)] for part in (0, 1)]
         low, high = (multiply_words(b, target, atom.words, *each) for each in halves)
         return b.shuffle(low, high, list(range(width)))
@@ -83,27 +84,27 @@ def multiply_words(b: Instructions, target: Target, words: str, x: Value, y: Val
 
 
 def _ranged(b: Instructions, x: Value, y: Value) -> Value:
-    """The greater. VRANGE knows that -0.0 is below 0.0, but of a NaN and a number gives the number."""
+    """The maximum. VRANGE orders -0.0 below 0.0, but returns the number if one operand is NaN."""
     kind, width = element_of(x.type), lanes_of(x.type)
     bits = width * bits_of(x.type)
     name = f"llvm.x86.avx512.mask.range.{'ps' if kind == llvm.f32 else 'pd'}.{bits}"
     all_lanes = constant(f"i{max(8, width)}", -1)
-    rounding = [constant(llvm.i32, 4)] if bits == 512 else []  # as the thread is set
+    rounding = [constant(llvm.i32, 4)] if bits == 512 else []  # rounding mode of the thread
     found = b.call(x.type, name, x, y, constant(llvm.i32, _GREATER), x, all_lanes, *rounding)
     return b.select(b.fcmp("uno", x, y), b.fadd(x, y), found)
 
 
 def _least(b: Instructions, x: Value, y: Value) -> Value:
-    """In three instructions, as many as with VRANGE, which wait less for each other; and of scalars without the branch on a sign
-    that LLVM makes for the zeros. Both orders give the same bits, or a zero each, or a NaN and a number; and a NaN stays one
-    whatever bits are set in it."""
+    """The minimum in three instructions, as many as with VRANGE, but with fewer dependencies between them; and for
+    scalars without the branch on a sign that LLVM emits for zeros. The two comparison orders give the same bits, or one
+    zero each, or a NaN and a number; and a NaN remains a NaN whatever bits are or-ed into it."""
     one, other = (b.select(b.fcmp("olt", p, q), p, q) for p, q in ((x, y), (y, x)))
     return b.bitcast(b.or_(_bits(b, one), _bits(b, other)), x.type)
 
 
 def _greatest(b: Instructions, x: Value, y: Value) -> Value:
-    """The same with one more step: of zeros that differ in their sign the difference is the sign, and -0.0 less -0.0 is 0.0;
-    a NaN less anything is NaN; and of what is equal zero is subtracted."""
+    """The maximum: like `_least` with one more step. For zeros of different sign the xor is the sign bit, and -0.0 -
+    -0.0 is 0.0; a NaN minus anything is NaN; and if both are equal, zero is subtracted."""
     one, other = (b.select(b.fcmp("ogt", p, q), p, q) for p, q in ((x, y), (y, x)))
     apart = b.xor(_bits(b, one), _bits(b, other))
     return b.fsub(b.bitcast(b.or_(_bits(b, one), apart), x.type), b.bitcast(apart, x.type))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants and the ops that move elements: most only give registers other names, the rest are shuffles."""
+"""Constants and the ops that move elements: most only rename registers, the rest are shuffles."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _number_bits(i: int, element: Type) -> int:
 
 
 def broadcast(e: Emitter, op: ng.BroadcastOp) -> None:
-    """ng.broadcast: registers under more names, or one lane in all lanes."""
+    """ng.broadcast: registers that are used several times, or one lane copied to all lanes."""
     source, dims = e.registers(op.input), op.dimensions
     shape, rank = shape_of(op.input.type), len(shape_of(op.result.type))
     old, new = e.layout(op.input.type), e.layout(op.result.type)
@@ -159,7 +159,7 @@ def slice(e: Emitter, op: ng.SliceOp) -> None:
 def _picked(
     e: Emitter, registers: Sequence[Value], old: Type, new: Type, picked: list[list[int]]
 ) -> list[Value]:
-    """The registers of a `new` tile, made of elements of an `old` one by their positions."""
+    """The registers of a `new` tile, built from elements of an `old` one at the given positions."""
     kind, source = storage(element_type(new)), e.layout(old)
     result: list[Value] = []
     for (_, chunk), positions in zip(e.layout(new).each(), picked, strict=True):
@@ -169,7 +169,7 @@ def _picked(
 
 
 def _position(coordinates: Sequence[int], shape: Sequence[int]) -> int:
-    """Row by row."""
+    """The row-major position of an element."""
     at = 0
     for c, size in zip(coordinates, shape, strict=True):
         at = at * size + c
@@ -201,7 +201,7 @@ def permuted_registers(
         turned = order[-1]
         for row in old.row_coordinates():
             if row[turned]:
-                continue  # one matrix for all rows along the dimension that becomes the last
+                continue  # handled once for all rows along the dimension that becomes the last
             for into, chunk in enumerate(new.chunks):
                 for c, part in enumerate(old.chunks):
                     places = [
@@ -222,11 +222,11 @@ def _turned(e: Emitter, rows: list[Value], columns: int, width: int) -> list[Val
         return [assemble(b, element, [(row, c) for row in rows], width) for c in range(columns)]
     rows = [*rows, *[poison(rows[0].type)] * (width - len(rows))]
     if have >= width:
-        # Column c is now in block c / width of a register; blocks of one register are `width` columns apart.
+        # Column c is in block c / width of a register; the blocks of one register are `width` columns apart.
         turned = transpose_blocks(b, rows)
         places = [(turned[c % width], c // width * width) for c in range(columns)]
         return [assemble(b, element, [(r, at + i) for i in range(width)], width) for r, at in places]
-    # Rows side by side, such that the blocks flipped at once belong to rows that follow each other.
+    # Several rows in one register, such that the blocks transposed at once belong to consecutive rows.
     joined = [
         [(rows[at + g], lane) for at in range(0, width, have) for lane in range(have)] for g in range(have)
     ]

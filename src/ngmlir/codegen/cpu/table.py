@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one table: op -> how a CPU does it.
+"""The table of CPU lowerings: op -> the function that emits it.
 
-A new elementwise op needs a line in `codegen/elementwise.py` and nothing here. Ops with the trait `math`
-are absent because expand-math has replaced them.
+A new elementwise op needs a line in `codegen/elementwise.py` and nothing here. Ops with the trait `math` are absent
+because expand-math has replaced them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .emitter import Emitter, Lowering
 
 
 def _nothing(e: Emitter, op: Op) -> None:
-    """One thread runs a program, and its copies are done when they return."""
+    """No code: one thread runs a program, and its copies are complete when they return."""
 
 
 def _copy_async(e: Emitter, op: Any) -> None:

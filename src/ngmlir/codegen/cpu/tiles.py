@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a tile lies in vector registers, and how lanes move between registers.
+"""How a tile is distributed over vector registers, and how lanes move between registers.
 
-The last dimension is cut into registers of as many lanes as the target has; a shorter rest takes the next
-power of two, whose upper lanes hold anything and are never stored, reduced or divided by. The dimensions
-before it are rows of such registers. A scalar is one register of one lane. All tiles of a kernel are cut
-alike, whatever their elements, so that ops between element types go register by register; LLVM splits
+The last dimension is split into registers with the target's number of lanes; a remainder takes a register with the next
+power of two of lanes, of which those beyond the tile are undefined and never stored, reduced or divided by. The
+dimensions before the last are rows of such registers. A scalar is one register of one lane. All tiles of a kernel are
+split alike, whatever their element type, so that ops between element types go register by register; LLVM splits
 registers that are wider than the machine's.
 """
 
@@ -30,7 +30,7 @@ class Chunk:
 
 
 class Layout:
-    """The registers of a tile of one shape, row by row."""
+    """The registers of a tile of one shape, in row-major order."""
 
     __slots__ = ("chunks", "lanes", "outer", "rows", "shape", "size")
 
@@ -53,7 +53,7 @@ class Layout:
                 yield row, chunk
 
     def locate(self, position: int) -> tuple[int, int]:
-        """Register and lane of an element, counted row by row."""
+        """Register and lane of the element at a row-major position."""
         row, at = divmod(position, self.shape[-1]) if self.shape else (0, 0)
         chunk, lane = divmod(at, self.lanes)
         return row * len(self.chunks) + chunk, lane
@@ -74,7 +74,7 @@ def _chunks(size: int, lanes: int) -> tuple[Chunk, ...]:
 
 
 def resize(b: Instructions, register: Value, width: int) -> Value:
-    """The first lanes of a register, or all of them and undecided ones."""
+    """The first `width` lanes of a register; lanes beyond its own are undefined."""
     have = lanes_of(register.type)
     if have == width:
         return register
@@ -92,7 +92,7 @@ def half(b: Instructions, register: Value, which: int) -> Value:
 
 
 def splat_lane(b: Instructions, register: Value, lane: int, width: int) -> Value:
-    """One lane of a register, in all lanes of another."""
+    """One lane of a register, broadcast to `width` lanes."""
     if lanes_of(register.type) == 1:
         return b.splat(register, width)
     if width == 1:
@@ -103,7 +103,7 @@ def splat_lane(b: Instructions, register: Value, lane: int, width: int) -> Value
 def assemble(
     b: Instructions, element: Type, sources: Sequence[tuple[Value, int] | None], width: int
 ) -> Value:
-    """A register made of lanes of others; where `sources` is None or at its end the lane is undecided."""
+    """A register built from lanes of others; a lane is undefined where `sources` is None or has ended."""
     wanted: dict[Value, list[tuple[int, int]]] = {}
     for lane, source in enumerate(sources):
         if source is not None:
@@ -144,17 +144,17 @@ def _merge(
     return b.shuffle(into, register, indices)
 
 
-#: Bits of the pieces of a register within which one instruction interleaves two of them.
+#: Bits of the 128-bit lanes within which one instruction interleaves two registers.
 _PIECE = 128
-#: Elements of a piece from which on it is flipped by interleaving. Of fewer, half of what exchanges them are blends, which more
-#: units do; but not of registers of four pieces.
+#: From this number of elements per 128-bit lane, it is transposed by interleaving. With fewer, half of the exchanges
+#: are blends, which more execution units do; but not for registers of four 128-bit lanes.
 _INTERLEAVED = 8
 
 
 def transpose_blocks(b: Instructions, rows: Sequence[Value]) -> list[Value]:
-    """n registers of n lanes, n a power of two, seen as a matrix and flipped: log2(n) rounds of n shuffles.
+    """Transposes n registers of n lanes as a matrix, n a power of two: log2(n) rounds of n shuffles.
 
-    Registers with more lanes hold several such matrices side by side, each of which is flipped in its place.
+    Registers with more lanes hold several such matrices next to each other; each is transposed in place.
     """
     rows = list(rows)
     n, width = len(rows), lanes_of(rows[0].type)
@@ -184,7 +184,8 @@ def _exchanged(b: Instructions, rows: Sequence[Value], half: int) -> list[Value]
 
 
 def _interleaved(b: Instructions, rows: Sequence[Value], piece: int) -> list[Value]:
-    """Flips the pieces of each `piece` rows: rows half of that apart are interleaved, again and again."""
+    """Transposes each group of `piece` rows within 128-bit lanes: rows half a group apart are interleaved, log2(piece)
+    times."""
     rows, width, half = list(rows), lanes_of(rows[0].type), piece // 2
     low = [
         base + lane + source * width

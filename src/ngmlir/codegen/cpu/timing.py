@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a timed program calls around each launch: the clock, and a note in the table that `Artifact` describes."""
+"""What a timed program calls around each launch: the clock, and a function that adds an entry to the table that
+`Artifact` describes."""
 
 from __future__ import annotations
 
@@ -8,15 +9,15 @@ import time
 from ...llvm.text import Argument, Module
 from ...llvm.types import constant, i32, i64, ptr
 
-#: Nanoseconds of the clock that Python's `time.perf_counter_ns` reads too.
+#: Returns the nanoseconds of the clock that Python's `time.perf_counter_ns` reads too.
 CLOCK = "ngmlir_clock"
-#: Notes that launch `number` began at `begin` and ends now.
+#: Records that launch `number` began at `begin` and ends now.
 NOTE = "ngmlir_note"
 _NOTE = 3  # words
 
 
 def write(module: Module) -> None:
-    """Both functions, for the entries of a program."""
+    """Emits both functions, for the entries of a program."""
     b = module.function(CLOCK, i64, [], linkage="internal")
     place = b.emit(ptr, "alloca [2 x i64], align 8")
     b.call(i32, "clock_gettime", constant(i32, time.CLOCK_MONOTONIC), place)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a tile.load or tile.store reaches in memory: strides, bounds, and how wide its pieces may be."""
+"""The memory accesses of a tile.load or tile.store: strides, bounds, and the width of its vector accesses."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from ...support.diagnostics import Limit
 from ...support.machines import PIECE_BYTES, SECTOR_BYTES
 from .facts import Facts
 
-#: The widest access of one thread, and what every buffer is aligned to.
+#: The widest access of one thread in bytes, to which every buffer is aligned.
 WIDEST = PIECE_BYTES
 
 
 class Bound(NamedTuple):
-    """Buffer dimension `dimension` has `size` elements; tile dimension `along` (None: none) walks it by `step`.
-    `positive`: the tile is known not to begin before the buffer; where it begins at least, and at most."""
+    """A bound that a mask checks: buffer dimension `dimension` has `size` elements, and tile dimension `along` (None:
+    none) runs along it with stride `step`. `positive`: the tile is known not to begin before the buffer; `low` and
+    `high`: range of its first index."""
 
     dimension: int
     size: int
@@ -37,7 +38,8 @@ class Bound(NamedTuple):
     high: int
 
     def known(self, place: int, reach: int) -> bool | None:
-        """Whether elements from so many behind the tile's first to `reach` after that lie inside, if it is the same of all."""
+        """Whether all elements from `place` to `place + reach` after the tile's first are inside; None if that is not
+        known."""
         if self.low + place >= self.size:
             return False
         return True if self.positive and self.high + place + reach < self.size else None
@@ -45,9 +47,9 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True)
 class Access:
-    """`strides` in elements per tile dimension; `bounds` are those that a mask must check; `width` is how many
-    neighbours along tile dimension `closest` are adjacent and aligned in memory; where it is `ragged`, the end of the buffer
-    may lie between some of them."""
+    """`strides`: in elements, per tile dimension. `bounds`: those that a mask must check. `width`: how many neighbours
+    along tile dimension `closest` are contiguous and aligned in memory. `ragged`: the end of the buffer may be between
+    some of them."""
 
     shape: tuple[int, ...]
     item: int
@@ -59,22 +61,22 @@ class Access:
 
     @property
     def inside(self) -> Access:
-        """Of a tile that lies inside as a whole."""
+        """The same access for a tile that is completely inside the buffer."""
         return replace(self, bounds=(), ragged=False)
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Tile dimensions from the one whose neighbours are closest in memory."""
+        """Tile dimensions by increasing stride in memory; those of size 1 last."""
         dims = reversed(range(len(self.shape)))
         return tuple(sorted(dims, key=lambda d: (self.shape[d] == 1, abs(self.strides[d]))))
 
     def layout(self, threads: int) -> Layout:
-        """The layout that moves the fewest bytes."""
+        """The layout with the least memory traffic."""
         return blocked(self.shape, threads, self.width, self.order)
 
     def in_line(self, threads: int, many: bool) -> bool:
-        """Whether the tile is whole rows of a matrix that begin off a sector, one or more for each thread: of words, or of
-        `many` blocks."""
+        """Whether the tile is whole rows of a matrix that are not aligned to sectors, with at least one row per thread,
+        and its elements are words or there are `many` blocks."""
         rows, across = (*self.shape, 0, 0)[:2]
         near = len(self.shape) == 2 and self.strides[1] == 1 and 1 < self.strides[0] <= across
         return (
@@ -85,25 +87,27 @@ class Access:
         )
 
     def by_rows(self, threads: int) -> Layout:
-        """The layout by which each thread has whole rows."""
+        """The layout in which each thread has whole rows."""
         return replace(self, width=self.shape[1]).layout(threads)
 
     def piece(self, layout: Layout) -> int:
-        """How many consecutive registers of `layout` one instruction can move."""
+        """How many consecutive registers of `layout` one instruction can load or store."""
         return 1 if self.closest is None else min(self.width, layout.run(self.closest))
 
     def waste(
         self, layout: Layout, starts: Iterable[int] = (0,), warps: int = 1, columns: int | None = None
     ) -> float:
-        """Sectors that the instructions of so many warps touch, for each sector full of the elements that they move; in the
-        mean of tiles that begin so many bytes behind a sector as `starts` say, of whose rows only so many `columns` are there."""
+        """Sectors that the instructions of `warps` warps touch, divided by the sectors that the moved elements would
+        fill; the mean over tiles that begin `starts` bytes after a sector boundary, of whose rows only the first
+        `columns` exist."""
         piece, closest = self.piece(layout), self.closest or 0
 
         def at(coordinates: tuple[int, ...]) -> tuple[int, int]:
             return self._offset(coordinates), coordinates[closest] if coordinates else 0
 
         lanes = {at(layout.of_thread(lane)) for lane in range(32)}
-        # Registers, lanes and warps own different bits, so offsets add; of these only the place within a sector matters.
+        # Registers, lanes and warps own different bits of a position, so offsets add up; of the sum of register and
+        # warp only the offset in a sector matters.
         places: Counter[tuple[int, int]] = Counter()
         for warp in range(0, min(32 * warps, layout.threads), 32):
             offset, column = at(layout.of_thread(warp))
@@ -129,13 +133,14 @@ class Access:
 
 
 def rows(shape: tuple[int, ...], element: Type) -> Access:
-    """A tile that lies in memory row by row, one element at a time."""
+    """The access of a tile that is stored in row-major order, one element at a time."""
     strides = MemRefType(shape, element).row_strides
     return Access(shape, item_bytes(element), strides, (), None, 1)
 
 
 def access_of(op: Op, facts: Facts, many: bool) -> Access:
-    """Of a tile.load or tile.store, by one of `many` blocks or of few, whose indices are known to `facts`."""
+    """The access of a tile.load or tile.store whose indices are known to `facts`; `many`: whether the kernel has many
+    blocks."""
     if isinstance(op, tile.LoadOp):
         type, buffer, indices = op.result.type, op.operands[0], op.operands[1:]
     else:
@@ -160,8 +165,9 @@ def window(op: Op, type: Type, buffer: Value, indices: tuple[Value, ...], facts:
         for index, stride in zip(indices, memory.row_strides, strict=True):
             start = gcd(start, facts.of(index).divisor * stride)
         start = gcd(start, *(strides[d] for d in long if d != closest))
-        # A piece must lie inside the tile as a whole, or not at all. So it must inside the buffer if no tile lies there, or if there
-        # are few: what the last one has to do beside takes longer than all others.
+        # A vector access must be completely inside the tile, or completely outside. The same holds for the buffer if a
+        # tile is wider than it, or if there are few blocks: the extra work of the last block would take longer than all
+        # others.
         if padded(shape) != shape:
             start = gcd(start, shape[closest])
         ends = [bound.size for bound in bounds if bound.along == closest]
@@ -180,7 +186,8 @@ def bounds_of(
     shape: Sequence[int],
     facts: Facts,
 ) -> tuple[Bound, ...]:
-    """Where a tile or window at `indices` of a buffer may leave it; its dimensions lie along `dims`."""
+    """The bounds that a tile or subview at `indices` of a buffer may cross; tile dimension d runs along dimension
+    dims[d] of the buffer."""
     bounds: list[Bound] = []
     for dimension, (index, size) in enumerate(zip(indices, memory.shape, strict=True)):
         along = dims.index(dimension) if dimension in dims else None
@@ -194,7 +201,7 @@ def bounds_of(
 
 
 def alignment(buffer: Value, facts: Facts) -> int:
-    """What the address of a buffer's first element is a multiple of, in elements."""
+    """A divisor of the address of a buffer's first element, in elements."""
     type = buffer.type
     assert isinstance(type, MemRefType)
     owner = buffer.owner
@@ -210,7 +217,7 @@ def alignment(buffer: Value, facts: Facts) -> int:
 
 
 def memory_of(buffer: Value, op: Op) -> MemRefType:
-    """The type of a buffer whose sizes and strides are all known."""
+    """The type of a buffer; Limit unless all its sizes and strides are known and no stride is negative."""
     type = buffer.type
     assert isinstance(type, MemRefType)
     if not type.static or any(stride < 0 for stride in type.row_strides):
@@ -219,10 +226,10 @@ def memory_of(buffer: Value, op: Op) -> MemRefType:
 
 
 def is_shared(buffer: Value) -> bool:
-    """Whether a buffer is shared by the threads of a block."""
+    """Whether a buffer is in shared memory."""
     return isinstance(whole_of(buffer).owner, tile.AllocOp)
 
 
 def is_tile(value: Value) -> bool:
-    """Whether a value is spread over threads, not the same in all of them."""
+    """Whether a value is distributed over threads, and not the same in all of them."""
     return isinstance(value.type, VectorType)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gives each tile of a kernel a layout.
 
-Tiles that meet in elementwise ops, loops or branches form a class and share one layout, so that all of this
-is work within a thread. Matrix products say what the layout of their class is; then the larger class goes
-first: a class that is reduced or broadcast from a class that has a layout takes the slice of it; other
-classes take the layout that suits their accesses to memory. What disagrees is converted where it meets: an
-access for which the layout of the class would be slow has one of its own in `accesses`. Sums of products that
-meet what such an access loads do not join it: they alone are converted, not all that they meet, and the result.
+Tiles that are operands or results of the same elementwise op, loop or branch form a class and share one layout, so that
+these ops need no data from other threads. The layouts of the classes are chosen in this order: matrix products
+prescribe the layout of their class; then larger classes come first. A class that is a reduction or the operand of a
+broadcast of a class that has a layout takes a slice of that layout; other classes take the layout that suits their
+memory accesses. Where layouts disagree, values are converted: an access for which the layout of its class would be slow
+has a layout of its own in `accesses`. The results of matrix products do not join the class of values loaded by such an
+access: then only the products are converted, not those values and the result.
 """
 
 from __future__ import annotations
@@ -27,16 +28,17 @@ from .facts import Facts
 from .lines import Lines, lines_of
 from .products import fragments
 
-#: An access gets a layout of its own where that of its class costs this many times the memory traffic.
+#: An access gets a layout of its own if that of its class causes this many times the memory traffic.
 _TOO_SLOW = 1.5
 
 
 @dataclass
 class Assignment:
-    """`of` every tile but constants, which fit any layout; `handed` on in another one are those that are converted as soon as they
-    are made, before what they meet takes registers; `accesses` of the loads and stores that differ; `straight` are loads from
-    shared memory by which each thread gets what a matrix instruction wants of it; `lines` of those that move some, but for
-    loads whose round does not wait for them."""
+    """`of`: the layout of every tile except constants, which fit any layout. `handed`: the layout to which a tile is
+    converted right after it is computed, before its other operands occupy registers. `accesses`: layouts of loads and
+    stores that differ. `straight`: loads from shared memory that give each thread the fragment of a matrix instruction.
+    `lines`: the `Lines` of loads and stores that move some, except loads of which a loop iteration uses the result only
+    in the next one."""
 
     of: dict[Value, Layout]
     handed: dict[Value, Layout]
@@ -48,7 +50,7 @@ class Assignment:
 
 @dataclass
 class _Link:
-    """A class whose layout follows from that of another: `follow(layout)`."""
+    """The layout of a class follows from that of `source`, as `follow(layout)`."""
 
     source: Value
     follow: Callable[[Layout], Layout]
@@ -61,8 +63,8 @@ class _Class:
     members: list[Value] = field(default_factory=list[Value])
     product: Layout | None = None
     accesses: list[Access] = field(default_factory=list[Access])
-    one_by_one: bool = False  # elements are moved one at a time: neighbours belong into one request
-    summed: bool = False  # along the rows of a matrix: what each thread has of a row is joined for nothing
+    one_by_one: bool = False  # one element per access: lanes should access neighbours
+    summed: bool = False  # rows are summed; a thread sums its own elements without exchanges
     links: list[_Link] = field(default_factory=list[_Link])
 
 
@@ -72,7 +74,7 @@ def assign(body: Block, facts: Facts, threads: int, blocks: int, gpu: Gpu) -> As
 
 
 def fits_any(value: Value) -> bool:
-    """Whether a value is a constant with all elements equal, which costs nothing in any layout."""
+    """Whether a value is a constant with all elements equal, which is free in any layout."""
     if not isinstance(value.owner, ng.ConstantOp):
         return False
     literal = value.owner.attributes["value"]
@@ -88,9 +90,9 @@ class _Assigner:
         self.parent: dict[Value, Value] = {}
         self.windows: dict[Op, Access] = {}
         self.lines: dict[Op, Lines] = {}
-        self.ahead: set[Value] = set()  # what a round makes for the next one
+        self.ahead: set[Value] = set()  # values that an iteration yields to the next one
         self.products: list[tuple[Value, Layout]] = []
-        self.handed: dict[Value, Value] = {}  # sums, and what is made of them in another layout
+        self.handed: dict[Value, Value] = {}  # product -> value computed from it in another layout
         self.straight: set[Op] = set()
         self.gathered: list[Value] = []
         self.summed: list[Value] = []
@@ -109,7 +111,7 @@ class _Assigner:
         handed = {value: of[made] for value, made in self.handed.items()}
         return Assignment(of, handed, dict(self._own_accesses(of)), self.windows, self.straight, self.lines)
 
-    # Which values belong together
+    # Which values share a layout
 
     def _root(self, value: Value) -> Value:
         while self.parent[value] is not value:
@@ -206,7 +208,8 @@ class _Assigner:
                 pass
 
     def _meet(self, op: Op) -> None:
-        """Joins what meets in an elementwise op, but for sums where what they meet is loaded otherwise than they lie."""
+        """Joins operands and results of an elementwise op; but not the results of products if an operand is loaded by
+        an access that would be slow in their layout."""
         laid = {self._root(value): layout for value, layout in self.products}
         tiles = [value for value in op.operands if value in self.parent]
         sums = [value for value in tiles if self._root(value) in laid]
@@ -251,7 +254,7 @@ class _Assigner:
     # Which layout a class gets
 
     def _next(self, pending: list[_Class], layouts: dict[Value, Layout]) -> tuple[_Class, Layout]:
-        """The first class that can be decided, else the first."""
+        """The first class whose layout can be decided; else the first, with a default layout."""
         for each in pending:
             layout = self._decided(each, layouts)
             if layout is not None:
@@ -281,10 +284,10 @@ class _Assigner:
             value = op.result if isinstance(op, tile.LoadOp) else op.operands[0]
             if value in of and op not in self.straight:
                 if access.in_line(self.threads, self.many) and of[value] == access.by_rows(self.threads):
-                    continue  # they are read as lines, through shared memory
+                    continue  # read as lines, through shared memory
                 if self._slow(access, of[value]):
                     yield op, access.layout(self.threads)
 
     def _slow(self, access: Access, layout: Layout) -> bool:
-        """Whether an access deserves another layout than this one."""
+        """Whether an access should have another layout than this one."""
         return access.waste(layout) >= _TOO_SLOW * access.waste(access.layout(self.threads))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One block of threads under construction: where a thread stands, shared memory, and values of other threads."""
+"""One thread block under construction: coordinates of a thread, shared memory, and exchange between threads."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ GLOBAL = "ptr addrspace(1)"
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile in registers: `values[r]` is the element that `layout` puts in register r. Elements outside
-    `shape` (the layout is for the next powers of two) hold anything."""
+    """A tile in registers: `values[r]` is the element that `layout` assigns to register r. Elements outside `shape`
+    (the layout covers the next powers of two) are undefined."""
 
     layout: Layout
     shape: tuple[int, ...]
@@ -37,7 +37,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Coordinate:
-    """`thread + constant`, the part that differs from thread to thread and the part that is known."""
+    """`thread + constant`: a part that depends on the thread, and a part that is known."""
 
     thread: Value | None
     constant: int
@@ -50,18 +50,19 @@ def memory_element(element: Type) -> LlvmType:
 
 
 class Block:
-    """Writes into `b`, a kernel whose blocks have `threads` threads."""
+    """Emits code into `b`, a kernel whose blocks have `threads` threads."""
 
     def __init__(self, b: Function, threads: int, shared_bytes: int):
         self.b = b
         self.threads = threads
         self.shared_name = f"@{b.name}$shared"
-        self.scratch_at = -(-shared_bytes // 16) * 16  # behind what the kernel allocates itself
+        self.scratch_at = -(-shared_bytes // 16) * 16  # after the kernel's own buffers
         self.scratch_bytes = 0
-        #: Whether threads may still read what the last exchange wrote, and whether there was any in the innermost region.
+        #: Whether threads may still read the scratch memory of the last exchange; whether the innermost region had an
+        #: exchange.
         self._scratch_read = self._scratch_used = False
         self._scopes: list[dict[Any, Any]] = [{}]
-        #: By the first of its elements, what was taken apart: where it is put together again, it is as it was.
+        #: Unpacked vectors by their first element: packing the same elements gives the vector again.
         self._unpacked: dict[Value, tuple[Value, tuple[Value, ...]]] = {}
         self.thread = b.intrinsic("llvm.nvvm.read.ptx.sreg.tid.x", i32, overload=())
 
@@ -70,14 +71,15 @@ class Block:
         """All shared memory of the kernel."""
         return self.scratch_at + self.scratch_bytes if self.scratch_bytes else self.scratch_at
 
-    # Values computed once per region
+    # Values that are computed once per region
 
     @contextmanager
     def region(self, repeats: bool = False) -> Generator[None]:
-        """Code that may not run, or where it `repeats` more than once: what it computes is not known behind it."""
+        """Code that may not run, or, if it `repeats`, may run more than once: values that it computes are not available
+        after it."""
         self._scopes.append({})
         before, earlier, self._scratch_used = self._scratch_read, self._scratch_used, False
-        # Another round may still read what this one is about to write.
+        # Threads in the previous iteration may still read what this one is about to write.
         self._scratch_read = before or repeats
         yield
         self._scratch_read = before or self._scratch_used
@@ -86,23 +88,23 @@ class Block:
 
     @contextmanager
     def branch(self) -> Generator[None]:
-        """Code that runs at most once, in some threads: no barrier may stand there."""
+        """Code that runs at most once, in some threads: it must contain no barrier."""
         self._scopes.append({})
         yield
         self._scopes.pop()
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """`make()`, or what it gave before where that is still valid."""
+        """`make()`, or its earlier result if that is still available."""
         for scope in self._scopes:
             if key in scope:
                 return scope[key]
         self._scopes[-1][key] = value = make()
         return value
 
-    # Where a thread stands
+    # Coordinates of a thread
 
     def coordinates(self, layout: Layout, register: int) -> tuple[Coordinate, ...]:
-        """Of the element in one register."""
+        """The coordinates of the element in one register."""
         threads = self.once((layout, "coordinates"), partial(self._of_thread, layout))
         return tuple(map(Coordinate, threads, layout.held[register]))
 
@@ -110,8 +112,8 @@ class Block:
         return tuple(self.bits([basis[d] for basis in layout.thread]) for d in range(layout.rank))
 
     def bits(self, bases: Sequence[int]) -> Value | None:
-        """The exclusive or of the bases whose bit of the thread number is 1; None where that is always 0."""
-        # Bits that move by the same distance cost one shift and one mask.
+        """The xor of those `bases` whose bit of the thread number is 1; None if that is always 0."""
+        # Bits that are shifted by the same distance share one shift and one mask.
         moved: dict[int, int] = {}
         for bit, basis in enumerate(bases):
             for to in range(basis.bit_length()):
@@ -132,7 +134,7 @@ class Block:
         return result
 
     def alive(self, layout: Layout, register: int, shape: Sequence[int]) -> Value | bool:
-        """Whether the element in a register lies within `shape`; known where no thread differs."""
+        """Whether the element in a register is inside `shape`; a bool if the answer is the same in all threads."""
         answer: Value | bool = True
         for d, coordinate in enumerate(self.coordinates(layout, register)):
             reach = sum(basis[d] for basis in layout.thread)
@@ -149,7 +151,7 @@ class Block:
         return answer
 
     def both(self, a: Value | bool, c: Value | bool) -> Value | bool:
-        """Logical and of what may be known."""
+        """Logical and of conditions that may be known."""
         if a is False or c is False:
             return False
         if a is True or c is True:
@@ -167,7 +169,7 @@ class Block:
         return self.once(("speaks", layout.copies), first)
 
     def linear(self, positions: Sequence[Value | None], strides: Sequence[int]) -> Value | None:
-        """The sum of positions times strides, of those that are there; 32 bits wide."""
+        """The sum of positions times strides, without positions that are None; None if there are none."""
         total = None
         for position, stride in zip(positions, strides, strict=True):
             if position is not None and stride:
@@ -211,8 +213,8 @@ class Block:
         return whole
 
     def unpack(self, whole: Value, count: int) -> list[Value]:
-        """The scalars of a vector. Bytes are taken from words: where they come from longer vectors, LLVM takes each load apart
-        before it asks for the next."""
+        """The scalars of a vector. Bytes are extracted from words: if they are extracted from longer vectors, LLVM
+        extracts all bytes of a load before it issues the next load."""
         b = self.b
         if whole.type == vector(count, i8) and count > REGISTER_BYTES:
             many = count // REGISTER_BYTES
@@ -231,14 +233,14 @@ class Block:
         return self.b.icmp("ne", value, 0) if kind == i1 else value
 
     def settle(self, values: Sequence[Value]) -> None:
-        """Has values computed here, by an instruction that is none: LLVM moves what is needed only behind a branch to there, and
-        then keeps in registers all that it is made of."""
+        """Forces values to be computed here, by empty inline assembly that uses them: LLVM would sink their computation
+        behind a branch that uses them, and keep all its operands in registers until then."""
         words = [self._word(value) for value in dict.fromkeys(values) if value.name.startswith("%")]
         letters = ",".join({64: "l", 32: "r", 16: "h"}[bits_of(word.type)] for word in words)
         self.b.assembly("void", "", letters, *words, side_effects=True)
 
     def _word(self, value: Value) -> Value:
-        """As an operand of inline assembly."""
+        """The value as an operand of inline assembly."""
         width = bits_of(value.type)
         whole = value if width == 1 else self.b.bitcast(value, f"i{width}")
         return self.b.zext(whole, i16) if width < 16 else whole
@@ -246,8 +248,8 @@ class Block:
     # Other threads
 
     def shuffle(self, value: Value, lane: Value | int) -> Value:
-        """The value that another lane of the warp holds: the lane with number `lane` (a value), or the one
-        whose number differs in the bits of `lane` (an int)."""
+        """The value of another lane of the warp: the lane with number `lane` (a value), or the one whose number differs
+        in the bits of `lane` (an int)."""
         return self.once(("shuffle", value, lane), partial(self._shuffle, value, lane))
 
     def _shuffle(self, value: Value, lane: Value | int) -> Value:
@@ -269,8 +271,8 @@ class Block:
         return bits if width == 1 else b.bitcast(bits, value.type)
 
     def exchange(self, values: Sequence[Value], groups: Sequence[int]) -> list[list[Value]]:
-        """For each value, those that the same lane of other warps holds: of the warps whose numbers are this
-        warp's without the bits of `groups[-1]`, xor each of `groups`. The same order in every warp."""
+        """For each value, its values in the same lane of several warps: the warps whose numbers are this warp's without
+        the bits of `groups[-1]`, xor each of `groups`. The order is the same in every warp."""
         b = self.b
         slots = list(dict.fromkeys(values))
         kinds = {value.type for value in slots}
@@ -282,7 +284,8 @@ class Block:
             place = b.getelementptr(f"i{8 * item}", own, slot * self.threads)
             b.store(self.to_memory(value), place, align=item)
         self.barrier()
-        # Threads beyond the last power of two hold what the first ones hold, and not all of them have others beside them.
+        # Threads beyond the last power of two hold the same as the first ones, and the warps paired with them may not
+        # exist.
         mask = groups[-1] << LANE_BITS | (copied_bits(self.threads) << thread_bits(self.threads))
         start = b.getelementptr(f"i{8 * item}", base, b.zext(b.and_(self.thread, ~mask), i64))
         found: dict[Value, list[Value]] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiles from layout to layout: by moves within threads, by shuffles within warps, or through shared memory."""
+"""Conversions of tiles between layouts: by moves within threads, by shuffles within warps, or through shared memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def convert(block: Block, tile: Tile, layout: Layout) -> Tile:
 
 
 def convert_all(block: Block, wanted: Sequence[tuple[Tile, Layout]]) -> list[Tile]:
-    """Several conversions; those through shared memory go together."""
+    """Several conversions; those through shared memory share their barriers."""
     results: list[Tile | None] = []
     through: list[tuple[Tile, Layout, Storage, int]] = []
     size = 0
@@ -50,7 +50,7 @@ def convert_all(block: Block, wanted: Sequence[tuple[Tile, Layout]]) -> list[Til
 
 
 def _in_registers(block: Block, tile: Tile, layout: Layout) -> Tile | None:
-    """By moves and shuffles, where that is possible and not too much."""
+    """The conversion by moves and shuffles; None if that is impossible or takes too many instructions."""
     if layout == tile.layout:
         return tile
     plan = conversion(tile.layout, layout)
@@ -60,7 +60,8 @@ def _in_registers(block: Block, tile: Tile, layout: Layout) -> Tile | None:
 
 
 def within_threads(block: Block, tile: Tile, layout: Layout) -> Tile | None:
-    """The tile in a layout by which each thread holds elements that it has already; None where others hold some."""
+    """The tile in a layout in which each thread holds only elements that it already has; None if it needs some of other
+    threads."""
     plan = conversion(tile.layout, layout)
     if plan is None or plan.moves or plan.cost > _SHUFFLES_PER_ELEMENT * layout.registers:
         return None
@@ -96,7 +97,7 @@ def _fetched(block: Block, value: Value, source: Source, lane: Value | None, pla
 
 
 def _chosen(block: Block, masks: Sequence[int]) -> Value | None:
-    """The exclusive or of the masks whose bit of the thread number is 1."""
+    """The xor of the masks whose bit of the thread number is 1."""
     b, result = block.b, None
     for bit, mask in enumerate(masks):
         if mask:

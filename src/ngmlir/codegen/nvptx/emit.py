@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A planned module as GPU code: the list of launches that the entry function is, and LLVM IR of the kernels."""
+"""A planned module as GPU code: the list of launches that an entry function becomes, and LLVM IR of the kernels."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from .access import WIDEST
 from .grid import MOST_BLOCKS, blocks
 from .kernel import Parameters, emit_kernel
 
-#: Elements that one block copies.
+#: Elements that one block of a copy kernel copies.
 _COPIED = 2048
 #: Loops between kernels are unrolled into at most this many launches.
 _MOST_LAUNCHES = 100_000
 
 
 def emit(module: Module, target: Target) -> Unit:
-    """The kernels that the entries launch, and in which order they launch them on what."""
+    """The kernels that the entries launch, and the launches in order with their buffers."""
     outsides, constants = interfaces(module)
     copies: dict[tuple[MemRefType, MemRefType], tile.KernelOp] = {}
     calls = [_Steps(module, outside.places, copies).run(outside.function.block) for outside in outsides]
@@ -86,7 +86,7 @@ def emit(module: Module, target: Target) -> Unit:
 
 
 def threads_of(kernel: tile.KernelOp, target: Target) -> int:
-    """Threads per block: what the kernel says, else what the target says."""
+    """Threads per block: from the kernel if it says so, else from the target."""
     given = kernel.attributes.get("threads")
     threads = given.value if isinstance(given, IntegerAttr) else target.threads
     if threads % 32 or not 32 <= threads <= 1024:
@@ -99,7 +99,7 @@ def threads_of(kernel: tile.KernelOp, target: Target) -> int:
 
 
 def _entry_name(symbol: str, taken: Collection[str]) -> str:
-    """The symbol as PTX can spell it, different from those that are taken."""
+    """The symbol without characters that PTX does not allow, different from those that are taken."""
     plain = name = re.sub(r"\W", "_", symbol, flags=re.ASCII)
     number = 0
     while name in taken:
@@ -111,7 +111,7 @@ def _entry_name(symbol: str, taken: Collection[str]) -> str:
 class _Call(NamedTuple):
     kernel: tile.KernelOp
     places: tuple[Place, ...]
-    extents: tuple[int, ...]  # bytes from each place on that may be touched
+    extents: tuple[int, ...]  # bytes after each place that may be accessed
     op: Op
 
 
@@ -140,7 +140,8 @@ def _calls(planned: Sequence[_Planned]) -> Iterator[_Call]:
 
 
 class _Steps:
-    """Runs an entry function with buffers as places: what is left are launches in order, and what decides over some."""
+    """Interprets an entry function whose buffers are places: what remains are launches in order, and the branches and
+    loops around them."""
 
     def __init__(
         self,
@@ -156,13 +157,13 @@ class _Steps:
         self.copies = copies
 
     def run(self, block: Block) -> list[_Planned]:
-        """All that is to be done so far."""
+        """Adds the steps of a block; returns all steps so far."""
         for op in block.ops:
             self._step(op)
         return self.planned
 
     def planned_block(self, block: Block) -> list[_Planned]:
-        """What a block does, by itself."""
+        """The steps of one block alone."""
         around, self.planned = self.planned, []
         made = self.run(block)
         self.planned = around
@@ -243,7 +244,7 @@ class _Steps:
 
 
 def copy_kernel(source: MemRefType, target: MemRefType, name: str, location: Location) -> tile.KernelOp:
-    """A kernel that copies a buffer; many blocks share a contiguous one."""
+    """A kernel that copies a buffer; a contiguous buffer is divided among many blocks."""
     flat = source is target and source.rank == 1 and source.strides is None
     grid = [-(-source.size // _COPIED)] if flat else []
     body = Block([source, target, *[index] * len(grid)], ["from", "to", "i"])
@@ -262,14 +263,14 @@ def copy_kernel(source: MemRefType, target: MemRefType, name: str, location: Loc
 
 
 def _flattened(type: MemRefType) -> MemRefType:
-    """A contiguous buffer as one dimension; its offset is part of the place."""
+    """A contiguous buffer as 1-D; the offset belongs to its place."""
     if type.row_strides == MemRefType(type.shape, type.element).row_strides:
         return MemRefType((type.size,), type.element)
     return MemRefType(type.shape, type.element, type.row_strides)
 
 
 def _parameters(kernel: tile.KernelOp, calls: Sequence[_Call]) -> Parameters:
-    """What all launches of a kernel agree on."""
+    """What holds for all launches of a kernel."""
     count = len(calls[0].places)
     written = frozenset(range(count - kernel.outputs, count))
     overlapping: set[int] = set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of the positions of one kernel while compiling, op by op."""
+"""What is known at compile time of the indices of one kernel, op by op."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..ranges import RULES, UNKNOWN, Range, exactly, of_loop
 
 
 class Facts:
-    """Ranges of values of type `index`; from them follows which accesses need no mask and which may be wide."""
+    """Ranges of values of type `index`; they decide which accesses need no mask, and which may be wide."""
 
     def __init__(self, arguments: Mapping[Value, Range], alignments: Mapping[Value, int]):
         self._known = dict(arguments)
@@ -25,7 +25,8 @@ class Facts:
         return self._known.get(value, UNKNOWN)
 
     def learn(self, op: Op) -> None:
-        """Takes in one op whose operands are known; a loop before its body."""
+        """Records the range of the result of an op whose operands are known; of a loop, that of its index, before its
+        body."""
         if isinstance(op, tile.ForOp):
             self._known[op.regions[0].block.args[0]] = of_loop(
                 self.of(op.lower), self.of(op.upper), self.of(op.step)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grid of a kernel on the three dimensions that the hardware has."""
+"""The grid of a kernel, mapped to the three grid dimensions of CUDA."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from math import prod
 from ...llvm.text import Function
 from ...llvm.types import Value, i32, i64
 
-#: The most blocks along x, and so of any launch.
+#: The most blocks along x, and therefore of any launch.
 MOST_BLOCKS = 2**31 - 1
-#: The most along y and z.
+#: The most blocks along y and z.
 _MOST = 65535
 
 
@@ -20,7 +20,8 @@ def _direct(grid: Sequence[int]) -> bool:
 
 
 def blocks(grid: Sequence[int]) -> tuple[int, int, int]:
-    """Blocks along x, y, z: the last dimension of the grid runs fastest; more than three are laid end to end."""
+    """Blocks along x, y, z: the last dimension of the grid is x; a grid of more than three dimensions is flattened to
+    x."""
     if not _direct(grid):
         return prod(grid), 1, 1
     x, y, z = (*reversed(grid), 1, 1, 1)[:3]
@@ -28,7 +29,7 @@ def blocks(grid: Sequence[int]) -> tuple[int, int, int]:
 
 
 def positions(b: Function, grid: Sequence[int]) -> list[Value]:
-    """Where this block stands along each dimension of the grid."""
+    """The index of this block along each dimension of the grid."""
 
     def read(axis: str) -> Value:
         return b.zext(b.intrinsic(f"llvm.nvvm.read.ptx.sreg.ctaid.{axis}", i32, overload=()), i64)

@@ -18,9 +18,9 @@ from .access import rows
 from .block import Block, Tile, memory_element
 from .memory import Buffer, Memory
 
-#: An index of each element of a tile, or one for all of them, with its type in the IR.
+#: An index for each element of a tile, or one for all of them; with its type in the IR.
 Index = tuple[Tile | Value, Type]
-#: Bytes that an atomic operation changes at least.
+#: The smallest number of bytes that an atomic operation changes.
 _WORD = 4
 
 
@@ -45,8 +45,9 @@ def gather(
 def scatter(
     memory: Memory, op: tile.ScatterOp, buffer: Buffer, value: Tile, mask: Tile, indices: Sequence[Index]
 ) -> None:
-    """Positions may repeat. Where the order of the elements shows, they are joined in that order; so are those shorter than
-    the word that atomic operations change, in which another block may write an element of its own meanwhile."""
+    """Positions may repeat. If the order of the elements affects the result, they are combined in that order. So are
+    elements that are narrower than the word that atomic operations change, since another block may write its own
+    element of the word at the same time."""
     block = memory.block
     inside = [
         block.both(block.alive(value.layout, register, value.shape), mask.values[register])
@@ -68,7 +69,7 @@ def _at_once(
     inside: Sequence[Value | bool],
     positions: Sequence[Value],
 ) -> None:
-    """Atomic operations, for what comes out alike in any order."""
+    """Atomic operations, for combinations whose result does not depend on the order."""
     b, operation = block.b, _atomic(op, value.element)
     speaks = block.speaks(value.layout)
     for position, element, known in zip(positions, value.values, inside, strict=True):
@@ -87,10 +88,11 @@ def _in_order(
     positions: Sequence[Value],
     combine: str | None,
 ) -> None:
-    """Each position is written by the thread that holds its last element.
+    """Each position is written by the thread that holds the last element for it.
 
-    All threads look through the positions of the whole tile, which lie in shared memory: so each one learns
-    whether a later element goes where its own goes, and what the elements before its own `combine` to.
+    All threads loop over the positions of the whole tile, which are in shared memory. So each thread finds out whether
+    a later element goes to the same position as its own, and the result of combining the elements up to its own by
+    `combine`.
     """
     block, b, layout = memory.block, memory.block.b, value.layout
     count = prod(value.shape)
@@ -127,7 +129,7 @@ def _in_order(
                 following.append(b.select(met, apply(b, combine, value.element, total, element), total))
         loop.next(*following)
     if combine:
-        block.barrier()  # others have read what the last one writes
+        block.barrier()  # all threads have read the old elements before the last one overwrites them
     else:
         block.scratch_done()
 
@@ -147,13 +149,13 @@ def _chosen(block: Block, condition: Value | bool, x: Value, y: Value) -> Value:
 
 
 def _share(memory: Memory, place: Value, tile: Tile) -> None:
-    """Writes a tile to shared memory, row by row."""
+    """Writes a tile to shared memory in row-major order."""
     flat = MemRefType((prod(tile.shape),), tile.element, None, 0, 3)
     memory.store(rows(tile.shape, tile.element), Buffer(place, flat, False), [constant(i64, 0)], tile)
 
 
 def _number(block: Block, layout: Layout, register: int, shape: tuple[int, ...]) -> Value:
-    """The number of an element in row order."""
+    """The row-major number of an element."""
     coordinates = block.coordinates(layout, register)
     strides = rows(shape, index_type).strides
     known = sum(c.constant * stride for c, stride in zip(coordinates, strides, strict=True))
@@ -162,7 +164,7 @@ def _number(block: Block, layout: Layout, register: int, shape: tuple[int, ...])
 
 
 def _position(block: Block, buffer: Buffer, indices: Sequence[Index], register: int) -> Value:
-    """Where in a buffer one element of the index tiles points, in elements."""
+    """The offset in a buffer to which one element of the index tiles points, in elements."""
     wide = [
         cast(block.b, index.values[register] if isinstance(index, Tile) else index, kind, index_type)
         for index, kind in indices

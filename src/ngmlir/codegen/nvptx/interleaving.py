@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which ops of a kernel are computed a few elements after the other, and not op after op."""
+"""Which ops of a kernel are lowered together, a few elements at a time, instead of op by op."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from ...ops import ng, tile
 from ...ops.layouts import Layout
 from ...support.machines import REGISTER_BYTES
 
-#: Elements that a thread computes side by side: so many that an instruction seldom waits for the one before, so few that what
-#: they need meanwhile finds registers beside all that a tile holds.
+#: Elements that a thread computes at a time: enough that an instruction seldom waits for the previous one, and few
+#: enough that their temporaries fit into registers in addition to whole tiles.
 SIDE_BY_SIDE = 8
-#: Registers of a thread that two tiles may fill for one to be loaded at once that meets the other; the rest are for places and predicates.
+#: Registers of a thread that two operands of an op may occupy if one of them is loaded as a whole; the rest are for
+#: addresses and predicates.
 _MOST_HELD = 160
 
 
 def at_once(op: tile.LoadOp, layout: Layout) -> int:
-    """The elements of a loaded tile that find registers beside all of another one that it meets."""
+    """How many elements of a loaded tile fit into registers in addition to the whole of another tile of the same
+    layout."""
     room = _MOST_HELD // -(-item_bytes(element_type(op.result.type)) // REGISTER_BYTES) - layout.registers
     return max(SIDE_BY_SIDE, 1 << max(0, room).bit_length() >> 1)
 
@@ -28,8 +30,8 @@ def at_once(op: tile.LoadOp, layout: Layout) -> int:
 def together(
     ops: Sequence[Op], layout_of: Callable[[Op], Layout | None]
 ) -> Iterator[tuple[Layout | None, list[Op]]]:
-    """All ops in turn: those that are made side by side as runs on tiles of one layout, which constants do not end, others one
-    by one, without a layout."""
+    """All ops in order: runs of ops on tiles of one layout that are computed a few elements at a time, which constants
+    do not end; all others singly, with None as layout."""
     run, shared = list[Op](), None
     for op in ops:
         if isinstance(op, ng.ConstantOp):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One kernel: each op in the instructions of one thread.
+"""One kernel: each op as instructions of one thread.
 
-A scalar is one value, the same in all threads; a tile is spread over them as `assign` says.
+A scalar is one value, the same in all threads; a tile is distributed over them as `assign` decides.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from .reductions import cumulate, reduce
 from .shared import Stored, matrix_rows, read_words, stored_at, words_apart
 from .values import Values
 
-#: Bytes of shared memory that a kernel may declare; more is asked for at the launch.
+#: Bytes of shared memory that a kernel may declare statically; more is dynamic shared memory.
 STATIC_BYTES = 48 * 1024
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """What all launches of a kernel agree on, by the number of the buffer."""
+    """What holds for all launches of a kernel, by the number of the buffer."""
 
     written: frozenset[int]
-    overlapping: frozenset[int]  # share bytes with a written one, or are written and share bytes
+    overlapping: frozenset[int]  # buffers that overlap a written one, or are written and overlap another
     alignments: tuple[int, ...]  # in bytes
 
     def steady(self, number: int) -> bool:
-        """Whether nobody writes a buffer while the kernel runs."""
+        """Whether nothing writes a buffer while the kernel runs."""
         return number not in self.written and number not in self.overlapping
 
     def argument(self, number: int) -> Argument:
@@ -69,9 +69,8 @@ class Parameters:
 def emit_kernel(
     module: Module, kernel: tile.KernelOp, name: str, target: Target, threads: int, parameters: Parameters
 ) -> int:
-    """Adds the kernel to `module` as entry `name`; how many bytes of dynamic shared memory a launch asks for.
-
-    Limit where it needs more shared memory than a block of the target has, or more bytes of parameters than a launch."""
+    """Adds the kernel to `module` as entry `name`; returns the bytes of dynamic shared memory that a launch needs.
+    Limit if it needs more shared memory than a block of the target has, or more bytes of parameters than a launch."""
     count = len(parameters.alignments)
     if count * POINTER_BYTES > PARAMETER_BYTES:
         raise Limit(
@@ -112,7 +111,7 @@ class _Kernel:
             "void",
             [parameters.argument(i) for i in range(len(buffers))],
             linkage="ptx_kernel",
-            # Without a least number of blocks, ptxas spills to reach the next step of occupancy.
+            # Without a minimum number of blocks, ptxas spills to reach the next step of occupancy.
             attributes=f'nounwind "nvvm.reqntid"="{threads}" "nvvm.minctasm"="1"',
         )
         self.b.trace_as(name, kernel.location)
@@ -127,7 +126,7 @@ class _Kernel:
             self.values[place] = position
 
     def emit(self) -> int:
-        """Bytes of dynamic shared memory that each launch asks for."""
+        """Emits the kernel; returns the bytes of dynamic shared memory that each launch needs."""
         self._prepare_coordinates()
         self._run(self.body)
         self.b.ret()
@@ -148,7 +147,7 @@ class _Kernel:
         return 0
 
     def _prepare_coordinates(self) -> None:
-        # Here they are valid everywhere; inside a loop they would be computed in each round.
+        # Computed here they are available everywhere; inside a loop they would be computed in each iteration.
         for layout in dict.fromkeys([*self.layouts.of.values(), *self.layouts.accesses.values()]):
             self.block.coordinates(layout, 0)
 
@@ -166,7 +165,7 @@ class _Kernel:
 
     @contextmanager
     def _written_for(self, op: Op) -> Generator[None]:
-        """Code that is called what an op is called, and comes from its line."""
+        """Code emitted inside gets its names and debug location from an op."""
         self.b.stem = stem_of(op)
         with self.b.trace.at(op.location, loop_name(op)) if self.b.trace else nullcontext():
             yield
@@ -206,7 +205,7 @@ class _Kernel:
             case tile.SubviewOp():
                 self._subview(op)
             case tile.PrefetchOp():
-                pass  # threads in turn hide what memory takes
+                pass  # other warps hide the latency of memory
             case tile.CopyOp() | tile.CopyAsyncOp():
                 self._copy(op)
             case tile.WaitOp():
@@ -230,8 +229,8 @@ class _Kernel:
                 raise Limit(message, op.location, hint=pass_for(op))
 
     def _side_by_side(self, op: Op) -> Layout | None:
-        """The layout of the tile that an op makes a few elements after the other, if it does: one that computes elements, or
-        loads so many of them that those it meets leave no room for all."""
+        """The layout of the tile that an op computes a few elements at a time, or None if it does not: elementwise ops
+        do, and loads of so many elements that they do not fit into registers in addition to another operand."""
         if "elementwise" in op.traits and is_tile(op.result):
             return self.values.layout(op.result)
         if not isinstance(op, tile.LoadOp) or op.result not in self.layouts.of:
@@ -244,12 +243,12 @@ class _Kernel:
         return layout if plain and many and (lines is None or not lines.pays(layout)) else None
 
     def _elementwise(self, ops: Sequence[Op], layout: Layout) -> None:
-        """A few elements after the other, not op after op: what one op leaves for the next is in registers no longer."""
+        """Lowers several ops a few elements at a time, so that intermediate results do not stay in registers."""
         made: dict[IrValue, list[Value]] = {op.result: [] for op in ops}
         computed = [op for op in ops if not isinstance(op, tile.LoadOp)]
         taken = dict.fromkeys(value for op in computed for value in op.operands if value not in made)
         held = {value: self.values.tile(value, layout).values for value in taken} | made
-        # Registers with equal operands (after a broadcast) are computed once.
+        # Elements with the same operands (after a broadcast) are computed once.
         known: dict[tuple[Op, tuple[Value, ...]], Value] = {}
         for first in range(0, layout.registers, SIDE_BY_SIDE):
             some = range(first, min(first + SIDE_BY_SIDE, layout.registers))
@@ -284,7 +283,8 @@ class _Kernel:
         self.values[op.result] = Buffer(place, type, whole.steady, bounds, tuple(starts))
 
     def _loaded(self, op: tile.LoadOp, layout: Layout, registers: range | None = None) -> tuple[Value, ...]:
-        """What each thread holds of a tile, or has in some of its registers, from where it lies in memory."""
+        """The elements that each thread holds of a tile, or those in some of its registers, loaded directly from
+        memory."""
         buffer, indices = self.values.buffer(op.operands[0]), self.values.scalars(op.operands[1:])
         return self.memory.load(self.layouts.windows[op], buffer, indices, layout, _pad_of(op), registers)
 
@@ -348,18 +348,19 @@ class _Kernel:
         self.memory.copy(self.values.buffer(source), self.values.buffer(target), piece, background=background)
 
     def _piece(self, op: Op) -> int:
-        """How many elements a thread copies at once."""
+        """How many elements a thread copies with one instruction."""
         source, target = (_memref(value) for value in op.operands)
         aligned = gcd(*(alignment(value, self.facts) for value in op.operands))
         if leaves_its_buffer(op.operands[0]):
             window = op.operands[0].owner
             assert isinstance(window, tile.SubviewOp)
-            # A piece lies inside as a whole, or not at all.
+            # A vector access is completely inside, or completely outside.
             aligned = gcd(aligned, *_memref(window.buffer).shape[-1:])
         return common_piece(source, target, aligned)
 
     def _in_background(self, op: tile.CopyAsyncOp) -> bool:
-        """Whether the hardware copies by itself: pieces that it has copies of, from global to shared memory."""
+        """Whether the copy is a hardware asynchronous copy: from global to shared memory, in a size that cp.async
+        supports."""
         source, target = map(is_shared, op.operands)
         type = _memref(op.operands[0])
         known = self._piece(op) * item_bytes(type.element) in self.target.gpu.copied
@@ -370,7 +371,7 @@ class _Kernel:
         accumulator = self.values.tile(op.operands[2], self.values.layout(op.result))
         self.values.enter(op.result, dot(self.block, op, lhs, rhs, accumulator, self.target.gpu))
 
-    # Control flow: the same way for all threads of a block, as scalars are the same in all of them
+    # Control flow: all threads of a block take the same path, as scalars are the same in all of them
 
     def _for(self, op: tile.ForOp) -> None:
         distance = self.facts.of(op.step)
@@ -408,7 +409,7 @@ class _Kernel:
 
 
 def _pad_of(op: tile.LoadOp) -> Value:
-    """What is loaded outside the buffer."""
+    """The value loaded for elements outside the buffer."""
     kind, given = elementwise.llvm_element(element_type(op.result.type)), op.attributes.get("pad")
     return constant(kind, 0) if given is None else number(kind, given)
 
@@ -419,7 +420,7 @@ def _memref(value: IrValue) -> MemRefType:
 
 
 def _reserve(kernel: tile.KernelOp) -> tuple[dict[Op, int], int]:
-    """Places of the kernel's own shared buffers, and their size in all."""
+    """The offsets of the kernel's own buffers in shared memory, and their total size."""
     places: dict[Op, int] = {}
     size = 0
     for op in kernel.walk():

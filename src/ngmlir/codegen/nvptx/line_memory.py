@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves tiles that are lines of memory, by way of shared memory."""
+"""Loads and stores of tiles that are `Lines`, through shared memory."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from .block import Coordinate, Tile, memory_element
 from .lines import Lines
 from .memory import Buffer, Inside, Memory
 
-#: Bytes of each thread of a tile that is large: as much again finds no registers beside it and what it meets.
+#: Bytes per thread from which a tile is large: registers do not suffice for it twice, in addition to the other
+#: operands.
 _LARGE = 128
 
 
 class _Place(NamedTuple):
-    """Where lines are: the first piece begins at element `first` of the buffer, the first line `start` elements behind that;
-    there are `number` lines, and each has `length` elements; the tile in shared memory has its row's first element `back`
-    behind where the pieces begin."""
+    """Where lines are: the first vector access begins at element `first` of the buffer, and the first line `start`
+    elements after that. There are `number` lines of `length` elements. In shared memory, the first element of the
+    tile's row is `back` elements after the start of the first vector access."""
 
     first: Value
     start: Value | None  # None: 0
@@ -33,8 +34,8 @@ class _Place(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """One line: where its first piece begins, behind that of all, in memory and in shared memory; how far behind the line
-    begins, and where it ends."""
+    """One line. Its first vector access is `far` elements after that of the first line in memory, and `near` in shared
+    memory; the line begins at `start` and ends at `end`, relative to that."""
 
     far: Value | None  # None: 0
     near: Value | None
@@ -43,7 +44,7 @@ class _Row(NamedTuple):
 
 
 class LineMemory:
-    """Writes the moving of lines into a block."""
+    """Emits loads and stores of lines."""
 
     def __init__(self, memory: Memory):
         self.memory, self.block, self.b = memory, memory.block, memory.b
@@ -51,14 +52,15 @@ class LineMemory:
     def load(
         self, lines: Lines, buffer: Buffer, indices: Sequence[Value], layout: Layout, pad: Value
     ) -> tuple[Value, ...]:
-        """As `Memory.load`; where some lines are not there, by that."""
+        """Like `Memory.load`, and by it at run time if some lines are outside the buffer."""
 
         def as_it_lies() -> tuple[Value, ...]:
             return self.memory.load(lines.access, buffer, indices, layout, pad)
 
-        # What others write meanwhile, or what is no buffer's, is not even to be looked at.
+        # Elements that others may write meanwhile, or that do not belong to the buffer, must not even be read.
         steady = buffer.steady and not lines.afloat
-        # Of two ways that end in registers, both would find room for all of a tile: those of a large one end in shared memory.
+        # If both alternatives returned registers, each would need registers for the whole tile: for a large one both
+        # end in shared memory.
         large = layout.registers * lines.access.item > _LARGE
         whole = steady and self._are_whole(lines, buffer, indices)
 
@@ -83,7 +85,7 @@ class LineMemory:
         return self._either(lines, indices, by_lines, as_it_lies, True if large or not whole else whole)
 
     def store(self, lines: Lines, buffer: Buffer, indices: Sequence[Value], stored: Tile) -> None:
-        """As `Memory.store`; where some lines are not there, by that."""
+        """Like `Memory.store`, and by it at run time if some lines are outside the buffer."""
 
         def as_it_lies() -> tuple[Value, ...]:
             self.memory.store(lines.access, buffer, indices, stored)
@@ -144,17 +146,17 @@ class LineMemory:
         return Buffer(place, MemRefType((lines.kept, 1), type.element, (1, 0), 0, 3), False)
 
     def _from(self, buffer: Buffer, first: Value) -> Buffer:
-        """What lies in a buffer from an element on, as one line."""
+        """A buffer from its element `first` on, as one line."""
         element = buffer.type.element
         pointer = self.b.getelementptr(memory_element(element), buffer.pointer, first)
         return Buffer(pointer, MemRefType((1, 1), element, (1, 0), 0, buffer.type.space), buffer.steady)
 
     def _rows(self, lines: Lines) -> int:
-        """Of the tile."""
+        """Rows of the tile."""
         return lines.number if lines.number > 1 else lines.count // lines.columns
 
     def _inside(self, lines: Lines, indices: Sequence[Value]) -> list[Value]:
-        """Where the tile begins: in a row, and its first row."""
+        """The index of the tile within a row, and of its first row."""
         row = lines.last.dimension if lines.last is not None else lines.dimension
         return [indices[lines.dimension], indices[row]]
 
@@ -166,7 +168,7 @@ class LineMemory:
         as_it_lies: Callable[[], tuple[Value, ...]],
         known: Value | bool = True,
     ) -> tuple[Value, ...]:
-        """The first where all lines are there, and what else must be `known`."""
+        """`by_lines` if all lines are inside the buffer and `known` holds, else `as_it_lies`."""
         b, block, access = self.b, self.block, lines.access
         for bound in access.bounds:
             if bound.along == access.closest:
@@ -179,7 +181,7 @@ class LineMemory:
         return self._choose(known, "lines", by_lines, as_it_lies) if isinstance(known, Value) else by_lines()
 
     def _are_whole(self, lines: Lines, buffer: Buffer, indices: Sequence[Value]) -> Value | bool:
-        """Whether the buffer has all of the pieces in which the lines lie."""
+        """Whether all vector accesses that contain the lines are inside the buffer."""
         if lines.moved <= lines.count and lines.ends is None and lines.last is None:
             return True
         b, place = self.b, self._place(lines, buffer, indices)
@@ -198,7 +200,7 @@ class LineMemory:
         one: Callable[[], tuple[Value, ...]],
         other: Callable[[], tuple[Value, ...]],
     ) -> tuple[Value, ...]:
-        """What one of two ways gives, of which the first is called `name`."""
+        """The result of one of two alternatives; `name` labels the first one."""
         b = self.b
         ways = [(b.label(name), one), (b.label("apart"), other)]
         after = b.label("moved")
@@ -215,9 +217,9 @@ class LineMemory:
 
 
 class _Mover:
-    """Moves lines between memory and shared memory, each buffer from where the first piece begins: by whole pieces, also
-    where a line has only a part of them; or `alone`, which leaves the elements of others in its first and last piece as
-    they are."""
+    """Copies lines between memory and shared memory; both buffers begin where the first vector access begins. Either
+    only with whole vector accesses, even where just a part of one belongs to a line; or `alone`, without touching other
+    elements in the first and last vector access of a line."""
 
     def __init__(
         self, memory: Memory, lines: Lines, place: _Place, source: Buffer, target: Buffer, alone: bool
@@ -254,7 +256,8 @@ class _Mover:
             finish()
 
     def _at_the_ends(self, piece: int) -> list[Callable[[], None]]:
-        """A thread for each place of the pieces in which a line begins and ends; none where one is whole."""
+        """Copies the vector accesses in which lines begin and end, one element per thread; none where such an access is
+        complete."""
         block, b = self.block, self.b
         shape = (self.lines.number, 2 * piece)
         spread = Access(shape, self.lines.access.item, (shape[1], 1), (), 1, 1).layout(block.threads)
@@ -269,7 +272,7 @@ class _Mover:
             start = constant(i32, 0) if row.start is None else row.start
             end = constant(i32, row.end) if isinstance(row.end, int) else row.end
             front = b.icmp("ult", thread, piece)
-            first = b.and_(b.add(start, piece - 1), -piece)  # whole piece
+            first = b.and_(b.add(start, piece - 1), -piece)  # first complete vector access
             behind = b.add(b.and_(end, -piece), b.sub(thread, piece))
             position = b.select(front, b.add(start, thread), behind)
             low, high = b.select(front, start, first), b.select(front, b.smin(first, end), end)
@@ -280,7 +283,7 @@ class _Mover:
         return under_way
 
     def _there(self, alive: Value | bool, row: Coordinate) -> Value | bool:
-        """Whether also the line is there."""
+        """`alive`, and whether the line exists."""
         number = self.place.number
         return (
             alive
@@ -289,7 +292,7 @@ class _Mover:
         )
 
     def _begun(self, row: _Row, at: Value, count: int, inside: Inside) -> Callable[[], None]:
-        """Reads some neighbours; what writes them."""
+        """Loads `count` neighbours; returns a function that stores them."""
         source, target = (
             self._address(each, row.near if each.type.space else row.far, at)
             for each in (self.source, self.target)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiles that are lines of memory: whole rows of a matrix that lies in one piece are one, parts of rows one each.
+"""Tiles that consist of lines, contiguous ranges of memory: whole rows of a contiguous matrix form one line, parts of
+rows one line each.
 
-Where rows begin off a sector, what a warp asks for along one of them lies in five sectors where four would do, and one
-thread cannot move several neighbours. So a line moves from the last sector on that begins no later than it does, in
-whole pieces of 16 bytes, and waits in shared memory, where any element is as near as any other.
+If rows do not begin at a sector boundary, a warp that reads along one touches five sectors where four would do, and a
+thread cannot move several neighbours at once. So a line is moved from the last sector boundary at or before its start,
+in aligned accesses of 16 bytes, to shared memory, where all elements can be accessed at the same cost.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ from ...ops.layouts import Layout
 from .access import SECTOR_BYTES, WIDEST, Access, Bound, alignment, is_shared, memory_of
 from .facts import Facts
 
-#: So many times the sectors of the lines an access asks for at least where they are worth the way through shared memory.
+#: An access goes through shared memory if it would touch at least this many times the sectors of the lines.
 _WORTH = 1.05
-#: Bytes of the shortest tile, what a warp asks for at once; and of shared memory for the largest.
+#: Bytes of the smallest tile, which are those that a warp accesses at once; and bytes of shared memory for the largest.
 _LEAST, _MOST = 4 * SECTOR_BYTES, 5 << 13
-#: Bytes of a line that is short.
+#: Lines of fewer bytes are short.
 _SHORT = 16 * SECTOR_BYTES
 
 
 @dataclass(frozen=True)
 class Lines:
-    """A tile of `count` neighbours of `number` lines, which begin `stride` elements apart in memory. Of one line of whole
-    rows each row has `columns`. `begins`: bytes of which the place of a line's first element is a multiple, `tile_begins`
-    of that of the tile; `access` that of the tile; `ends`: parts of rows may lack elements at the ends of these; `last`: the
-    last rows may not be there; `afloat`: nothing is known of where the buffer begins."""
+    """A tile of `number` lines of `count` contiguous elements, which begin `stride` elements apart in memory. If it is
+    one line of whole rows, each row has `columns` elements. `begins`: a divisor of the offset of each line in bytes;
+    `tile_begins`: the same of the tile; `access`: that of the tile. `ends`: the bound at which parts of rows may lack
+    elements; `last`: the bound that the last rows may cross; `afloat`: the alignment of the buffer is unknown."""
 
     access: Access
     memory: MemRefType
-    dimension: int  # of the memory, along which columns lie
+    dimension: int  # dimension of the memory along which the columns run
     number: int
     count: int
     stride: int
@@ -50,45 +51,45 @@ class Lines:
 
     @property
     def piece(self) -> int:
-        """Elements that a thread moves at once."""
+        """Elements that a thread moves with one vector access."""
         return WIDEST // self.access.item
 
     @property
     def sector(self) -> int:
-        """Elements of a sector, with one of which the first piece begins."""
+        """Elements of a sector; the first vector access begins at a sector boundary."""
         return SECTOR_BYTES // self.access.item
 
     @property
     def shifted(self) -> bool:
-        """Whether a line may begin within a sector."""
+        """Whether a line may begin inside a sector."""
         return self.begins % SECTOR_BYTES != 0
 
     @property
     def moved(self) -> int:
-        """Elements of all pieces in which a line may lie."""
+        """Elements of all vector accesses that may contain a part of a line."""
         reach = self.count + (self.sector - 1 if self.shifted else 0)
         return -(-reach // self.piece) * self.piece
 
     @property
     def pitch(self) -> int:
-        """Elements from one line to the next in shared memory: as far behind a sector as they are in memory."""
+        """Elements from one line to the next in shared memory; equal to `stride` modulo a sector."""
         behind = self.stride % self.sector
         return behind + -(-(self.moved + self.sector - behind) // self.sector) * self.sector
 
     @property
     def kept(self) -> int:
-        """Elements of shared memory."""
+        """Elements of shared memory in use."""
         return (self.number - 1) * self.pitch + self.moved + self.sector
 
     def pieces(self, alone: bool) -> Access:
-        """All that is moved: by single elements where those at the ends of short lines would be moved apart, and ask for
-        the sectors in which they lie once more."""
+        """The access that moves all lines: by single elements for short lines where elements at their ends would
+        otherwise be moved separately, and touch the same sectors once more."""
         short = alone and self.count * self.access.item < _SHORT
         width = 1 if short else self.piece
         return Access((self.number, self.moved), self.access.item, (self.pitch, 1), (), 1, width)
 
     def pays(self, layout: Layout) -> bool:
-        """Whether threads that hold the tile so would ask for more sectors than the lines have."""
+        """Whether a direct access in this layout would touch more sectors than the lines have."""
         starts = range(0, SECTOR_BYTES, gcd(self.tile_begins, SECTOR_BYTES))
         more = SECTOR_BYTES / (self.count * self.access.item) if self.shifted else 0.0
         asked = self.access.waste(layout, starts, layout.threads // 32, self.columns if self.whole else None)
@@ -96,7 +97,7 @@ class Lines:
 
     @property
     def in_shared(self) -> Access:
-        """The tile in shared memory, by its place in a row."""
+        """The access of the tile in shared memory, relative to the start of a row."""
         access, closest = self.access, self.access.closest
         far = self.pitch if self.number > 1 else self.columns
         strides = tuple(
@@ -107,15 +108,16 @@ class Lines:
             for bound in access.bounds
             if bound.along is not None and access.shape[bound.along] > 1
         )
-        # Where the line begins anywhere in its first sector, so does every row.
+        # If the line may begin anywhere in its first sector, so may every row.
         together = self.number == 1 and self.whole and not self.shifted
         width = gcd(self.columns, self.piece) if together else 1
         return Access(access.shape, access.item, strides, bounds, closest if width > 1 else None, width)
 
     @property
     def filled(self) -> Access:
-        """As `in_shared`, for what is written there: what lies behind the ends has room too, and is not moved on. So nothing that is
-        computed has to wait for an answer: of what only some threads store, ptxas keeps all that it is made of until then."""
+        """Like `in_shared`, for writing: elements beyond the ends have memory too, and are not moved on, so they need
+        no mask. That matters since ptxas keeps all operands of a predicated store in registers until the predicate is
+        known."""
         shared = self.in_shared
         needed = tuple(
             bound for bound in shared.bounds if not bound.positive or (self.whole and bound.dimension == 0)
@@ -124,7 +126,7 @@ class Lines:
 
 
 def lines_of(op: Op, access: Access, facts: Facts) -> Lines | None:
-    """The lines that a tile.load or tile.store moves, if it does."""
+    """The lines that a tile.load or tile.store moves, or None if it moves none."""
     buffer, indices = (
         (op.buffer, op.indices) if isinstance(op, tile.LoadOp) else (op.operands[1], op.operands[2:])
     )

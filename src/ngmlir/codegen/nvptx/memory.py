@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiles from and to memory: loads, stores and copies of one block of threads.
+"""Loads, stores and copies of tiles by one block of threads.
 
-Accesses that a mask guards are predicated instructions, not branches, and as wide as is known to be aligned. Only where the end
-of the buffer may lie within what one instruction moves, tiles that have it have code of their own.
+Masked accesses are predicated instructions, not branches, and as wide as the known alignment allows. Only if the end of
+the buffer may be within one vector access, tiles that contain the end have code of their own.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .block import Tile, memory_element
 from .pieces import Buffer, Inside, Pieces
 from .shared import Storage, with_banks_apart
 
-#: Offsets below this fit 32 bit arithmetic.
+#: Offsets below this fit into 32 bit arithmetic.
 _NARROW = 1 << 31
-#: Predicates of a stored tile that find room beside it; ptxas keeps all of them at once.
+#: How many predicates of a stored tile fit into registers; ptxas keeps all of them at once.
 _PREDICATES = 32
 
 
 class Memory(Pieces):
-    """Writes accesses into a block."""
+    """Emits memory accesses into a block."""
 
     # Loads and stores
 
@@ -44,14 +44,15 @@ class Memory(Pieces):
         pad: Value,
         registers: range | None = None,
     ) -> tuple[Value, ...]:
-        """What each thread holds of a tile, or has in some of its registers; outside the buffer, `pad`."""
+        """The elements that each thread holds of a tile, or those in some of its registers; `pad` for elements outside
+        the buffer."""
         some = registers or range(layout.registers)
         return self._moved(
             access, indices, layout, lambda each: self._load(each, buffer, indices, layout, pad, some)
         )
 
     def store(self, access: Access, buffer: Buffer, indices: Sequence[Value], tile: Tile) -> None:
-        """Writes a tile, each element once."""
+        """Stores a tile, each element once."""
 
         def write(access: Access) -> tuple[()]:
             self._store(access, buffer, indices, tile)
@@ -66,7 +67,8 @@ class Memory(Pieces):
         layout: Layout,
         move: Callable[[Access], tuple[Value, ...]],
     ) -> tuple[Value, ...]:
-        """What moves a tile gives: where the end of the buffer may lie within a piece, by code of its own where it does not."""
+        """The result of `move`. If the end of the buffer may be within a vector access, with separate code for tiles
+        that are completely inside."""
         if not access.ragged or access.piece(layout) == 1:
             return move(replace(access, ragged=False))
         block, b = self.block, self.b
@@ -102,7 +104,7 @@ class Memory(Pieces):
         block, kind = self.block, memory_element(buffer.type.element)
         piece, element = access.piece(layout), llvm_element(buffer.type.element)
         fill = block.to_memory(pad)
-        # All pieces are asked for before the first is taken apart.
+        # All loads are issued before the first is unpacked.
         pieces: list[Value | None] = []
         singles: list[tuple[int, Inside, Value]] = []
         for register in registers[::piece]:
@@ -146,7 +148,7 @@ class Memory(Pieces):
         if len(set(written.values())) <= _PREDICATES:
             write(written)
         else:
-            # What many elements have in common is asked once, by a branch.
+            # A guard that many elements share is tested once, by a branch.
             common = min(
                 zip(*written.values(), strict=True), key=lambda each: (set(each) == {True}, len(set(each)))
             )
@@ -158,7 +160,7 @@ class Memory(Pieces):
                 if guard is True:
                     write(registers)
                     continue
-                # What places share is for all branches.
+                # The shared part of the addresses is computed before the branches.
                 self._place(access, buffer, indices, layout, registers[0])
                 with self.b.when(guard), block.branch():
                     write(registers, guard)
@@ -169,7 +171,7 @@ class Memory(Pieces):
     def _place(
         self, access: Access, buffer: Buffer, indices: Sequence[Value], layout: Layout, register: int
     ) -> tuple[Value, int]:
-        """An address, and how many elements behind it the one in a register lies."""
+        """An address, and how many elements after it the element in a register is."""
         block, b, kind = self.block, self.b, memory_element(buffer.type.element)
         coordinates = block.coordinates(layout, register)
 
@@ -202,13 +204,13 @@ class Memory(Pieces):
     def _inside(
         self, access: Access, indices: Sequence[Value], layout: Layout, register: int, count: int = 1
     ) -> Value | bool:
-        """Whether the elements in some registers, of one piece, lie inside the tile and the buffer."""
+        """Whether the elements of one vector access, in some registers, are inside the tile and the buffer."""
         return reduce(self.block.both, self._guards(access, indices, layout, register, count))
 
     def _guards(
         self, access: Access, indices: Sequence[Value], layout: Layout, register: int, count: int
     ) -> list[Value | bool]:
-        """All that must hold for that."""
+        """The conditions of `_inside`."""
         register += count - 1 if access.ragged else 0
         within = [self._within(bound, indices[bound.dimension], layout, register) for bound in access.bounds]
         return [self.block.alive(layout, register, access.shape), *within]
@@ -216,7 +218,8 @@ class Memory(Pieces):
     def _singles(
         self, access: Access, indices: Sequence[Value], layout: Layout, register: int, count: int
     ) -> Iterator[tuple[int, Inside]]:
-        """The registers of a piece whose element may lie inside though the last one does not, and whether it is so."""
+        """The registers of a vector access whose element may be inside although the last one is not; and the condition
+        for that."""
         if not access.ragged:
             return
         last = self._inside(access, indices, layout, register, count)
@@ -257,14 +260,14 @@ class Memory(Pieces):
     # Whole buffers
 
     def copy(self, source: Buffer, target: Buffer, piece: int, *, background: bool = False) -> None:
-        """All elements, by all threads, `piece` at a time (`common_piece`); 0 for those that the source lacks. With
-        `background`, started only: a group of copies that `wait` waits for."""
+        """All threads copy all elements, `piece` at a time (see `common_piece`); elements that are outside the source
+        are 0. With `background`, the copy is only started, as one group of asynchronous copies (see `wait`)."""
         block, b = self.block, self.b
         shape = source.type.shape
         kind = memory_element(source.type.element)
         total = prod(shape) // piece
         bytes = piece * item_bytes(source.type.element)
-        # Only whole pieces of 16 bytes can pass by the first level of the cache.
+        # Only accesses of 16 bytes can bypass the L1 cache.
         name = f"llvm.nvvm.cp.async.{'cg' if bytes == WIDEST else 'ca'}.shared.global.{bytes}"
 
         def move(read: Value, write: Value, inside: Value | bool) -> None:
@@ -280,7 +283,7 @@ class Memory(Pieces):
             elif inside is True:
                 b.intrinsic(name, "void", write, read, overload=())
             else:
-                # Instead of what is not read, there are zeros.
+                # Elements that are not read become zeros.
                 size = b.select(inside, constant(i32, bytes), 0) if inside else constant(i32, 0)
                 b.intrinsic(f"{name}.s", "void", write, read, size, overload=())
 
@@ -322,14 +325,15 @@ class Memory(Pieces):
             b.intrinsic("llvm.nvvm.cp.async.commit.group", "void", overload=())
 
     def wait(self, unfinished: int) -> None:
-        """Until all background copies of the block but the last `unfinished` groups are done and visible."""
+        """Waits until all asynchronous copies of the block except the last `unfinished` groups are complete and
+        visible."""
         number = constant(i32, unfinished)
         self.b.intrinsic("llvm.nvvm.cp.async.wait.group", "void", number, overload=())
         self.block.barrier()
 
 
 def common_piece(a: MemRefType, c: MemRefType, aligned: int) -> int:
-    """How many elements, at most 16 bytes, can be copied at once between buffers whose addresses are multiples of
+    """How many elements, at most 16 bytes, one access can copy between two buffers whose addresses are multiples of
     `aligned` elements."""
     widest = WIDEST // item_bytes(a.element)
     if not a.shape or a.row_strides[-1] != 1 or c.row_strides[-1] != 1:

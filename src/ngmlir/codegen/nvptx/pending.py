@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many background copies may still be under way where a kernel waits for some of them.
+"""How many asynchronous copies may still be in flight where a kernel waits for some of them.
 
-Each copy that the hardware does is a group, and groups are waited for by number: all but the last n. So what
-counts is how many groups are certainly started after the copies of a token; more than that may not be left out.
+Each cp.async copy is a group, and a wait names the number of most recent groups that may be in flight. For a token that
+is the number of groups that are certainly started after its copies; with a larger number the wait could miss them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from ...ops import ng, tile
 
 
 def unfinished(body: Block, in_background: Callable[[tile.CopyAsyncOp], bool]) -> dict[Op, int]:
-    """For each `tile.wait` the groups that it may leave under way; 0 where nothing better is known."""
+    """For each `tile.wait`, the number of groups that it may leave in flight; 0 if no larger number is known to be
+    safe."""
     walk = _Walk(in_background)
     walk.block(body)
     return walk.found
 
 
 class _Walk:
-    """Goes through a kernel in order. `clock` counts groups that are certainly started on the way here."""
+    """Visits a kernel in order. `clock` counts the groups that are certainly started on every path to here."""
 
     def __init__(self, in_background: Callable[[tile.CopyAsyncOp], bool]):
         self.in_background = in_background
@@ -46,7 +47,7 @@ class _Walk:
                     pass
 
     def _age(self, value: Value) -> int:
-        """Groups certainly started after the copy of a token."""
+        """Groups that are certainly started after the copy of a token."""
         return self.clock - self.born.get(value, self.clock)
 
     def _loop(self, op: tile.ForOp) -> None:
@@ -54,7 +55,8 @@ class _Walk:
         inputs = zip(body.args[1:], op.inits, strict=True)
         ages = {value: self._age(init) for value, init in inputs if value.type is token}
         while True:
-            # What comes round may be younger than what came in; ages only fall, so this ends.
+            # Tokens of the next iteration may be younger than those that entered the loop; ages only decrease, so this
+            # terminates.
             self.clock = start
             self.born.update({value: start - age for value, age in ages.items()})
             self.block(body)
@@ -63,7 +65,7 @@ class _Walk:
             if after == ages:
                 break
             ages = after
-        self.clock = start  # as if there were no rounds: a lower bound
+        self.clock = start  # as if there were no iterations: a lower bound
         for value, result in zip(body.args[1:], op.results, strict=True):
             if value in ages:
                 self.born[result] = start - ages[value]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of up to 16 bytes from and to memory, by one instruction of each thread."""
+"""Loads and stores of up to 16 bytes, by one instruction of each thread."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ...llvm.types import Value, bits_of, element_of, i8, i32, i64, lanes_of, ve
 from .access import Bound
 from .block import SHARED, Block
 
-#: Where an access happens: in all threads, or in those where a value is true.
+#: In which threads an access happens: in all, or in those in which a value is true.
 Inside: TypeAlias = Value | Literal[True]
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """A buffer in a kernel. `steady`: nobody writes it while the kernel runs. Of a masked window, `bounds` are where it may
-    leave the buffer in which it begins at `starts`."""
+    """A buffer in a kernel. `steady`: nothing writes it while the kernel runs. For a masked subview, `bounds` are those
+    it may cross of the buffer in which it begins at index `starts`."""
 
     pointer: Value
     type: MemRefType
@@ -33,7 +33,7 @@ class Buffer:
 
 
 class Pieces:
-    """Writes such instructions into a block."""
+    """Emits such instructions into a block."""
 
     def __init__(self, block: Block):
         self.block = block
@@ -49,7 +49,7 @@ class Pieces:
         pad: Value,
         behind: int = 0,
     ) -> Value:
-        """`count` elements, so many `behind` a place; where `inside` is false, `pad`."""
+        """Loads `count` elements, `behind` elements after an address; gives `pad` where `inside` is false."""
         b = self.b
         type = vector(count, kind)
         if inside is True:
@@ -61,7 +61,7 @@ class Pieces:
             return b.bitcast(found, type)
         words, width = _words(count, kind)
         fill, word = b.bitcast(b.splat(pad, count), vector(words, f"i{width}")), f"i{width}"
-        if width == 8:  # a byte fills a register: from one of 16 bits it would be widened twice
+        if width == 8:  # a byte takes a 32-bit register: from one of 16 bits it would be widened twice
             fill, word = b.zext(fill, i32), i32
         cached = ".nc" if buffer.steady else ""
         number = "" if words == 1 else f".v{words}"
@@ -90,7 +90,7 @@ class Pieces:
         return b.bitcast(self.block.pack(parts), type)
 
     def put(self, buffer: Buffer, place: Value, value: Value, inside: Inside, behind: int = 0) -> None:
-        """Writes a scalar or vector where `inside` holds, so many elements `behind` a place."""
+        """Stores a scalar or vector where `inside` holds, `behind` elements after an address."""
         b = self.b
         count, kind = lanes_of(value.type), element_of(value.type)
         if inside is True:
@@ -110,20 +110,21 @@ class Pieces:
         return self.b.getelementptr(kind, place, behind) if behind else place
 
     def _address(self, place: Value) -> Value:
-        """What an address operand of inline assembly takes: 64 bits in every space."""
+        """The address as an operand of inline assembly: 64 bits in every address space."""
         return self.b.cast("ptrtoint", place, i64)
 
 
 def _words(count: int, kind: LlvmType) -> tuple[int, int]:
-    """The words that predicated accesses move: how many, and their width in bits."""
+    """The words of a predicated access: how many, and their width in bits."""
     bits = count * bits_of(kind)
-    # Elements of 64 bits in one register each: in halves, each load would be followed by what joins them.
+    # Elements of 64 bits take one register each: if they were loaded in halves, instructions that join these would
+    # follow each load.
     width = max(32, bits_of(kind))
     return (bits // width, width) if bits >= 32 else (1, bits)
 
 
 def _further(kind: LlvmType, behind: int) -> str:
-    """What stands behind an address in inline assembly: instructions have room for so many bytes more."""
+    """The constant offset of an address in inline assembly, which is part of the instruction."""
     return f"+{behind * bits_of(kind) // 8}" if behind else ""
 
 

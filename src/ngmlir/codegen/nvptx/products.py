@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products of tiles: by matrix instructions where there is one for the elements, else by fma in registers."""
+"""Matrix products of tiles: by matrix instructions if the GPU has one for the elements, else by fma in registers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .shared import MatrixRows, Storage, Stored, User, matrix_rows, read, read_w
 
 
 def atom_of(op: Op, gpu: Gpu) -> MatrixAtom | None:
-    """The matrix instruction that a product is made of, or None where there is none for its elements and sizes."""
+    """The matrix instruction for a product, or None if there is none for its elements and sizes."""
     if op.attributes.get("words"):
         return None
     (rows, depth), (_, columns) = shape_of(op.operands[0].type), shape_of(op.operands[1].type)
@@ -33,7 +33,7 @@ def atom_of(op: Op, gpu: Gpu) -> MatrixAtom | None:
 
 
 def fragments(op: Op, threads: int, gpu: Gpu) -> MatrixLayouts | None:
-    """The layouts of a product by matrix instructions, or None where there are none."""
+    """The layouts of a product by matrix instructions, or None if there is no such instruction."""
     atom = atom_of(op, gpu)
     if atom is None:
         return None
@@ -53,11 +53,11 @@ def dot(block: Block, op: Op, lhs: Tile, rhs: Tile, accumulator: Tile, gpu: Gpu)
 
 
 def _by_fma(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile, words: str) -> Tile:
-    """Each thread reads the rows and columns of its block step by step, k ascending, from shared memory."""
+    """Each thread reads the rows and columns of its block from shared memory, k ascending."""
     layout = accumulator.layout
     rows, columns = layout.drop([1]), layout.drop([0])
     depth = lhs.shape[1]
-    # Lhs lies column by column, rhs row by row: so a thread's neighbours are neighbours in memory.
+    # Lhs is stored in column-major order, rhs in row-major order: so a thread's neighbours are contiguous.
     left = _joined(lhs, rows, (1, 0))
     right = _joined(rhs, columns, (0, 1))
     base = block.scratch(left.bytes + right.bytes)
@@ -80,7 +80,7 @@ def _by_fma(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile, words: str) -
 
 
 def _joined(tile: Tile, reader: Layout, order: tuple[int, int]) -> Storage:
-    """A place for a tile that is read line by line."""
+    """The storage of a tile that is read one row or column at a time."""
     return storage(
         tile.element, [User(tile.layout), User(reader.spread((order[1],), tile.layout.shape))], [order]
     )
@@ -129,7 +129,7 @@ def _by_matrix(
 
 
 def _operands(block: Block, wanted: Sequence[tuple[Tile, Layout]]) -> list[list[Value]]:
-    """The words of fragments, which `ldmatrix` reads where tiles lie in shared memory as it takes them."""
+    """The words of fragments; read by `ldmatrix` where the storage of the tile in shared memory permits it."""
     results: list[list[Value] | None] = []
     through: list[tuple[Tile, Layout, Storage, int]] = []
     size = 0
@@ -162,6 +162,6 @@ def _operands(block: Block, wanted: Sequence[tuple[Tile, Layout]]) -> list[list[
 
 
 def _words(block: Block, tile: Tile, values: Sequence[Value]) -> list[Value]:
-    """Elements in words of 4 bytes, as matrix instructions take them."""
+    """Elements packed into words of 4 bytes, as matrix instructions take them."""
     b, count = block.b, 4 // item_bytes(tile.element)
     return [b.bitcast(block.pack(values[i : i + count]), i32) for i in range(0, len(values), count)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiles that are made of nothing or of other elements' places: constants, iotas, broadcasts, transposes, reshapes, slices."""
+"""Constants, iotas, broadcasts, transposes, reshapes and slices."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make_constant(values: Values, memory: Memory, op: ng.ConstantOp) -> None:
 
 
 def _make_table(values: Values, memory: Memory, op: ng.ConstantOp, literal: ElementsAttr) -> None:
-    """A constant whose elements differ: read from memory like any tile."""
+    """A constant whose elements differ: loaded from memory like any tile."""
     b = memory.b
     name = f"{b.name}.constant{len(values)}"
     data = "".join(f"\\{byte:02X}" for byte in literal.data)
@@ -88,7 +88,8 @@ def transpose(values: Values, op: ng.TransposeOp) -> None:
 
 
 def rearrange(values: Values, memory: Memory, op: ng.ReshapeOp | ng.SliceOp) -> None:
-    """Reshapes and slices: within threads where the sizes are powers of two, else through shared memory."""
+    """Reshapes and slices: within threads if it is a reshape of sizes that are powers of two, else through shared
+    memory."""
     block, found = values.block, values[op.operands[0]]
     if not isinstance(found, Tile) or not is_tile(op.result):
         found = values.tile(op.operands[0])

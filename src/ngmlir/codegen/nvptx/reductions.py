@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reductions and cumulative ops of tiles: first within a thread, then across lanes, then across warps.
 
-The order of joining is a tree that only the layout decides, so the bits are the same on every run.
+The order is a tree that depends only on the layout, so the bits are the same on every run.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from .block import Block, Tile
 
 
 def _wider(element: Type) -> Type:
-    """What sums and products are computed in."""
+    """The element type in which sums and products are computed."""
     return f32 if isinstance(element, FloatType) and element.width == 16 else element
 
 
 def _prepared(block: Block, tile: Tile, join: str, axes: Sequence[int]) -> tuple[list[Value], Type]:
-    """The elements, widened where sums need it; those outside the tile are neutral."""
+    """The elements, widened if the sum needs it; those outside the tile are the identity."""
     b = block.b
     wide = _wider(tile.element) if join in ("add", "multiply") else tile.element
     neutral = constant(llvm_element(wide), identity(join, wide))
-    # Only the reduced dimensions matter: along the others, what lies outside stays outside.
+    # Only the reduced dimensions matter: along the others, elements outside the tile stay outside.
     shape = [size if d in axes else tile.layout.shape[d] for d, size in enumerate(tile.shape)]
     values: list[Value] = []
     for register, value in enumerate(tile.values):
@@ -42,7 +42,7 @@ def _prepared(block: Block, tile: Tile, join: str, axes: Sequence[int]) -> tuple
 
 
 def reduce(block: Block, op: Op, tile: Tile) -> Tile:
-    """`ng.sum` and its kin, in the layout that dropping the axes leaves."""
+    """`ng.sum` and the other reductions; the result has the layout without the reduced axes."""
     b, layout = block.b, tile.layout
     name = op.name.partition(".")[2]
     axes = get_i64s(op, "axes")
@@ -50,7 +50,7 @@ def reduce(block: Block, op: Op, tile: Tile) -> Tile:
     target = layout.drop(axes)
     join = JOINS["sum" if name == "mean" else name]
     if RARE in op.attributes:
-        # Each thread asks for what it holds; what lies outside the tile may ask as well.
+        # Each thread tests its own elements; including those outside the tile is harmless.
         return Tile(target, (), op.result.type, (_tree(tile.values, b.or_),))
     values, wide = _prepared(block, tile, join, axes)
     groups: dict[tuple[int, ...], list[Value]] = {at: [] for at in target.held}
@@ -83,7 +83,7 @@ def _tree(values: Sequence[Value], joined: Callable[[Value, Value], Value]) -> V
 
 
 def _subsets(bits: Sequence[int]) -> list[int]:
-    """All sums of some of the bits, the sum of all last."""
+    """The sums of all subsets of the bits, that of all bits last."""
     sums = [0]
     for bit in bits:
         sums += [s + bit for s in sums]
@@ -93,9 +93,9 @@ def _subsets(bits: Sequence[int]) -> list[int]:
 def cumulate(block: Block, op: Op, tile: Tile) -> Tile:
     """`ng.cumulative_sum` and its kin, in the layout of the operand.
 
-    Position bit by position bit, from the lowest: two neighbouring runs become one of twice the length. The
-    elements of the later run take in the total of the earlier one; each element also keeps the total of its
-    run, which is the same for all of them and so moves across threads by exchanging along one bit.
+    One step per bit of the position, from the lowest: two neighbouring runs become one of twice the length. The
+    elements of the later run are combined with the total of the earlier one. Each element also keeps the total of its
+    run, which is the same for all elements of the run; so it is exchanged across threads along one bit.
     """
     b, layout = block.b, tile.layout
     join = JOINS[op.name.partition(".")[2]]
@@ -141,7 +141,7 @@ def _upper(block: Block, layout: Layout, axis: int, level: int, register: int) -
 
 
 def _along(block: Block, layout: Layout, axis: int, step: int, values: Sequence[Value]) -> list[Value]:
-    """What the position that differs in one bit along the axis holds."""
+    """The values of the position that differs in one bit along the axis."""
     move = tuple(step if d == axis else 0 for d in range(layout.rank))
     if move in layout.register:
         bit = 1 << layout.register.index(move)
@@ -149,7 +149,7 @@ def _along(block: Block, layout: Layout, axis: int, step: int, values: Sequence[
     bit = layout.thread.index(move)
     if bit < LANE_BITS:
         return [block.shuffle(value, 1 << bit) for value in values]
-    # Both warps of the pair, then the one that is not this one.
+    # The values of both warps of the pair, of which the other warp's are selected.
     warp = 1 << (bit - LANE_BITS)
     b = block.b
     own_is_second = b.icmp("ne", b.and_(block.thread, 1 << bit), 0)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How tiles lie in shared memory: the place where those who write and read one meet in the fewest wavefronts.
+"""Storage of tiles in shared memory: the one for which writers and readers take the fewest wavefronts.
 
-Shared memory has 32 banks of 4 bytes, and answers one instruction of a warp in as many wavefronts as there are different
-words of one bank. Rows that are padded, or whose pieces of 16 bytes are permuted from row to row (swizzled), bring what
-lies in a column to different banks. Which of these places is best is counted, for the very threads that will use it.
+Shared memory has 32 banks of 4 bytes, and serves one instruction of a warp in as many wavefronts as there are different
+words in one bank. If rows are padded, or the 16-byte chunks of each row are permuted (swizzled), the elements of a
+column are in different banks. The best storage is found by counting wavefronts for the very threads that will use it.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from .access import WIDEST, Access
 from .block import Block, Tile, memory_element
 
 _BANKS, _BANK = 32, 4
-#: Bytes that a swizzle moves as one: the fewer, the more places it tells apart, and the less one instruction moves.
+#: Bytes of a chunk that a swizzle permutes: smaller ones spread over more banks, but one instruction then moves less.
 _GRAINS = (WIDEST, 8, 4)
-#: Rows of tiles are padded by so many pieces of 16 bytes.
+#: Rows of tiles may be padded by this many chunks of 16 bytes.
 _PADDINGS = (0, 1, 2, 4)
 
 
 @dataclass(frozen=True)
 class Storage:
-    """A place for a tile: the distance in elements of neighbours along each dimension, of which those along `closest` are
-    adjacent. Where `permuted` is more than 0, strides are powers of two and so many bits of the number of a piece of `grain`
-    bytes are xored with those that stand `above` higher, those that stand twice as much higher, and so on: what takes part
-    in the banks is then also the far end of a long row, or of many rows."""
+    """How a tile is stored: the stride in elements of each dimension; `closest` is the contiguous one. If `permuted` is
+    more than 0, strides are powers of two, and that many low bits of the number of a chunk of `grain` bytes are xored
+    with the bits that are `above` higher, with those twice as much higher, and so on: so the far end of a long row, or
+    many rows, also influence the bank."""
 
     strides: tuple[int, ...]
     closest: int
@@ -50,7 +50,7 @@ class Storage:
         return -(-self.elements * self.item // WIDEST) * WIDEST
 
     def at(self, coordinates: Sequence[int]) -> int:
-        """Where an element lies, in elements."""
+        """The offset of an element, in elements."""
         place = sum(c * s for c, s in zip(coordinates, self.strides, strict=True))
         if not self.permuted:
             return place
@@ -65,9 +65,10 @@ class Storage:
         return min(layout.run(self.closest), self.grain // self.item)
 
     def wavefronts(self, layout: Layout, piece: int) -> int:
-        """Of one instruction of a warp whose lanes each move `piece` elements from where `layout` has their first."""
+        """Wavefronts of one instruction of a warp whose lanes each move `piece` elements, the first of which `layout`
+        gives."""
         words = max(1, piece * self.item // _BANK)
-        lanes = 32 // words  # that are answered together
+        lanes = 32 // words  # lanes that are served together
         total = 0
         for first in range(0, 32, lanes):
             banks: dict[int, set[int]] = {}
@@ -80,7 +81,7 @@ class Storage:
 
 
 class User(NamedTuple):
-    """Who writes or reads a tile: in a layout of its elements, or by `ldmatrix`, whose lanes each point at 16 bytes."""
+    """A writer or reader of a tile: in a layout of its elements, or by `ldmatrix`, whose lanes each point at 16 bytes."""
 
     layout: Layout
     by_matrix: bool = False
@@ -97,8 +98,8 @@ class User(NamedTuple):
 
 @cache
 def best(element_bytes: int, users: tuple[User, ...], orders: tuple[tuple[int, ...], ...]) -> Storage:
-    """The place of the least cost for a tile that `users` write and read, of those the one that costs the last of them, who
-    waits for an answer, the least, then the smallest; each of `orders` lists the dimensions, the closest last."""
+    """The storage of the least total cost for `users`; then of the least cost for the last user, which waits for the
+    result; then the smallest. Each of `orders` lists the dimensions, the contiguous one last."""
 
     def price(storage: Storage) -> tuple[int, ...]:
         costs = [user.cost(storage) for user in users]
@@ -109,7 +110,7 @@ def best(element_bytes: int, users: tuple[User, ...], orders: tuple[tuple[int, .
 
 
 def storage(element: Type, users: Sequence[User], orders: Sequence[Sequence[int]] | None = None) -> Storage:
-    """A place for a tile, of any order if none are given."""
+    """The best storage for a tile, over all choices of the contiguous dimension if no orders are given."""
     rank = users[0].layout.rank
     if orders is None:
         orders = [[d for d in range(rank) if d != last] + [last] for last in range(rank)] or [[]]
@@ -135,7 +136,7 @@ def _candidates(layouts: Sequence[Layout], item: int, order: Sequence[int]) -> I
         strides, elements = placed(padding * piece)
         yield Storage(strides, closest, elements, item)
     strides, elements = placed(0)
-    # Where all move 16 bytes at once, nothing is gained by parting them.
+    # If all users move 16 bytes at once, smaller chunks gain nothing.
     narrow = any(layout.run(closest) < piece for layout in layouts) if shape else False
     for grain in _GRAINS:
         if grain < item or (grain < WIDEST and not narrow):
@@ -147,8 +148,8 @@ def _candidates(layouts: Sequence[Layout], item: int, order: Sequence[int]) -> I
 
 
 class MatrixRows(NamedTuple):
-    """How `ldmatrix` reads a tile: register i and the thread of `layout` say where the 16 bytes are at which a lane points
-    for the i-th instruction, which gives `words` words each, in order; `transposed` by `.trans`."""
+    """How `ldmatrix` reads a tile: register i and the thread in `layout` give the position of the 16 bytes to which a
+    lane points for the i-th instruction. Each instruction gives `words` words, in order; `transposed`: with `.trans`."""
 
     layout: Layout
     words: int
@@ -156,13 +157,14 @@ class MatrixRows(NamedTuple):
 
 
 def matrix_rows(layout: Layout, storage: Storage) -> MatrixRows | None:
-    """The reading by `ldmatrix` that gives each thread what `layout` says, or None if there is none. It reads 8 rows of 16
-    bytes for each word; lane 4 * r + c gets word c of row r, or by `.trans` the elements 2 * c and 2 * c + 1 of column r."""
+    """How `ldmatrix` can give each thread the elements that `layout` assigns to it, or None if it cannot. It reads 8
+    rows of 16 bytes for each word; lane 4 * r + c gets word c of row r, or with `.trans` the elements 2 * c and 2 * c +
+    1 of column r."""
     inside = (_BANK // storage.item).bit_length() - 1
     closest, rank = storage.closest, layout.rank
 
     def runs(bases: Sequence[Basis]) -> bool:
-        """Whether bits step along the closest dimension by 1, 2, 4 ..."""
+        """Whether the bits step along the contiguous dimension by 1, 2, 4 ..."""
         return list(bases) == [
             tuple(1 << bit if d == closest else 0 for d in range(rank)) for bit in range(len(bases))
         ]
@@ -187,7 +189,7 @@ def matrix_rows(layout: Layout, storage: Storage) -> MatrixRows | None:
 
 
 def stored_at(access: Access, buffer: MemRefType) -> Storage | None:
-    """Where the tile of an access to a shared buffer lies, if its rows begin at whole pieces of 16 bytes."""
+    """The storage of the tile of an access to a shared buffer, if its rows begin at multiples of 16 bytes; else None."""
     if access.closest is None or access.bounds or access.width * access.item != WIDEST:
         return None
     if padded(access.shape) != access.shape:
@@ -197,13 +199,13 @@ def stored_at(access: Access, buffer: MemRefType) -> Storage | None:
 
 @cache
 def with_banks_apart(layout: Layout, place: Storage, piece: int) -> Layout:
-    """The layout with lanes, and the rows that a warp moves together, numbered so that what is answered together lies in the
-    most banks: of as many rows, other ones."""
+    """The layout with its lanes, and the rows that a warp moves at once, renumbered so that what is served together is
+    in as many different banks as possible; a warp moves the same number of rows, but different ones."""
     rows = [d for d in range(layout.rank) if d != place.closest and layout.shape[d] > 1][-1:]
     bits = layout.shape[rows[0]].bit_length() - 1 if rows else 0
 
     def turned(bases: Sequence[Basis], by: int) -> list[Basis]:
-        """With the lowest bits of the row's number as its highest ones."""
+        """The bases with the bits of the row number rotated: its lowest bits become its highest."""
         return [
             tuple((c << by | c >> bits - by) & (1 << bits) - 1 if d in rows else c for d, c in enumerate(b))
             for b in bases
@@ -224,7 +226,7 @@ def with_banks_apart(layout: Layout, place: Storage, piece: int) -> Layout:
 
 @dataclass(frozen=True)
 class Stored:
-    """A tile in shared memory, `start` elements behind `base`."""
+    """A tile in shared memory, `start` elements after `base`."""
 
     storage: Storage
     base: Value
@@ -262,7 +264,7 @@ def write(block: Block, tile: Tile, place: Storage, base: Value) -> Stored:
 
 
 def read(block: Block, stored: Stored, layout: Layout, element: Type) -> list[Value]:
-    """A tile's elements as `layout` holds them."""
+    """A tile's elements in the layout `layout`."""
     piece = stored.storage.piece(layout)
     kind = memory_element(element)
     values: list[Value] = []
@@ -274,7 +276,7 @@ def read(block: Block, stored: Stored, layout: Layout, element: Type) -> list[Va
 
 
 def read_words(block: Block, stored: Stored, rows: MatrixRows, element: Type) -> list[Value]:
-    """A tile's elements by `ldmatrix`, in words of 4 bytes, in the order of the layout that `rows` is for."""
+    """A tile's elements read by `ldmatrix`, as words of 4 bytes, in the order of the layout that `rows` was made for."""
     b, layout, count = block.b, rows.layout, rows.words
     kind = memory_element(element)
     name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{'.trans' if rows.transposed else ''}.b16.p3"
@@ -288,7 +290,7 @@ def read_words(block: Block, stored: Stored, rows: MatrixRows, element: Type) ->
 
 
 def words_apart(block: Block, words: Sequence[Value], element: Type) -> tuple[Value, ...]:
-    """The elements in words of 4 bytes."""
+    """The elements of words of 4 bytes."""
     count, kind = _BANK // item_bytes(element), memory_element(element)
     whole = (block.b.bitcast(word, vector(count, kind)) for word in words)
     return tuple(block.from_memory(v, llvm_element(element)) for w in whole for v in block.unpack(w, count))
@@ -311,7 +313,7 @@ def _address(block: Block, stored: Stored, layout: Layout, register: int, kind: 
     moving = 0
     for basis in bases:
         moving |= basis
-    # What a register adds to bits that threads do not touch is part of the instruction.
+    # The part of a register's offset in bits that are the same in all threads is a constant of the instruction.
     known = place.at(held) ^ stored.start
     mixed, known = known & moving, known & ~moving
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the values of a kernel are in one thread: scalars, registers of tiles, addresses of buffers."""
+"""The values of a kernel in one thread: scalars, registers of tiles, addresses of buffers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .memory import Buffer
 
 
 class Values:
-    """The values of a kernel that have been computed so far, where tiles lie as `layouts` says."""
+    """The values of a kernel that have been computed so far; `layouts` are those of the tiles."""
 
     def __init__(self, block: Block, layouts: Assignment):
         self.block = block
@@ -47,7 +47,7 @@ class Values:
         return found
 
     def tile(self, value: IrValue, layout: Layout | None = None) -> Tile:
-        """A tile in its own layout or the one asked for; scalars and constants fit any."""
+        """A tile in its own layout or the given one; scalars and constants fit any."""
         found = self._known[value]
         if isinstance(found, Tile):
             return convert(self.block, found, layout) if layout is not None else found
@@ -61,18 +61,18 @@ class Values:
         return self.layouts.of[value] if is_tile(value) else everywhere(self.block.threads)
 
     def enter(self, value: IrValue, made: Tile) -> None:
-        """Enters a result; where the layout of its class is another, converts it."""
+        """Records a result, converted to the layout of its class."""
         self._known[value] = (
             convert(self.block, made, self.layout(value)) if is_tile(value) else made.values[0]
         )
 
     def hand_on(self, values: Sequence[IrValue]) -> None:
-        """Converts what is handed on in another layout, once for all that is made of it."""
+        """Converts values that are used in another layout, once for all uses."""
         for value in values:
             if value in self.layouts.handed:
                 self._known[value] = self.tile(value, self.layouts.handed[value])
 
-    # What loops carry and branches give
+    # Values that loops carry and branches yield
 
     def registers(self, values: Sequence[IrValue], like: Sequence[IrValue]) -> list[Value]:
         """The registers of `values`, in the layouts of `like`."""
@@ -83,7 +83,7 @@ class Values:
         return out
 
     def enter_registers(self, values: Sequence[IrValue], registers: Sequence[Value]) -> None:
-        """The reverse: gives `values` their registers."""
+        """The inverse of `registers`: assigns registers to `values`."""
         rest = iter(registers)
         for value in values:
             if value.type is token:
