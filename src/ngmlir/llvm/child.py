@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LLVM in processes of its own: to some code LLVM objects by ending the process, llvmlite does one thing at a time in each,
-and LLVM, once loaded, keeps some 80 MB for as long as the process lives.
+"""LLVM in child processes: LLVM reports some errors by ending the process, llvmlite does one thing at a time per
+process, and LLVM, once loaded, keeps some 80 MB until the process ends.
 
-A child serves one request at a time. One starts where no other is free (about 0.1 s; `start` lets that pass beside
-other work), as many as requests come at once, up to the number of cores; one that has died is forgotten.
+A child serves one request at a time. A new one is started if none is free (about 0.1 s; `start` overlaps that with
+other work), one for each concurrent request, up to the number of cores. A child that has died is forgotten.
 """
 
 from __future__ import annotations
@@ -23,35 +23,36 @@ from . import native
 from .cores import available_cores, compile_processes
 from .native import Form, Optimise, Rejected
 
-#: What LLVM says of a processor or feature that it does not know, before it goes on without.
+#: LLVM's warning about a processor or feature that it does not know, after which it continues without it.
 _UNKNOWN = re.compile(r"'(.*)' is not a recognized (processor|feature) for this target")
-#: Of all that a dying LLVM prints, the lines that say why.
+#: The lines that give the reason, of all that LLVM prints before it ends the process.
 _REASON = re.compile(r"^(?:LLVM ERROR|error|fatal error): .*$", re.M)
 
-#: How a process ends that LLVM did not end: a system that is short of memory does that (SIGKILL).
+#: Exit status of a process that LLVM did not end: the system does that when memory is short (SIGKILL).
 _KILLED = -9
 
 _lock = RLock()
-_slots = Semaphore(available_cores())  # one for each request that is answered
+_slots = Semaphore(available_cores())  # one for each request in progress
 _free: list[_Child] = []
 _registered = False
-_foreign = False  # whether what Python calls its executable turned out to be another program
+_foreign = False  # whether `sys.executable` turned out to be another program
 
 
 class Unknown(Exception):
-    """LLVM knows no such processor or feature."""
+    """LLVM does not know such a processor or feature."""
 
 
 class Died(Exception):
-    """LLVM ended the process; the message is what it said last."""
+    """LLVM ended the process; the message is the last that it printed."""
 
 
 class Absent(Exception):
-    """There is no child: none can be started, or somebody else ended it."""
+    """There is no child: none can be started, or it was killed."""
 
 
 def possible() -> bool:
-    """Not where that is not wanted, or Python is part of another program, which would only start itself once more."""
+    """Whether children can be used: not if the user turned them off, or if Python is embedded in another program, which
+    would start itself again."""
     alone = not sys.executable or getattr(sys, "frozen", False) or _foreign
     return not alone and compile_processes() > 0
 
@@ -67,7 +68,8 @@ def generate(form: Form, text: str, triple: str, cpu: str, features: str, optimi
 
 
 def start(count: int = 1) -> int:
-    """Starts children until so many are free, without waiting until they are ready. Gives how many are, at most `count`."""
+    """Starts children until `count` are free, without waiting until they are ready. Returns how many are free, at most
+    `count`."""
     with _lock, contextlib.suppress(Absent):
         while possible() and len(_free) < count:
             _free.append(_Child())
@@ -75,7 +77,7 @@ def start(count: int = 1) -> int:
 
 
 def rest() -> None:
-    """Ends the free children but one, since each takes memory."""
+    """Ends all free children except one, since each takes memory."""
     with _lock:
         while len(_free) > 1:
             _free.pop().end()
@@ -99,16 +101,16 @@ class _Child:
         if not _registered and hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=_forget)
             _registered = True
-        # -P: or the modules beside the program would be taken for those of Python that are called alike.
+        # -P: otherwise modules in the folder of the program would shadow modules of the standard library.
         command = [sys.executable, "-P", str(Path(native.__file__))]
-        import subprocess  # nothing is compiled of what was compiled before
+        import subprocess  # imported late: not needed if all code is in the cache
 
         try:
             self._errors = tempfile.TemporaryFile()
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
             )
-        except OSError:  # there is no room for another
+        except OSError:  # the system cannot start another process
             raise Absent from None
         self._greeted = False
         _Child.alive.add(self)
@@ -134,7 +136,7 @@ class _Child:
                 reasons = _REASON.findall(said) or said.splitlines()[-1:]
                 raise Died(reasons[0] if reasons else str(result))
         except BaseException:
-            # An answer may be on its way still.
+            # The child may still be about to answer.
             self.end()
             raise
         with _lock:
@@ -144,7 +146,7 @@ class _Child:
         return result
 
     def _greet(self) -> None:
-        """Waits for what a child says first. Raises Absent if that is another program, or ended before."""
+        """Waits for the first output of a child. Raises Absent if it is another program, or has ended."""
         global _foreign
         if self._greeted:
             return
@@ -155,7 +157,7 @@ class _Child:
         self._greeted = True
 
     def end(self) -> None:
-        """Ends the process. What is compiled later, at the exit of this one, finds another."""
+        """Ends the process. Code compiled later, at the exit of this process, gets a new child."""
         with _lock, contextlib.suppress(ValueError):
             _free.remove(self)
         atexit.unregister(self.end)

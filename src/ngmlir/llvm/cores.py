@@ -12,7 +12,7 @@ _MOST = 8
 
 
 def available_cores() -> int:
-    """The cores that this process may run on, which in a container are fewer than the machine has."""
+    """The cores that this process may run on; in a container they are fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where code comes from, as LLVM's debug info: lines of source, and loops by name.
+"""Debug info of LLVM: source lines, and loops by name.
 
-A loop is told as a function that was inlined at its own line: `dot_add.k_loop` in `dot_add.m_loop` in `dot_add.program`.
-Profilers and debuggers have names, frames and costs for inlined functions, and none for loops.
+A loop is described as a function that is inlined at its line: `dot_add.k_loop` in `dot_add.m_loop` in
+`dot_add.program`. Profilers and debuggers have names, frames and costs for inlined functions, but none for loops.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from .instructions import Instructions
 
 
 class DebugInfo:
-    """The source lines of one module, made of its metadata: `node` gives the number of one, and `named` are those with
-    names. `only_lines`: no tables beside them, which PTX has no use for."""
+    """The debug info of one module as metadata: `node` adds a node and returns its number, and `named` has the named
+    metadata. `only_lines`: only line directives, without DWARF tables, which PTX does not use."""
 
     def __init__(self, node: Callable[[str], str], named: dict[str, list[str]], *, only_lines: bool):
         self._node = node
@@ -26,13 +26,13 @@ class DebugInfo:
         self._unit = ""
 
     def file(self, name: str) -> str:
-        """A source file; its name is relative to the current folder, as the messages of ngmlir have it."""
+        """A source file; its name is relative to the current folder, as in ngmlir's messages."""
         return self._node(
             f"!DIFile(filename: {_quoted(name or '<unknown>')}, directory: {_quoted(os.getcwd())})"
         )
 
     def routine(self, name: str, symbol: str, location: Location) -> str:
-        """A function, or a loop as one; tools call it `name`."""
+        """A function, or a loop described as one; tools show it as `name`."""
         file, signature = self.file(location.file), self._node("!DISubroutineType(types: null)")
         return self._node(
             f"distinct !DISubprogram(name: {_quoted(name)}, linkageName: {_quoted(symbol)}, scope: {file}, file: {file}, "
@@ -46,11 +46,11 @@ class DebugInfo:
         return self._node(f"!DILocation(line: {location.line}, column: {column}, scope: {scope}{inlined})")
 
     def elsewhere(self, routine: str, file: str) -> str:
-        """The part of a routine that stands in another file."""
+        """The part of a routine whose source is in another file."""
         return self._node(f"!DILexicalBlockFile(scope: {routine}, file: {self.file(file)}, discriminator: 0)")
 
     def _begin(self, file: str) -> str:
-        # No tool knows a language of tensors; what it takes for C has plain names, and lines.
+        # DWARF has no language for tensors; for C, tools show plain names and lines.
         self._unit = self._node(
             f'distinct !DICompileUnit(language: DW_LANG_C11, file: {self.file(file)}, producer: "ngmlir", '
             f"isOptimized: true, runtimeVersion: 0, emissionKind: {self._kind})"
@@ -64,7 +64,7 @@ class DebugInfo:
 
 
 class Trace:
-    """Gives the instructions of one function the places of the ops that they were written for."""
+    """Attaches to the instructions of one function the locations of the ops that they were emitted for."""
 
     def __init__(self, info: DebugInfo, b: Instructions, name: str, symbol: str, location: Location):
         self._info = info
@@ -77,7 +77,7 @@ class Trace:
 
     @contextmanager
     def at(self, location: Location, loop: str = "") -> Generator[None]:
-        """What is written meanwhile comes from `location`; it is the loop of that name, if one is given."""
+        """Instructions emitted inside come from `location`; if `loop` is given, they are the loop of that name."""
         start, outer = len(self._b.lines), (self._inner, self._file, self._caller)
         if loop:
             self._caller = self._place(location)
@@ -88,7 +88,7 @@ class Trace:
         self._inner, self._file, self._caller = outer
 
     def finish(self) -> None:
-        """Gives all that no op claims to the function itself."""
+        """Attaches the location of the function to all instructions that belong to no op."""
         self._mark(0, self._location)
 
     def _place(self, location: Location) -> str:
@@ -102,7 +102,7 @@ class Trace:
         lines = self._b.lines
         for i in range(start, len(lines)):
             line = lines[i]
-            # Phis are completed later, and are no instructions of the machine.
+            # Phis are completed later, and are not machine instructions.
             if (
                 line.startswith("  ")
                 and not line.startswith("  ;")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What LLVM knows of itself and of this machine. It is asked once, and what it said is kept in the cache folder: programs
-that were compiled before are found and run without LLVM, which takes long to load and much memory."""
+"""LLVM's version and its description of this machine. They are queried once and stored in the cache folder: so programs
+that were compiled before run without LLVM, which takes long to load and much memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..support.diagnostics import UserError
 from ..support.files import write_file
 from . import child, native
 
-#: The lines of Linux' description of a processor that tell which one it is.
+#: The lines of /proc/cpuinfo that identify the processor.
 _TELLING = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 
 
@@ -34,7 +34,7 @@ class Host(NamedTuple):
 
 @cache
 def host() -> Host:
-    """The facts, from the cache folder if they were asked for on this machine before."""
+    """The description, from the cache folder if it was queried on this machine before."""
     folder, identity = cache_folder(), _identity()
     if folder is None or not identity:
         return _asked_apart()
@@ -54,7 +54,7 @@ def host() -> Host:
 
 
 def _check(identity: str, facts: list[str]) -> str:
-    """What tells the facts of this machine from damaged ones, and from those of another."""
+    """A checksum that detects damaged descriptions, and those of another machine."""
     return sha256("\n".join([identity, *facts]).encode()).hexdigest()
 
 
@@ -63,14 +63,14 @@ def _asked() -> Host:
 
 
 def _asked_apart() -> Host:
-    """What a child says: it has LLVM loaded, and may be needed next."""
+    """The answer of a child: it has LLVM loaded, and may be needed next."""
     with suppress(child.Absent, child.Died):
         return Host(*str(child.generate("host", "", "", "", "", "none")).split("\n"))
     return _asked()
 
 
 def _identity() -> str:
-    """All that the facts depend on; '' where that is not known."""
+    """Everything that the description depends on; '' if that is not known."""
     spec = find_spec("llvmlite")
     if sys.platform != "linux" or platform.machine() != "x86_64" or spec is None or spec.origin is None:
         return ""

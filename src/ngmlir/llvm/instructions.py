@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One method per straight-line instruction or intrinsic: each appends a line and returns the value.
 
-Operands are `Value`s; beside a `Value` a Python number means the constant of the same type. Fast-math and
-wrap flags are never implied: `flags="contract"` where the caller can answer for them.
+Operands are `Value`s; if one operand is a `Value`, another may be a Python number, which means the constant of its
+type. Fast-math and wrap flags are never implied: pass `flags="contract"` where the semantics allow it.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from .types import (
     with_element,
 )
 
-#: Gives the type to call a function with, by its name, result and arguments; declares it where nobody has.
+#: (name, result, argument types) -> the type for a call of that function; declares the function if it is new.
 Declaring: TypeAlias = Callable[[str, Type, Sequence[Type]], Type]
 
 
 class Instructions:
-    """The straight-line half of a function builder."""
+    """The straight-line part of a function builder."""
 
     def __init__(self, declared: Declaring):
         self._declared = declared
         self.lines: list[str] = []
-        self.stem = "v"  # what the names of values begin with
+        self.stem = "v"  # prefix of the names of values
         self._count = 0
         self._intrinsics: dict[tuple[str, tuple[Type, ...]], str] = {}
 
-    # The two ways a line is written
+    # Appending lines
 
     def emit(self, type: Type, instruction: str) -> Value:
-        """Appends an instruction with a result and names it."""
+        """Appends an instruction with a result, and names the result."""
         self._count = count = self._count + 1
         name = f"%{self.stem}{count}"
         self.lines.append(f"  {name} = {instruction}")
@@ -56,7 +56,7 @@ class Instructions:
         self.lines.append("  " + instruction)
 
     def comment(self, text: str) -> None:
-        """Appends a remark for the reader of the IR."""
+        """Appends a comment to the IR."""
         self.lines.extend(f"  ; {line}" for line in text.splitlines())
 
     def _binary(self, opcode: str, x: Operand, y: Operand, flags: str) -> Value:
@@ -131,7 +131,7 @@ class Instructions:
         return self._like_first("llvm.umax", x, y)
 
     def abs(self, x: Value) -> Value:
-        """Integer absolute value; the smallest number stays itself."""
+        """Integer absolute value; the smallest integer gives itself."""
         return self.intrinsic("llvm.abs", x.type, x, constant(i1, 0))
 
     # Floating point
@@ -334,14 +334,14 @@ class Instructions:
         return self.emit(wide, f"shufflevector {wide} {first.name}, {wide} poison, {mask}")
 
     def shuffle(self, x: Value, y: Value | None, indices: Sequence[int]) -> Value:
-        """Lanes picked from `x` and `y` laid end to end; an index of -1 leaves the lane undecided."""
+        """Lanes selected from the concatenation of `x` and `y`; an index of -1 gives an undefined lane."""
         picked = ", ".join(f"i32 {index}" if index >= 0 else "i32 poison" for index in indices)
         mask = f"<{len(indices)} x i32> <{picked}>"
         other = y or poison(x.type)
         return self.emit(f"<{len(indices)} x {element_of(x.type)}>", f"shufflevector {x}, {other}, {mask}")
 
     def extract(self, x: Value, lane: Operand) -> Value:
-        """One lane; a scalar is its only lane."""
+        """One lane; the only lane of a scalar is the scalar."""
         if x.type[0] != "<":
             return x
         return self.emit(element_of(x.type), f"extractelement {x}, {_value(i64, lane)}")
@@ -351,9 +351,9 @@ class Instructions:
         return self.emit(x.type, f"insertelement {x}, {item}, {_value(i64, lane)}")
 
     def reduce(self, operation: str, x: Value, start: Value | None = None, flags: str = "") -> Value:
-        """All lanes to one: `add`, `smax`, `fmaximum` ...; `fadd` and `fmul` need a `start`.
+        """Reduces all lanes to one: `add`, `smax`, `fmaximum` ...; `fadd` and `fmul` need a `start`.
 
-        Those two go in lane order unless the flag `reassoc` lets them form a tree.
+        Those two go in lane order unless the flag `reassoc` permits a tree.
         """
         element = element_of(x.type)
         arguments = (x,) if start is None else (start, x)
@@ -369,11 +369,12 @@ class Instructions:
     # Atomics
 
     def atomic(self, operation: str, pointer: Value, value: Value, ordering: str = "monotonic") -> Value:
-        """`atomicrmw`: the value before."""
+        """`atomicrmw`; returns the old value."""
         return self.emit(value.type, f"atomicrmw {operation} {pointer}, {value} {ordering}")
 
     def compare_exchange(self, pointer: Value, expected: Value, desired: Value, ordering: str) -> Value:
-        """The old value and whether it was `expected`, as `{ T, i1 }`; two orderings: success and failure."""
+        """The old value and whether it was `expected`, as `{ T, i1 }`; `ordering` has two words: for success and for
+        failure."""
         result = f"{{ {desired.type}, i1 }}"
         return self.emit(result, f"cmpxchg {pointer}, {expected}, {desired} {ordering}")
 
@@ -382,7 +383,7 @@ class Instructions:
     def call(
         self, result: Type, callee: str | Value, *arguments: Value, flags: str = "", attributes: str = ""
     ) -> Value:
-        """Calls a function by name (declared by this call if nobody defines it) or by pointer."""
+        """Calls a function by name (declared by this call if the module does not define it) or by pointer."""
         if isinstance(callee, str):
             kind = self._declared(callee, result, [a.type for a in arguments])
             target = global_name(callee)
@@ -411,7 +412,7 @@ class Instructions:
     def _declare(
         self, name: str, result: Type, arguments: Sequence[Value], overload: tuple[Type, ...]
     ) -> str:
-        """The mangled name of an intrinsic, declared."""
+        """Declares an intrinsic and returns its mangled name."""
         full = ".".join((name, *map(mangled, overload)))
         self._declared(full, result, [a.type for a in arguments])
         self._intrinsics[(name, overload)] = full

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lengths in LLVM text: where a constant would stand, `%{i64|4*N + 1}` stands until the function is finished. Then each such
-operand is a register that is computed where the function begins."""
+"""Open lengths in LLVM text: in place of a constant, the text has `%{i64|4*N + 1}` until the function is finished. Then
+each such operand is replaced by a register that is computed at the start of the function."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MARK = re.compile(r"%\{([^{}|]+)\|([^{}|]+)\}")
 
 
 def resolved(body: str, lengths: Mapping[str, Value]) -> str:
-    """The lines of a function with their lengths as registers; `lengths` says which registers hold the named ones."""
+    """The lines of a function with registers for the expressions; `lengths` has the registers of the named lengths."""
     found = dict.fromkeys(_MARK.findall(body))
     if not found:
         return body
@@ -28,7 +28,7 @@ def resolved(body: str, lengths: Mapping[str, Value]) -> str:
 
 
 class _Writer:
-    """Computes expressions, each once."""
+    """Emits the computation of expressions, each once."""
 
     def __init__(self, lengths: Mapping[str, Value]):
         self.lengths = lengths
@@ -73,7 +73,7 @@ class _Writer:
         if atom not in self.atoms:
             of, least = self.sum(atom.of), atom.of.least()
             if least is None or least < 0:
-                # Rounded down, also below 0.
+                # Rounds down, also for negative numbers.
                 rest = self.b.srem(of, atom.by)
                 of = self.b.sub(
                     of, self.b.select(self.b.icmp("slt", rest, 0), self.b.add(rest, atom.by), rest)

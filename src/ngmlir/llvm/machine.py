@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which targets there are, and from LLVM IR text to optimised IR, assembler text, PTX or an object file.
+"""The targets, and LLVM IR text to optimised IR, assembler text, PTX or an object file.
 
-Kernels come with explicit vectors and unrolled tiles, so the middle end only tidies up ("cleanup", about
-0.4 ms per kernel): LLVM's vectorisers and unroller would undo the tiling.
+Kernels have explicit vectors and unrolled tiles, so LLVM's passes only clean up ("cleanup", about 0.4 ms per kernel):
+its vectorisers and unroller would undo the tiling.
 
-LLVM works in children: to some code it objects by ending the process, and the memory that it keeps is not given back. Only
-where there can be none does it work in this process.
+LLVM runs in child processes: it reports some errors by ending the process, and does not return its memory. It runs in
+this process only if no child can be started.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ def listing(text: str, target: Target, optimise: Optimise = "cleanup") -> str:
 
 
 def optimised(text: str, target: Target, optimise: Optimise = "cleanup") -> str:
-    """The module after the passes, as IR text again."""
+    """The module after the passes, as IR text."""
     return str(_generate("ir", text, target, optimise))
 
 
 def prepare() -> None:
-    """Starts what will compile, so that it is ready when the passes are done."""
+    """Starts the process that will compile, so that it is ready when the passes are done."""
     child.start()
 
 
 def _generate(form: Form, text: str, target: Target, optimise: Optimise) -> bytes | str:
-    """Whatever LLVM objects to is a bug of the code that wrote the text, except a name in the target."""
+    """Every error of LLVM is a bug of the code that emitted the text, except an unknown name in the target."""
     request = (form, text, target.triple, target.cpu, target.features, optimise)
     try:
         try:
@@ -76,7 +76,7 @@ def _generate(form: Form, text: str, target: Target, optimise: Optimise) -> byte
 
 
 def _bug(message: str, text: str) -> Bug:
-    """An error that leaves the whole text where it can be looked at; LLVM's messages quote the line."""
+    """A Bug whose hint names a file with the whole text; LLVM's messages quote only the line."""
     path = write_temporary(text, ".ll")
     return Bug(message) if path is None else Bug(message, hint=f"the code is in {path}")
 
@@ -95,9 +95,9 @@ def cpu_target(name: str) -> Target:
 
 
 def host_target() -> Target:
-    """The CPU of this process; or, where NGMLIR_CPU names a lesser one, this one as if it had no more than that.
+    """The CPU of this process; or, if NGMLIR_CPU names a lesser one, this CPU restricted to the features of that one.
 
-    Raises `UserError` if NGMLIR_CPU names none, or one that has what this machine lacks.
+    Raises `UserError` if NGMLIR_CPU is unknown, or has features that this machine lacks.
     """
     return _host(os.environ.get("NGMLIR_CPU", "").strip() or "native")
 
@@ -156,7 +156,7 @@ def nvptx_target(sm: str = "sm_90a") -> Target:
 
 
 def _cache(level: int) -> tuple[int, int]:
-    """Bytes and ways of the first core's data cache, where Linux tells them; else 0."""
+    """Size in bytes and associativity of the first core's data cache, where Linux reports them; else 0."""
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
             kind = (folder / "type").read_text().strip()

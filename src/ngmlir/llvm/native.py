@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """From LLVM IR text to optimised IR, assembler text or an object file, by llvmlite.
 
-A module of its own, without imports from this package, since it is a program too: `child` runs it in another
-process. There it answers requests, pickled tuples on its standard input, until that ends. LLVM is loaded with the first
-text: who only asks for code that was compiled before does without.
+This module imports nothing from this package, since it is also a program: `child` runs it in another process. There it
+answers requests, pickled tuples on its standard input, until end of file. LLVM is loaded for the first request: a
+process that finds all code in the cache does not load it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 Optimise: TypeAlias = Literal["none", "cleanup", "speed"]
 
-#: What may be asked for; a listing is assembly with the names of blocks as comments, and of a host no text is needed.
+#: The kinds of result; a listing is assembly with the names of blocks as comments, and `host` needs no text.
 Form: TypeAlias = Literal["object", "assembly", "listing", "ir", "host"]
 
-#: What a process that serves requests writes before its first answer.
+#: Written by a process that serves requests before its first answer.
 GREETING = b"ngmlir: LLVM is ready\n"
 
 
 class Rejected(Exception):
-    """LLVM's parser or verifier objects to the text."""
+    """LLVM's parser or verifier rejects the text."""
 
 
 @cache
@@ -52,9 +52,9 @@ def host() -> list[str]:
 
 
 def generate(form: Form, text: str, triple: str, cpu: str, features: str, optimise: Optimise) -> bytes | str:
-    """The text as an object file (bytes), as assembler text, as the same for people to read, or as IR after the passes.
+    """The text as an object file (bytes), as assembler text, as a listing, or as IR after the passes.
 
-    Raises `Rejected` for what LLVM objects to in words; to some things it objects by ending the process.
+    Raises `Rejected` for errors that LLVM reports; it reports some errors by ending the process.
     """
     import llvmlite.binding as llvm
 
@@ -63,7 +63,7 @@ def generate(form: Form, text: str, triple: str, cpu: str, features: str, optimi
     machine = _machine(triple, cpu, features)
     try:
         module = llvm.parse_assembly(text, llvm.create_context())
-        # The passes ask these for the sizes of types and the costs of instructions.
+        # The passes use these for the sizes of types and the costs of instructions.
         module.triple = machine.triple
         module.data_layout = str(machine.target_data)
         module.verify()
@@ -103,8 +103,8 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, optimise: Opt
         passes = builder.getModulePassManager()
     else:
         passes = llvm.create_new_module_pass_manager()
-        # For CPUs code generation finds by itself what else there is, and to look for it here would take a sixth of all
-        # the time.
+        # For CPUs the code generator finds the remaining simplifications by itself, and these passes would take a sixth
+        # of all the time.
         thorough = machine.triple.startswith("nvptx")
         passes.add_sroa_pass()
         if thorough:
@@ -117,10 +117,10 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, optimise: Opt
 
 
 def _serve() -> None:
-    """Requests in, answers out: ("done", result) or ("rejected", message)."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt ends
+    """Reads requests and writes answers: ("done", result) or ("rejected", message)."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
     prepare_llvm()
-    # Nothing that LLVM prints may come between the answers.
+    # Output of LLVM must not mix with the answers: standard output becomes standard error.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     answers.write(GREETING)

@@ -26,8 +26,8 @@ from .instructions import Instructions
 from .lengths import resolved
 from .types import Operand, Type, Value, constant, global_name, i64, ptr
 
-#: Of every function. LLVM prefers 256 bit vectors on many CPUs that have 512; matrix kernels need the wide
-#: ones, and the attribute is a no-op where there is no choice.
+#: Attributes of every function. LLVM prefers 256 bit vectors on many CPUs that have 512; matrix kernels need the wide
+#: ones, and the attribute is a no-op for CPUs without them.
 FUNCTION_ATTRIBUTES = 'nounwind "prefer-vector-width"="512"'
 
 Fused: TypeAlias = "Callable[[Function, Value, Value, Value], Value]"
@@ -47,8 +47,8 @@ class Argument(NamedTuple):
 class Module:
     """Functions, globals and metadata; declarations are collected from the calls.
 
-    `fma` writes `x * y + z` rounded once, for machines that have no instruction for it. With `debug` traced
-    functions tell where they come from, `only_lines` as PTX does.
+    `fma` emits `x * y + z` rounded once, for machines without an fma instruction. With `debug`, traced functions have
+    debug info; `only_lines`: in the form that PTX takes.
     """
 
     def __init__(self, fma: Fused | None = None, *, debug: bool = False, only_lines: bool = False) -> None:
@@ -82,13 +82,13 @@ class Module:
     def declare(
         self, name: str, result: Type, arguments: Sequence[Type], attributes: str = "nounwind"
     ) -> None:
-        """Says what a function of another object looks like; needed for variadic functions (`...`) only."""
+        """Declares a function of another object; only variadic functions (`...`) need this."""
         kinds = ", ".join(arguments)
         kind = f"{result} ({kinds})" if "..." in arguments else result
         self._declarations[name] = (kind, f"declare {result} {global_name(name)}({kinds}) {attributes}")
 
     def declared(self, name: str, result: Type, arguments: Sequence[Type]) -> Type:
-        """The type to call `name` with; declares it from these arguments if it is new."""
+        """The type to call `name` with; declares it with these argument types if it is new."""
         if name not in self._declarations:
             # Only the type matters in a declaration; attributes of the call follow it, as in "ptr align 4".
             kinds = [_bare(argument) for argument in arguments]
@@ -115,7 +115,7 @@ class Module:
         return Value(f"ptr {where}".rstrip(), f"@{name}")
 
     def external(self, name: str) -> Value:
-        """The address of something that another object, or the loader, defines."""
+        """The address of a symbol that another object, or the loader, defines."""
         self._globals[name] = f"@{name} = external global i8"
         return Value(ptr, f"@{name}")
 
@@ -128,26 +128,26 @@ class Module:
     # Metadata
 
     def metadata(self, node: str) -> str:
-        """The number of a node such as `!{i32 1}`, equal nodes once."""
+        """The number of a node such as `!{i32 1}`; equal nodes get the same number."""
         if node not in self._interned:
             self._interned[node] = f"!{len(self._metadata)}"
             self._metadata.append(node)
         return self._interned[node]
 
     def distinct_metadata(self, *operands: str) -> str:
-        """A node that is equal to no other: its first operand is itself."""
+        """A distinct node: its first operand is itself."""
         number = f"!{len(self._metadata)}"
         self._metadata.append(f"distinct !{{{', '.join((number, *operands))}}}")
         return number
 
     @property
     def nontemporal(self) -> str:
-        """For stores that nobody reads soon: `b.store(..., attach=module.nontemporal)`."""
+        """For stores to memory that is not read soon: `b.store(..., attach=module.nontemporal)`."""
         return f"!nontemporal {self.metadata('!{i32 1}')}"
 
     @property
     def invariant(self) -> str:
-        """For loads of memory that never changes while the function runs."""
+        """For loads from memory that does not change while the function runs."""
         return f"!invariant.load {self.metadata('!{}')}"
 
     def alias_scopes(self, count: int) -> list[str]:
@@ -163,7 +163,7 @@ class Module:
         return result
 
     def text(self) -> str:
-        """The whole module as LLVM reads it."""
+        """The whole module as LLVM IR text."""
         declarations = [d for name, (_, d) in self._declarations.items() if name not in self.functions]
         parts = [*self._globals.values(), *(f.text() for f in self.functions.values()), *declarations]
         parts += [f"attributes #{number} = {{ {text} }}" for text, number in self._groups.items()]
@@ -178,7 +178,7 @@ def _bare(type: Type) -> Type:
 
 
 class Function(Instructions):
-    """One function under construction: instructions go to the end of the current block."""
+    """One function under construction: instructions are appended to the current block."""
 
     def __init__(
         self, module: Module, name: str, result: Type, arguments: Sequence[Argument], linkage: str, group: int
@@ -192,14 +192,14 @@ class Function(Instructions):
         self.block = "entry"
         self._linkage = linkage
         self._group = group
-        self._phis: dict[str, int] = {}  # phi -> its line, for values that come later
+        self._phis: dict[str, int] = {}  # phi -> its line, for `add_incoming`
         self.trace: Trace | None = None
         self._head: list[str] = []
         self._lengths: dict[str, Value] = {}
 
     @property
     def address(self) -> Value:
-        """The function as a value, to pass to another."""
+        """The address of the function, as a value."""
         return Value(ptr, global_name(self.name))
 
     def text(self) -> str:
@@ -219,17 +219,18 @@ class Function(Instructions):
         return self._lengths
 
     def has_lengths(self, lengths: Mapping[str, Value]) -> None:
-        """Says which registers hold named lengths, all of which are there by now; comes before anything that is computed of them."""
+        """Sets the registers that hold the named lengths. They must be defined by now, and nothing may be computed from
+        lengths before."""
         self._lengths = dict(lengths)
         self._head, self.lines = [*self._head, *self.lines], []
 
     def trace_as(self, name: str, location: Location) -> None:
-        """Tells where the function comes from, where the module has debug info; tools call it `name`."""
+        """Adds debug info for the function if the module has debug info; tools show it as `name`."""
         if self.module.debug is not None:
             self.trace = Trace(self.module.debug, self, name, self.name, location)
 
     def fma(self, x: Value, y: Operand, z: Operand, flags: str = "") -> Value:
-        """`x * y + z` rounded once, as the module says where it does."""
+        """`x * y + z` rounded once; by the module's `fma` if it has one."""
         fused = self.module.fma
         if fused is None:
             return super().fma(x, y, z, flags)
@@ -238,7 +239,7 @@ class Function(Instructions):
     # Blocks
 
     def label(self, name: str) -> str:
-        """A fresh label; the block begins where `place` puts it."""
+        """A fresh label; `place` begins its block."""
         # Labels and values share one name space, so they are counted together.
         self._count += 1
         return f"{name}.{self._count}"
@@ -263,8 +264,7 @@ class Function(Instructions):
         self.effect(f"ret {value}" if value is not None else "ret void")
 
     def phi(self, type: Type, *incoming: tuple[Value, str], stem: str = "") -> Value:
-        """The value that belongs to the block control came from; more may follow by `add_incoming`. Its name begins
-        with `stem`."""
+        """A phi; more incoming values may be added by `add_incoming`. Its name begins with `stem`."""
         outer, self.stem = self.stem, stem or self.stem
         result = self.emit(type, f"phi {type} " + ", ".join(f"[ {v.name}, %{b} ]" for v, b in incoming))
         self.stem = outer
@@ -272,7 +272,7 @@ class Function(Instructions):
         return result
 
     def add_incoming(self, phi: Value, value: Value, label: str) -> None:
-        """Completes a phi with the value of a block that is written later, as loops need."""
+        """Adds to a phi the value of a block that is emitted later, as loops need."""
         line = self._phis[phi.name]
         self.lines[line] += f", [ {value.name}, %{label} ]"
 
@@ -291,9 +291,9 @@ class Function(Instructions):
     ) -> Loop:
         """`for index in range(start, stop, step)`, signed; `stop + step` must not overflow.
 
-        `carried` values start the loop's variables: read them inside as `loop.carried`, say their next values
-        with `loop.next(...)`, and read the last ones after the loop as `loop.results`. `certain` promises at
-        least one iteration (constants are seen by themselves). `name` is what the index is called.
+        `carried` are the initial values of the loop's variables: read them inside as `loop.carried`, set their next
+        values by `loop.next(...)`, and read the last ones after the loop as `loop.results`. `certain` promises at least
+        one iteration (for constants that is detected). `name` is the name of the index.
         """
         return Loop(self, start, stop, step, carried, certain, attach, name)
 
@@ -304,7 +304,8 @@ class Function(Instructions):
     def choose(
         self, condition: Value, then: Callable[[], Sequence[Value]], otherwise: Callable[[], Sequence[Value]]
     ) -> list[Value]:
-        """Runs one of two bodies, which give as many values of the same types: those of the one that ran."""
+        """Emits an if/else whose bodies give the same number of values, of the same types; returns the values of the
+        one that ran."""
         yes, no, after = self.label("then"), self.label("else"), self.label("endif")
         self.branch_if(condition, yes, no)
         ends: list[tuple[Sequence[Value], str]] = []
@@ -318,7 +319,7 @@ class Function(Instructions):
 
 
 class _Region:
-    """What loops and conditions share: values that go round or through."""
+    """The carried values that loops and conditions have in common."""
 
     def __init__(self, function: Function, carried: Sequence[Value]):
         self.function = function
@@ -328,7 +329,7 @@ class _Region:
         self._next: tuple[Value, ...] | None = None if carried else ()
 
     def next(self, *values: Value) -> None:
-        """Says, once, what the carried values become."""
+        """Sets, once, the next values of the carried values."""
         if len(values) != len(self.initial):
             raise Bug(f"{len(self.initial)} carried values, but next values for {len(values)}")
         self._next = values
@@ -340,7 +341,7 @@ class _Region:
 
 
 class Loop(_Region):
-    """A counted loop, tested at its end; `index` counts, `carried` are the variables."""
+    """A counted loop with its test at the end; `index` is its index, `carried` are its variables."""
 
     def __init__(
         self,
@@ -403,7 +404,7 @@ class Loop(_Region):
 
 
 class When(_Region):
-    """A body that may be left out."""
+    """A body that runs only if a condition holds."""
 
     def __init__(self, function: Function, condition: Value, carried: Sequence[Value]):
         super().__init__(function, carried)

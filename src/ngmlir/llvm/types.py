@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LLVM types as plain strings, values as (type, name) pairs, and constants by their exact bits."""
+"""LLVM types as plain strings, values as (type, name) pairs, and constants with exact bits."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ptr = "ptr"
 i1, i8, i16, i32, i64 = "i1", "i8", "i16", "i32", "i64"
 f16, bf16, f32, f64 = "half", "bfloat", "float", "double"
 
-#: Element types by their MLIR spelling -> the LLVM type that computes with them (LLVM integers have no sign).
+#: Element types by their MLIR spelling -> the LLVM type for arithmetic (LLVM integers have no sign).
 OF_DTYPE: dict[str, Type] = {
     "i1": i1, "i8": i8, "i16": i16, "i32": i32, "i64": i64,
     "ui8": i8, "ui16": i16, "ui32": i32, "ui64": i64,
     "f16": f16, "bf16": bf16, "f32": f32, "f64": f64,
 }  # fmt: skip
 
-#: Floating types -> (letters in intrinsic names, exponent bits, stored mantissa bits).
+#: Floating types -> (name in intrinsics, exponent bits, stored mantissa bits).
 _FLOATS = {f16: ("f16", 5, 10), bf16: ("bf16", 8, 7), f32: ("f32", 8, 23), f64: ("f64", 11, 52)}
 
 
@@ -32,7 +32,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z$._\-][\w$.\-]*\Z", re.ASCII)
 
 
 def global_name(name: str) -> str:
-    """`@name` as LLVM spells it, quoted where it holds more than letters, digits and `$._-`."""
+    """`@name` as LLVM spells it, quoted if it has characters other than letters, digits and `$._-`."""
     if _PLAIN_NAME.match(name):
         return f"@{name}"
     escaped = "".join(
@@ -60,7 +60,7 @@ named = partial(tuple.__new__, Value)
 
 @cache
 def vector(lanes: int, element: Type) -> Type:
-    """`<lanes x element>`; one lane is the bare element, so that width 1 writes scalar code."""
+    """`<lanes x element>`; for one lane the bare element, so that width 1 gives scalar code."""
     return element if lanes == 1 else f"<{lanes} x {element}>"
 
 
@@ -78,7 +78,7 @@ def element_of(type: Type) -> Type:
 
 @cache
 def with_element(type: Type, element: Type) -> Type:
-    """The shape of `type` (scalar or vector) with other elements."""
+    """`type` (scalar or vector) with another element type."""
     return vector(lanes_of(type), element)
 
 
@@ -98,7 +98,7 @@ def bits_of(type: Type) -> int:
 
 @cache
 def mangled(type: Type) -> str:
-    """The type as the name of an overloaded intrinsic spells it: `v16f32`, `i64`, `p0`."""
+    """The type as it is spelled in the name of an overloaded intrinsic: `v16f32`, `i64`, `p0`."""
     if type[0] == "<":
         return f"v{lanes_of(type)}{mangled(element_of(type))}"
     if type.startswith("ptr"):
@@ -108,7 +108,7 @@ def mangled(type: Type) -> str:
 
 
 def float_bits(type: Type, value: float) -> int:
-    """The bits of `value` rounded once, to nearest even, to a floating type; NaN gives the quiet NaN."""
+    """The bits of `value` in a floating type, rounded once to nearest even; NaN gives the quiet NaN."""
     _, exponent_bits, mantissa_bits = _FLOATS[element_of(type)]
     sign = int(math.copysign(1.0, value) < 0) << (exponent_bits + mantissa_bits)
     infinity = ((1 << exponent_bits) - 1) << mantissa_bits
@@ -121,7 +121,7 @@ def float_bits(type: Type, value: float) -> int:
     lowest = 2 - (1 << (exponent_bits - 1))  # exponent of the smallest normal number
     exponent = max(math.frexp(value)[1] - 1, lowest)
     steps = round(math.ldexp(abs(value), mantissa_bits - exponent))
-    # For normal numbers `steps` includes the hidden bit, which counts as one exponent, as does a carry.
+    # For normal numbers `steps` includes the hidden bit, which adds one to the exponent, as does a carry.
     return sign | min(((exponent - lowest) << mantissa_bits) + steps, infinity)
 
 
@@ -148,7 +148,8 @@ def _spelling(element: Type, bits: int) -> str:
 
 
 def _widened(bits: int) -> int:
-    """f32 bits as the f64 bits that IR text wants; by hand for NaN, whose payload a conversion may change."""
+    """f32 bits as the f64 bits that IR text uses; NaN is converted bit by bit, since a float conversion may change its
+    payload."""
     if bits & 0x7F800000 == 0x7F800000:
         return (bits >> 31) << 63 | 0x7FF << 52 | (bits & 0x7FFFFF) << 29
     (value,) = struct.unpack("<f", struct.pack("<I", bits))
@@ -156,11 +157,11 @@ def _widened(bits: int) -> int:
 
 
 def constant(type: Type, value: int | float) -> Value:
-    """`value` in every lane: floating types round it once, integer types take it as it is. A length is a register of the function
-    (llvm/lengths.py)."""
+    """`value` in every lane: floating types round it once, integer types take it unchanged. An open length becomes a
+    register of the function (llvm/lengths.py)."""
     if isinstance(value, Length):
         return Value(type, f"%{{{type}|{value.expression}}}")
-    # 0.0 and -0.0 are equal, so that a cache would mix them up.
+    # 0.0 and -0.0 are equal, so a cache would confuse them.
     return _nonzero(type, value) if value else from_bits(type, _bits(type, value))
 
 
@@ -174,7 +175,7 @@ def _bits(type: Type, value: int | float) -> int:
 
 
 def lanes(element: Type, values: list[int] | list[float] | tuple[int, ...] | tuple[float, ...]) -> Value:
-    """A vector constant, lane by lane; with lengths among them a register, as for `constant`."""
+    """A vector constant, lane by lane; a register if it has open lengths, as for `constant`."""
     type = vector(len(values), element)
     if any(isinstance(value, Length) for value in values):
         parts = [str(value.expression if isinstance(value, Length) else value) for value in values]
@@ -184,12 +185,12 @@ def lanes(element: Type, values: list[int] | list[float] | tuple[int, ...] | tup
 
 
 def zero(type: Type) -> Value:
-    """Every bit zero, for any type: `+0.0`, 0, null."""
+    """All bits zero, for any type: `+0.0`, 0, null."""
     return Value(type, "zeroinitializer")
 
 
 def poison(type: Type) -> Value:
-    """The value nobody reads."""
+    """An undefined value that must not be used."""
     return Value(type, "poison")
 
 

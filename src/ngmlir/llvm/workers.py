@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many texts to object code: by several children at once where there is enough to do.
+"""Many texts to object code: by several children at once if there is enough work.
 
-A thread for each child takes texts from one queue, the longest first. What becomes of a text does not depend on who compiles it.
+One thread per child takes texts from a shared queue, the longest first. The code of a text does not depend on which
+child compiles it.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from . import child
 from .cores import compile_processes
 from .machine import assemble
 
-#: Seconds that LLVM takes for what one op of a kernel becomes, or so.
+#: Approximate seconds that LLVM takes per op of a kernel.
 _PER_OP = 0.0005
-#: Seconds of work from which on more than one child is worth its start.
+#: From this many seconds of work, more than one child is worth its start.
 _ENOUGH = 0.3
 
 
 def helpers(count: int, ops: int) -> int:
-    """How many children are to help with so many texts of so many ops; they start while the texts are written."""
+    """Starts children to help with `count` texts of `ops` ops in all, and returns how many; they start while the texts
+    are emitted."""
     return 0 if ops * _PER_OP < _ENOUGH else child.start(min(compile_processes(), count))
 
 
@@ -33,9 +35,10 @@ def assemble_all(
     helpers: int = 0,
     finished: Callable[[int], object] = lambda number: None,
 ) -> list[bytes]:
-    """`machine.assemble` of each text, with so many helpers; `finished` is told, in this thread, how many are done.
+    """`machine.assemble` of each text, with `helpers` children; `finished` is called, in this thread, with the number
+    of texts that are done.
 
-    Raises what `assemble` raises; what a dead child left undone is done here.
+    Raises the errors of `assemble`; texts that a child left when it died are compiled here.
     """
     found: list[bytes | None] = [None] * len(texts)
     queue = deque(sorted(range(len(texts)), key=lambda i: -len(texts[i])))
@@ -51,7 +54,7 @@ def assemble_all(
                     "object", texts[i], target.triple, target.cpu, target.features, "cleanup"
                 )
             except Exception:
-                return  # whatever it is: this process meets it too, and explains it
+                return  # the same error occurs in this process too, which reports it
             assert isinstance(code, bytes)
             found[i] = code
 
