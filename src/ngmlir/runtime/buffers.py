@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays for programs: element types as NumPy knows them, in aligned memory."""
+"""Arrays for programs: element types as NumPy dtypes, in aligned memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ..support.signature import Parameter
 
 
 class _Dtypes(Mapping[str, np.dtype]):
-    """Element types by name; the package ml_dtypes is loaded with the first that NumPy lacks (which are text here)."""
+    """Element types by name. Those that NumPy lacks are strings here; ml_dtypes is imported when the first of them is
+    used."""
 
     def __init__(self, kinds: Mapping[str, type | str]):
         self._kinds = kinds
@@ -40,7 +41,7 @@ class _Dtypes(Mapping[str, np.dtype]):
         return len(self._kinds)
 
 
-#: Element types by their MLIR spelling -> as NumPy stores them.
+#: Element types by their MLIR spelling -> NumPy dtypes.
 DTYPES: Mapping[str, np.dtype] = _Dtypes({
     "i1": np.bool_,
     "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
@@ -53,26 +54,27 @@ DTYPES: Mapping[str, np.dtype] = _Dtypes({
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: str | np.dtype) -> np.ndarray:
-    """An uninitialised array, aligned as `empty_bytes`; `dtype` in MLIR spelling or NumPy's."""
+    """An uninitialised array, aligned as by `empty_bytes`; `dtype` in MLIR's or NumPy's spelling."""
     kind = DTYPES[dtype] if isinstance(dtype, str) else dtype
     return empty_bytes(prod(shape) * kind.itemsize).view(kind).reshape(shape)
 
 
 def aligned_copy(array: np.ndarray) -> np.ndarray:
-    """The array's values in memory of their own, aligned as `empty_bytes`."""
+    """A copy of the array, aligned as by `empty_bytes`."""
     copy = aligned_empty(array.shape, array.dtype)
     copy[...] = array
     return copy
 
 
 def in_memory(constant: Constant) -> np.ndarray:
-    """The bytes of a constant, aligned: where they lie, if they lie so, else as a copy."""
+    """The bytes of a constant, aligned: without a copy if they are aligned already."""
     found = where_it_lies(constant)
     return _filled(empty_bytes(constant.bytes), constant) if found is None else found
 
 
 def where_it_lies(constant: Constant) -> np.ndarray | None:
-    """The bytes of a constant, if they lie as a program needs them."""
+    """The bytes of a constant without a copy; None if they are not aligned as a program needs them, or are a repeated
+    element."""
     data = np.frombuffer(constant.data, np.uint8)
     return data if constant.count == 1 and data.ctypes.data % constant.alignment == 0 else None
 
@@ -86,20 +88,21 @@ def _filled(memory: np.ndarray, constant: Constant) -> np.ndarray:
 
 
 def side_by_side(parameters: Sequence[Parameter]) -> list[np.ndarray]:
-    """Uninitialised arrays, one per parameter, in one piece of memory: large pages hold more than one of them."""
+    """Uninitialised arrays, one per parameter, in one allocation: a large page may hold several of them."""
     sizes = [parameter.bytes for parameter in parameters]
     parts = _cut(empty_bytes(_room(sizes)), sizes)
     return [part.view(DTYPES[p.dtype]).reshape(p.shape) for part, p in zip(parts, parameters, strict=True)]
 
 
 class Passing:
-    """Memory for constants that are read once, used again for those that follow."""
+    """Memory for constants that are read once; reused for the constants that follow."""
 
     def __init__(self) -> None:
         self._memory = empty_bytes(0)
 
     def arrays(self, constants: Sequence[Constant]) -> list[np.ndarray]:
-        """The bytes of constants until the next are asked for: where they lie, or, of a file, read into this memory."""
+        """The bytes of constants, valid until the next call: without a copy, or, if they are in a file, read into this
+        memory."""
         found = [None if in_file(c) else in_memory(c) for c in constants]
         sizes = [c.bytes if array is None else 0 for c, array in zip(constants, found, strict=True)]
         if _room(sizes) > len(self._memory):
@@ -112,7 +115,7 @@ class Passing:
 
 
 def in_file(constant: Constant) -> bool:
-    """Whether a constant is bytes of a mapped file."""
+    """Whether a constant is bytes of a memory-mapped file."""
     return constant.count == 1 and mapping_of(constant.data) is not None
 
 
@@ -121,7 +124,7 @@ def _room(sizes: Sequence[int]) -> int:
 
 
 def _cut(memory: np.ndarray, sizes: Sequence[int]) -> list[np.ndarray]:
-    """Aligned parts of these sizes."""
+    """Aligned slices of these sizes."""
     starts = accumulate((-(-size // ALIGNMENT) * ALIGNMENT for size in sizes), initial=0)
     return [memory[at : at + size] for at, size in zip(starts, sizes, strict=False)]
 

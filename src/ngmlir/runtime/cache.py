@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cache of compiled code on disk: whatever happens to it, the worst is that code is compiled again.
+"""A disk cache of compiled code: whatever happens to it, the worst consequence is that code is compiled again.
 
-Each entry is one file, written under another name and renamed, so readers see all of it or nothing. It holds its own key,
-so that one under another's name is none; a checksum guards against damage. The folder belongs to this user alone, since its
-contents are executed.
+Each entry is one file, written under another name and renamed, so readers see all of it or nothing. It contains its own
+key, so that a file under the wrong name is not used; a checksum detects damage. The folder must belong to this user
+alone, since its contents are executed.
+
 `NGMLIR_CACHE_DIR` moves the cache, `NGMLIR_CACHE=0` turns it off, `NGMLIR_CACHE_WEIGHTS` limits the weights in it.
 """
 
@@ -29,35 +30,36 @@ from ..support.diagnostics import UserError
 from ..support.target import Target
 
 _MAGIC = b"ngmlir-cache-2\n"
-#: What the names of entries end in.
+#: The suffix of entries.
 ENDING = ".entry"
-#: Of files that hold weights (`weights.py`), which are mapped instead of read.
+#: The suffix of files of weights (`weights.py`), which are mapped instead of read.
 WEIGHTS = ".weights"
 _TEMPORARY_SECONDS = 3600  # a file still under its temporary name after this long was left by a crash
 
 
 class Entry(NamedTuple):
-    """What is stored: a few facts, and the code."""
+    """An entry: some metadata, and the code."""
 
     header: dict[str, Any]
     code: bytes
 
 
 def key_of(*parts: str) -> str:
-    """The name of an entry: everything that decides what the code is, and the version of ngmlir."""
+    """The name of an entry: a digest of everything that the code depends on, and of the version of ngmlir."""
     digest = sha256(_own_version().encode())
     for part in parts:
         data = part.encode()
-        # The lengths keep ("ab", "c") and ("a", "bc") apart.
+        # The lengths distinguish ("ab", "c") from ("a", "bc").
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()
 
 
 class Cache:
-    """A folder of entries, the oldest of which go when it grows past `limit_bytes`, and of weights, past `weights_bytes`.
+    """A folder of entries, which evicts the least recently used ones above `limit_bytes`; and of weights, above
+    `weights_bytes`.
 
-    Of those that `recall` asked for, the last ones stay in memory, up to `held_bytes`.
+    The code that `recall` and `keep` used last stays in memory, up to `held_bytes`.
     """
 
     def __init__(
@@ -76,7 +78,7 @@ class Cache:
         self._lock = Lock()
 
     def recall(self, key: str) -> bytes | None:
-        """The code of an entry, from memory if this process has read or kept it not long ago."""
+        """The code of an entry, from memory if this process has read or kept it recently."""
         with self._lock:
             if (code := self._held.get(key)) is not None:
                 self._held.move_to_end(key)
@@ -87,7 +89,7 @@ class Cache:
         return None if entry is None else entry.code
 
     def keep(self, key: str, code: bytes, header: Mapping[str, Any] | None = None) -> None:
-        """Stores an entry, and holds its code in memory too."""
+        """Stores an entry, and keeps its code in memory too."""
         self._hold(key, code)
         self.write(key, code, header)
 
@@ -101,7 +103,7 @@ class Cache:
                 total -= len(oldest)
 
     def read(self, key: str) -> Entry | None:
-        """The entry, or None if there is none that can be trusted."""
+        """The entry, or None if there is none that is valid."""
         path = self.folder / f"{key}{ENDING}"
         try:
             if not is_private(self.folder):
@@ -121,11 +123,11 @@ class Cache:
     def write(
         self, key: str, code: bytes, header: Mapping[str, Any] | None = None, *, once: bool = False
     ) -> None:
-        """Stores an entry if that is possible; says nothing if it is not. `once`: one that is there stays."""
+        """Stores an entry if possible; ignores failures. `once`: does not replace an existing entry."""
         self.write_file(self.folder / f"{key}{ENDING}", [_encoded(key, header or {}, code)], once=once)
 
     def write_file(self, path: Path, pieces: Iterable[bytes | memoryview], *, once: bool = False) -> bool:
-        """Writes a file of the folder, all of it or nothing; whether that was possible."""
+        """Writes a file of the folder atomically; returns whether that was possible."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not is_private(self.folder):
@@ -155,7 +157,7 @@ class Cache:
             raise
 
     def evict(self) -> None:
-        """Removes the longest unused entries, and weights, until the rest fits the limits."""
+        """Removes the least recently used entries, and weights, until the rest fits the limits."""
         found: dict[str, list[tuple[float, int, Path]]] = {ENDING: [], WEIGHTS: []}
         for path in self.folder.iterdir():
             with contextlib.suppress(OSError):
@@ -175,13 +177,13 @@ class Cache:
 
 
 def default_cache() -> Cache | None:
-    """The cache that the environment asks for, or None if it is turned off."""
+    """The cache that the environment selects, or None if it is turned off."""
     folder = cache_folder()
     return None if folder is None else _cache_in(folder, _weights_bytes())
 
 
 def _weights_bytes() -> int:
-    """Bytes of weights that the folder keeps; UserError where the environment does not say a number."""
+    """Bytes of weights that the folder may hold; UserError if the environment variable is not a number."""
     said = os.environ.get("NGMLIR_CACHE_WEIGHTS", "").strip() or "2048"
     if not said.isascii() or not said.isdigit():
         raise UserError(f"NGMLIR_CACHE_WEIGHTS is '{said}'", hint="set it to a size in MiB, or 0")
@@ -189,7 +191,7 @@ def _weights_bytes() -> int:
 
 
 def assembled(text: str, target: Target, optimise: Optimise = "cleanup") -> bytes:
-    """`llvm.machine.assemble`, by way of the cache."""
+    """`llvm.machine.assemble` with the cache."""
     store = default_cache()
     if store is None:
         return assemble(text, target, optimise)
@@ -208,7 +210,8 @@ def _cache_in(folder: Path, weights_bytes: int) -> Cache:
 
 @cache
 def _own_version() -> str:
-    """The version of ngmlir: that of its files, since in a checkout the code changes while the number stands."""
+    """The version of ngmlir: a digest of its files, since in a checkout the code changes while the version number does
+    not."""
     package = Path(__file__).parents[1]
     digest = sha256()
     for root in (package, package.parents[1] / "lowering", package.parents[1] / "dialects"):
@@ -237,7 +240,7 @@ def _encoded(key: str, header: Mapping[str, Any], code: bytes) -> bytes:
 
 
 def _decoded(key: str, data: bytes) -> Entry | None:
-    """The entry of a key in a file, or None if a single bit of it is wrong or it is another's."""
+    """The entry in a file, or None if any bit of it is wrong or its key is another."""
     start = len(_MAGIC) + 32
     described = data[start:]
     if not data.startswith(_MAGIC) or sha256(described).digest() != data[len(_MAGIC) : start]:

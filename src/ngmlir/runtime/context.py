@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The native side of one loaded program: where its code, constants and arena are, and who uses the arena.
+"""The native part of one loaded program: its code, constants and arena, and whether the arena is in use.
 
-`ngmlir_invoke(context, buffers)` calls the program with the arena if it is free, else with a fresh one, so
-that threads may share an executable. It returns 0, or 1 when there is no memory for a fresh arena.
+`ngmlir_invoke(context, buffers)` calls the program with its arena if that is free, else with a newly allocated one, so
+that threads may share an executable. It returns 0, or 1 if there is no memory for a new arena.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .library import Library
 
 
 class Context(ctypes.Structure):
-    """What `ngmlir_invoke` reads; the order is part of the code below."""
+    """The record that `ngmlir_invoke` reads; the code below depends on the order of the fields."""
 
     _fields_ = [
         ("code", ctypes.c_void_p),
         ("arena", ctypes.c_void_p),
         ("constants", ctypes.c_void_p),
         ("arena_bytes", ctypes.c_int64),
-        ("busy", ctypes.c_void_p),  # a word that is not 0 while somebody uses the arena
+        ("busy", ctypes.c_void_p),  # pointer to a word that is not 0 while the arena is in use
     ]
 
 
@@ -43,7 +43,8 @@ def invoke_blocks(
     steps: ctypes.Array[ctypes.c_int64],
     number: int,
 ) -> None:
-    """The same `number` times, each pointer so many bytes further than the time before; `buffers` is changed."""
+    """`invoke`, `number` times; after each call, each pointer is advanced by its number of bytes in `steps`. Changes
+    `buffers`."""
     steps_at = ctypes.addressof(steps)
     if _invoke_blocks()(ctypes.addressof(context), ctypes.addressof(buffers), steps_at, len(buffers), number):
         raise MemoryError(f"no memory for {context.arena_bytes} bytes of temporaries")
@@ -51,7 +52,7 @@ def invoke_blocks(
 
 @cache
 def invoke_address() -> int:
-    """Where `ngmlir_invoke` lies, for code that calls it itself."""
+    """The address of `ngmlir_invoke`, for code that calls it directly."""
     return _library()["ngmlir_invoke"]
 
 
@@ -119,7 +120,7 @@ def _text() -> str:
 
 
 def _write_blocks(module: Module) -> None:
-    """`ngmlir_invoke_blocks(context, buffers, steps, slots, number)`: calls one after the other, until one fails."""
+    """`ngmlir_invoke_blocks(context, buffers, steps, slots, number)`: repeated calls, until one fails."""
     types = {"context": ptr, "buffers": ptr, "steps": ptr, "slots": i64, "number": i64}
     b = module.function("ngmlir_invoke_blocks", i32, [Argument(t, n) for n, t in types.items()])
     context, buffers, steps, slots, number = b.arguments

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies between arrays that lie in memory in other orders, block by block, written as LLVM IR.
+"""Copies between arrays whose memory orders differ, block by block, as generated LLVM IR.
 
-NumPy goes row by row through the target. Where its rows are not the source's (Fortran's order, a transpose) each element
-is on a line of its own, which is gone from the cache before its neighbour is wanted. Here both sides are met in whole
-lines: blocks of one line along the order of the source, by as many rows as the near cache keeps whatever their distance.
+NumPy iterates over the rows of the target. If these are not the rows of the source (Fortran order, a transpose), each
+element is in another cache line, which is evicted before its neighbour is used. Here both arrays are accessed in whole
+cache lines: in tiles of one line along the contiguous dimension of the source, by as many rows as fit into the L1 cache
+whatever the stride (its associativity).
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from ..support import arrays
 from .cache import assembled
 from .library import Library
 
-#: Smaller arrays lie in a cache, where the order of a copy matters little; narrower planes have no tile.
+#: Smaller arrays fit into a cache, where the order of a copy matters little; planes with a shorter side are not tiled.
 _LEAST_BYTES, _LEAST_SIDE = 256 * 1024, 8
 _LINE = 64
-#: Blocks of so many elements either way lie on pages whose addresses the processor keeps at hand.
+#: Side of a block in elements; the TLB covers the pages of a block.
 _BLOCK = 256
-#: What is copied before it is converted: it stays in a cache until then.
+#: Bytes that are copied at once before they are converted: they stay in a cache until then.
 _SLAB_BYTES = 512 * 1024
-#: Words of a plan that say how two planes lie, before three for each outer dimension.
+#: Words of a plan that describe the planes of both arrays, before three words for each outer dimension.
 _HEADER = 8
 
 Array = np.ndarray[Any, Any]
 
 
 def copy_into(target: Array, source: Array) -> None:
-    """`target[...] = source` of the same shape, whatever the orders and element types."""
+    """`target[...] = source` for arrays of the same shape, with any orders and element types."""
     plain = source.itemsize in (1, 2, 4, 8) and not source.dtype.hasobject
     if not plain or target.nbytes < _LEAST_BYTES or np.may_share_memory(target, source):
         arrays.copy_into(target, source)
@@ -60,7 +61,7 @@ def copy_into(target: Array, source: Array) -> None:
 
 
 def contiguous(array: Array, dtype: np.dtype[Any]) -> Array:
-    """The array row by row in memory, with elements of `dtype`: itself, or a copy."""
+    """The array in C order with elements of `dtype`: itself, or a copy."""
     array = np.asarray(array)
     if array.dtype == dtype and array.flags.c_contiguous:
         return array
@@ -70,7 +71,7 @@ def contiguous(array: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _convert(target: Array, source: Array) -> None:
-    """A part of the longest dimension after the other: first into the order, then into the type."""
+    """Slices along the longest dimension, one after another: each is first reordered, then converted."""
     longest = max(range(target.ndim), key=target.shape.__getitem__)
     rows = target.shape[longest]
     step = max(rows * _SLAB_BYTES // (target.size * source.itemsize), _LINE)
@@ -84,7 +85,8 @@ def _convert(target: Array, source: Array) -> None:
 def _merged(
     shape: tuple[int, ...], to: tuple[int, ...], of: tuple[int, ...]
 ) -> tuple[list[int], list[int], list[int]]:
-    """Sizes and strides of both sides with neighbours in one that are neighbours in both, and none of one element."""
+    """Sizes and strides of both arrays, with adjacent dimensions merged where that is possible in both, and dimensions
+    of size 1 dropped."""
     merged: list[tuple[int, int, int]] = []
     for size, a, b in zip(shape, to, of, strict=True):
         if size == 1:
@@ -97,15 +99,15 @@ def _merged(
 
 
 def _nearest(strides: list[int]) -> int:
-    """The dimension whose elements lie nearest to each other, but not on each other; the last of those that do."""
+    """The dimension with the smallest stride that is not 0; the last one of several."""
     distances = [abs(stride) or sys.maxsize for stride in strides]
     return min(reversed(range(len(strides))), key=distances.__getitem__)
 
 
 @cache
 def _copier(size: int, straight: bool) -> Any:
-    """The code for elements of so many bytes: `(plan, planes, outer dimensions)`. `straight` planes have no gaps along
-    the order of either side."""
+    """The code for elements of `size` bytes: `(plan, planes, outer dimensions)`. `straight`: the planes are contiguous
+    along the inner dimension of both arrays."""
     module = Module()
     arguments = [Argument(ptr, "plan"), Argument(i64, "planes"), Argument(i64, "rank")]
     function = module.function("ngmlir_copy", "void", arguments)
@@ -117,11 +119,11 @@ def _copier(size: int, straight: bool) -> Any:
 
 class _Code(NamedTuple):
     run: Any
-    library: Library  # which holds it
+    library: Library  # keeps the code in memory
 
 
 class _Copier:
-    """The body of a copy, plane by plane, in blocks, in tiles."""
+    """The body of a copy: a loop over planes, blocks and tiles."""
 
     def __init__(self, function: Function, size: int, straight: bool, ways: int):
         self.b, self.size, self.straight = function, size, straight
@@ -137,7 +139,7 @@ class _Copier:
         _, planes, rank = b.arguments
         rows, columns = self.word(2), self.word(3)
         with b.loop(0, planes) as plane:
-            # Which plane it is, as a position along each outer dimension, the last one first.
+            # The number of the plane as an index along each outer dimension, the last one first.
             with b.loop(0, rank, 1, [plane.index, self.word(0, ptr), self.word(1, ptr)]) as outer:
                 rest, target, source = outer.carried
                 first = b.add(b.mul(outer.index, 3), _HEADER)
@@ -162,7 +164,7 @@ class _Copier:
         b.ret()
 
     def tile(self, to: Value, of: Value, rows: Value, columns: Value) -> None:
-        """One tile, which at the ends may be smaller."""
+        """Copies one tile, which may be smaller at the ends."""
         b = self.b
         wide = b.icmp("eq", columns, self.width)
         done = b.select(wide, b.sub(rows, b.srem(rows, self.lanes)) if self.straight else rows, 0)
@@ -173,7 +175,8 @@ class _Copier:
             self.copy(*self.at(to, of, row.index, column.index))
 
     def turn(self, to: Value, of: Value) -> None:
-        """As many rows as columns, in registers: each step interleaves the first half of them with the second."""
+        """Transposes a square block in registers: each step interleaves the first half of the registers with the
+        second."""
         b, lanes = self.b, self.lanes
         vector = f"<{lanes} x i{8 * self.size}>"
         turned = [b.load(vector, self.at(to, of, 0, i)[1], align=1) for i in range(lanes)]
@@ -189,7 +192,7 @@ class _Copier:
         self.b.store(self.b.load(f"i{8 * self.size}", of, align=1), to, align=1)
 
     def at(self, to: Value, of: Value, row: Operand, column: Operand) -> tuple[Value, Value]:
-        """The place of an element on both sides."""
+        """The address of an element in both arrays."""
         b = self.b
         to_row, to_column, of_row, of_column = self.strides
         to = self.moved(to, b.add(b.mul(to_row, row), b.mul(to_column, column)))

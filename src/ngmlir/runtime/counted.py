@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernels of a program ask of a GPU, counted on the simulated one, with what ptxas says where it is installed."""
+"""The costs of a program's kernels on a GPU, counted on the simulated GPU, with the registers that ptxas reports if it
+is installed."""
 
 from __future__ import annotations
 
@@ -19,36 +20,36 @@ from .buffers import DTYPES
 from .cuda_sim import CudaSimDevice
 from .gpu import GpuCode, GpuExecutable
 
-#: Numbers that are drawn for an argument; they recur in a larger one.
+#: Random numbers that are generated for an argument; a larger one repeats them.
 _RANDOM = 1 << 16 | 1
 
 
 @dataclass(frozen=True)
 class Counted:
-    """One kernel of a program that ran once. `registers` and `spills` are None where no ptxas says them."""
+    """One kernel of a program that ran once. `registers` and `spills` are None without ptxas."""
 
     counters: Counters
     registers: int | None
     spills: int | None
 
     def blocks_at_once(self, gpu: Gpu) -> int:
-        """Blocks that one multiprocessor holds."""
+        """Resident blocks per multiprocessor."""
         return self.counters.blocks_at_once(gpu, self.registers or 0)
 
     def occupancy(self, gpu: Gpu) -> float:
-        """The share of the threads of a multiprocessor that the kernel can have at once."""
+        """The fraction of a multiprocessor's threads that can be resident."""
         return min(1.0, self.blocks_at_once(gpu) * self.counters.threads / gpu.threads)
 
     def bytes_in_flight(self, gpu: Gpu) -> int:
-        """Of loads, on one multiprocessor."""
+        """Bytes of loads in flight on one multiprocessor."""
         return self.counters.bytes_in_flight(gpu, self.registers or 0)
 
     def bound(self, gpu: Gpu) -> tuple[float, str]:
-        """The seconds that one launch takes at least, and what binds it."""
+        """A lower bound on the seconds of one launch, and the resource that limits it."""
         return self.counters.bound(gpu, self.registers or 0)
 
     def to_json(self, gpu: Gpu) -> dict[str, Any]:
-        """All of it as numbers: of one launch, in bytes and seconds."""
+        """All figures as numbers: of one launch, in bytes and seconds."""
         c, launches = self.counters, max(1, self.counters.launches)
         seconds, what = self.bound(gpu)
         return {
@@ -75,11 +76,11 @@ class Counted:
         }
 
     def seconds(self, gpu: Gpu) -> float:
-        """What all its launches take at least, one after the other."""
+        """A lower bound on the seconds of all its launches."""
         return self.counters.launches * self.bound(gpu)[0]
 
     def lines(self, gpu: Gpu) -> Iterator[str]:
-        """What there is to say, as a person reads it."""
+        """All figures as text."""
         c, launches = self.counters, max(1, self.counters.launches)
         registers = "unknown registers (no ptxas)"
         if self.registers is not None:
@@ -97,11 +98,13 @@ class Counted:
 def counted(
     artifact: Artifact, arch: str, sample: int | None = None, arguments: Sequence[np.ndarray] | None = None
 ) -> list[Counted]:
-    """Runs the entries of PTX once, on some arguments or on small numbers, and gives what each of their kernels asked for, in
-    order of launching.
+    """Runs the entries of PTX once, with the given arguments or with small numbers, and returns the counts of each of
+    their kernels, in order of launching.
 
-    With a `sample`, about so many blocks of each launch run, and are counted for all of them (`simulator.sampling`): programs
-    of any size are counted so. What kernels compute is then wrong: a loop over what they compute may not end."""
+    With a `sample`, about that many blocks of each launch run, and their counts are scaled to all blocks
+    (`simulator.sampling`): so programs of any size can be counted. The values that kernels compute are then wrong: a
+    loop whose condition depends on them may not terminate.
+    """
     device = CudaSimDevice(count=True, check_races=False, sample=sample)
     code = GpuCode(artifact, device)
     for entry in artifact.entries:
@@ -111,8 +114,7 @@ def counted(
 
 
 def registers_of(artifact: Artifact, arch: str) -> dict[str, tuple[int, int]]:
-    """Of each kernel its registers, and the bytes of them that are kept in memory; nothing where there is no ptxas that knows
-    this architecture."""
+    """The registers of each kernel and its bytes of spills; empty if there is no ptxas that supports this architecture."""
     if not ptxas.available():
         return {}
     try:
@@ -123,7 +125,7 @@ def registers_of(artifact: Artifact, arch: str) -> dict[str, tuple[int, int]]:
 
 
 def table(kernels: Sequence[Counted], gpu: Gpu) -> Iterator[str]:
-    """Of each kernel, under a line of names: what one launch asks for, and the bound on a GPU."""
+    """A table with a header: for each kernel, the costs of one launch, and the bound on a GPU."""
     yield (
         f"{'us':>9} {'blocks':>8}{'threads':>8}{'regs':>5}{'occ.':>6}{'useful':>7}{'sectors':>8}{'banks':>6}"
         f"{'flight':>8}{'instr.':>10}  {'bound by':9} kernel"
@@ -140,6 +142,6 @@ def table(kernels: Sequence[Counted], gpu: Gpu) -> Iterator[str]:
 
 
 def _made_up(parameter: Parameter) -> np.ndarray:
-    """Small numbers of an argument's type: positions stay inside."""
+    """Small numbers of an argument's type: used as indices they stay inside."""
     few = np.random.default_rng(0).integers(0, 3, min(prod(parameter.shape), _RANDOM))
     return np.resize(few.astype(DTYPES[parameter.dtype]), parameter.shape)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads object code and calls it: `load(artifact)(x, y)` gives fresh arrays.
+"""Loads object code and calls it: `load(artifact)(x, y)` returns new arrays.
 
-Two ways lead to the same code. The fast one is a builtin made for the signature (see `entry`); whatever that
-does not accept as it is (lists, other element types, arrays with strides) goes through `Call`, which converts
-or explains.
+There are two ways to call the code. The fast one is a builtin made for the signature (see `entry`); calls that it does
+not accept (lists, other element types, arrays with strides) go through `Call`, which converts the arguments or raises
+an error.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from .pool import default_pool
 from .profile import SharedLibrary
 from .shared import prepared
 
-#: Calls that touch fewer bytes take about as long as handing the interpreter lock over and back.
+#: A call that accesses fewer bytes takes about as long as releasing and reacquiring the GIL.
 _LARGE_BYTES = 64 * 1024
 _numbers = count()
 
 
 class Code:
-    """Linked code with its constants and what is prepared of them; keeps all in memory.
+    """Linked code with its constants and the buffers prepared from them; keeps all in memory.
 
-    `key` tells the artifact with all bytes of its constants from any other: what is prepared of these is looked for, or may be
-    kept, under that key (`runtime.weights`).
+    `key` identifies the artifact with all bytes of its constants: prepared buffers are looked up, and may be stored,
+    under it (`runtime.weights`).
     """
 
     def __init__(self, artifact: Artifact, key: str | None = None):
@@ -53,22 +53,22 @@ class Code:
         library = SharedLibrary if profile.wanted() else Library
         self.library = library(artifact.code, symbols, imports, artifact.kernels)
         constants = {i: c for i, c in enumerate(artifact.constants) if i not in artifact.spent}
-        #: Constants that lie in files, but not as programs need them. Nothing else says which these are, so that they are
-        #: the same ones in all processes.
+        #: Constants that are in files, but not aligned as programs need them. The choice depends on nothing else, so it
+        #: is the same in all processes.
         self._moved = [i for i, c in constants.items() if in_file(c) and where_it_lies(c) is None]
         self._key = (
             None if key is None else key_of("weights", key, _digest(artifact), repr(self._layout(artifact)))
         )
         found = self._found(artifact)
-        #: Whether what is prepared and moved is mapped.
+        #: Whether the prepared and moved buffers are mapped from the cache.
         self.kept = found is not None
-        #: What is prepared, also for other programs; nothing where it is mapped.
+        #: The prepared buffers, which other programs may share; empty if they are mapped.
         self.shared = [] if found else [prepared(artifact, entry) for entry in artifact.prepared]
         self.prepared, moved = found or ([a for each in self.shared for a in each.arrays], {})
         lasting = {i: moved[i] if i in moved else in_memory(c) for i, c in constants.items()}
         self.constants_in_memory = lasting
         self.checks = np.empty(len(artifact.checks), np.int64)
-        self.checking = Lock()  # one buffer serves all calls
+        self.checking = Lock()  # all calls share one buffer
         self.timer = timing.Timer(timing.current() or timing.Profile()) if artifact.timed else None
         tables = [self.checks, *self.prepared, *([self.timer.table] if self.timer else [])]
         addresses = [lasting[i].ctypes.data if i in lasting else 0 for i in range(len(artifact.constants))]
@@ -78,11 +78,12 @@ class Code:
             self._prepare(artifact)
 
     def _layout(self, artifact: Artifact) -> tuple[list[int], list[tuple[int, int]]]:
-        """What is kept: the sizes of what is prepared, and which constants, with theirs."""
+        """The layout of what is stored: the sizes of the prepared buffers, and the numbers and sizes of the moved
+        constants."""
         return [p.bytes for p in artifact.kept], [(i, artifact.constants[i].bytes) for i in self._moved]
 
     def _found(self, artifact: Artifact) -> tuple[list[np.ndarray], dict[int, np.ndarray]] | None:
-        """What is prepared and moved, as it was kept."""
+        """The prepared buffers and moved constants from the cache, or None."""
         store = default_cache()
         if store is None or self._key is None:
             return None
@@ -97,7 +98,8 @@ class Code:
 
     @property
     def can_keep(self) -> bool:
-        """Whether there is a key, and what is prepared and moved is worth to be kept under it, and is not yet."""
+        """Whether there is a key, and the prepared and moved buffers are large enough to store under it, fit, and are
+        not stored yet."""
         store, moved = default_cache(), [self.constants_in_memory[i] for i in self._moved]
         size = sum(array.nbytes for array in (*self.prepared, *moved))
         return (
@@ -108,17 +110,17 @@ class Code:
         )
 
     def keep(self) -> None:
-        """Keeps what is prepared and moved, if it can, for those who load the same with the same key."""
+        """Stores the prepared and moved buffers, if possible, for later loads with the same key."""
         store = default_cache()
         if store is not None and self._key is not None and self.can_keep:
             used = [array.reshape(-1).view(np.uint8) for array in self.prepared]
             weights.keep(store, self._key, used, [self.constants_in_memory[i] for i in self._moved])
 
     def _prepare(self, artifact: Artifact) -> None:
-        """Calls what is to be called once. What only that reads is there while it is read: no program needs more than a
-        part of its constants beside what becomes of them."""
+        """Calls the functions that are called once. Constants that only they read are in memory only meanwhile: so no
+        program needs more than a part of its constants in addition to the prepared buffers."""
         spent, passing = set(artifact.spent), Passing()
-        # They run one after the other, so that pages of one arena are touched for the first time only once.
+        # They run in sequence and share one arena, so that its pages are touched for the first time only once.
         arena = Arena(max((e.signature.arena_bytes for e in artifact.prepared), default=0))
         for entry, made in zip(artifact.prepared, self.shared, strict=True):
             with made.filling:
@@ -135,7 +137,7 @@ class Code:
 
 
 def _digest(artifact: Artifact) -> str:
-    """Tells what it does from all else."""
+    """A digest of the artifact's code."""
     found = sha256()
     for code in (artifact.code, *artifact.kernels):
         found.update(sha256(code).digest())
@@ -143,7 +145,7 @@ def _digest(artifact: Artifact) -> str:
 
 
 class Arena:
-    """Memory for the temporaries of a call, and a word that says whether one is under way."""
+    """Memory for the temporaries of a call, and a word that says whether a call uses it."""
 
     def __init__(self, size: int):
         self.bytes = empty_bytes(size)
@@ -151,8 +153,8 @@ class Arena:
 
 
 class Program:
-    """One entry of linked code with its arena, its own unless one is given; keeps all that it needs in memory. `lengths` are
-    the values of its lengths, of code that takes any."""
+    """One entry of linked code with an arena, its own unless one is given; keeps all that it needs in memory. `lengths`
+    are the values of its open lengths, if it has any."""
 
     def __init__(
         self, code: Code, entry: Entry, arena: Arena | None = None, lengths: np.ndarray | None = None
@@ -162,7 +164,7 @@ class Program:
         self.signature = signature = entry.signature
         self.arena = Arena(signature.arena_bytes) if arena is None else arena
         self._lengths = lengths
-        #: What the code finds behind the addresses of its buffers.
+        #: Addresses that follow those of the buffers in the table of a call.
         self.behind = [] if lengths is None else [lengths.ctypes.data]
         self.context = Context(
             code.library[entry.symbol],
@@ -202,7 +204,7 @@ class Call:
         self.open = [i for i in range(len(signature.arguments)) if i not in self.bound]
         self.parameters = [signature.arguments[i] for i in self.open]
         self.overwritten = {argument for _, argument in signature.tied}
-        #: What the program changes in place: no other argument may lie there too.
+        #: The arrays that the program changes in place: no other argument may share memory with them.
         self.states = [self.bound[i] for i in sorted(self.overwritten & self.bound.keys())]
 
     def __call__(self, *values: Any) -> tuple[np.ndarray, ...]:
@@ -226,13 +228,13 @@ class Call:
 
 
 class CpuExecutable:
-    """A compiled function on the CPU: `executable(x, y)` gives fresh arrays, one per result.
+    """A compiled function on the CPU: `executable(x, y)` returns new arrays, one per result.
 
     Arguments are converted and copied as needed, and never changed. `entry` gives the program's other functions.
     """
 
-    # Python finds `__call__` on the class, and there the slot's descriptor gives the builtin itself: a method
-    # in between would cost more than the builtin does.
+    # Python looks up `__call__` on the class, where the slot's descriptor returns the builtin itself: a method would
+    # take longer than the builtin does.
     __slots__ = ("__call__", "__weakref__", "program", "release_gil", "signature")
     __call__: Callable[..., tuple[np.ndarray, ...]]
 
@@ -252,23 +254,24 @@ class CpuExecutable:
 
     @staticmethod
     def of(program: Program, *, release_gil: bool | None = None) -> CpuExecutable:
-        """What calls a program."""
+        """The executable that calls a program."""
         made = object.__new__(CpuExecutable)
         made._set(program, release_gil)
         return made
 
     def entry(self, name: str) -> CpuExecutable:
-        """Another function of the same program, sharing its code and constants. UserError where there is none such."""
+        """Another function of the same program, sharing its code and constants. UserError if there is none of that
+        name."""
         code = self.program.code
         return CpuExecutable(code, code.artifact.entry(name))
 
     def bind(
         self, arrays: Mapping[int, np.ndarray], prepare: Prepare | None = None
     ) -> Callable[..., tuple[np.ndarray, ...]]:
-        """A call on the arguments that `arrays` leaves open, in their order.
+        """A callable for the arguments that `arrays` leaves open, in their order.
 
-        Bound arrays are used where they lie. A result tied to one of them is written there and not returned. Where the
-        values are not all arrays of the right kind, `prepare` sees them first.
+        Bound arrays are used in place. A result tied to one of them is written there and not returned. If the values of
+        a call are not all arrays of the right kind, `prepare` converts them first.
         """
         signature = self.signature
         overwritten = {argument for _, argument in signature.tied}
@@ -299,15 +302,15 @@ class CpuExecutable:
         self, call: Callable[..., Any], bound: Mapping[int, np.ndarray]
     ) -> Callable[..., tuple[np.ndarray, ...]]:
         if self.program.code.artifact.checks or self.program.code.timer is not None:
-            return call  # nobody looks at what was noted after a builtin
+            return call  # a builtin does not read checks and timings after the call
         program = self.program
         return builtin(self.signature, program.context, bound, self.release_gil, call, program.behind) or call
 
 
 def _shared(arrays: Mapping[int, np.ndarray], changed: Collection[int]) -> tuple[int, int] | None:
-    """One of the changed arrays, and another one that has some of its memory; None where there are none. All are contiguous."""
+    """The indices of a changed array and of another one that overlaps it; None if there are none. All are contiguous."""
     spans = [(a.__array_interface__["data"][0], a.nbytes, i) for i, a in arrays.items() if a.nbytes]
-    #: How far those before reach, and the number of that one: of all, and of those that change.
+    #: The greatest end of the arrays so far, and the index of that array: of all, and of those that change.
     all_end, all_last, changed_end, changed_last = 0, 0, 0, 0
     for start, size, i in sorted(spans):
         if i in changed and start < all_end:
@@ -325,8 +328,8 @@ def _shared(arrays: Mapping[int, np.ndarray], changed: Collection[int]) -> tuple
 def load(
     artifact: Artifact, *, entry: str | None = None, release_gil: bool | None = None, key: str | None = None
 ) -> CpuExecutable:
-    """Links the code; gives @main (or the only entry), or the entry asked for.
+    """Links the code; returns @main (or the only entry), or the entry asked for.
 
-    `release_gil` lets other Python threads run during a call (by default, a large one); `key` as for `Code`.
+    `release_gil` lets other Python threads run during a call (by default, if it is large); `key` as for `Code`.
     """
     return CpuExecutable(Code(artifact, key), artifact.entry(entry), release_gil=release_gil)

@@ -23,10 +23,10 @@ from .gpu_device import GpuFacts, Later
 class CudaSimDevice:
     """One simulated GPU.
 
-    With a `seed`, warps and asynchronous copies run in a random order: a correct program computes the same.
-    `check_races` watches memory for accesses that no barrier orders. With `count`, `counted` tells of each kernel what
-    it asked of a GPU (`simulator.counters`), which takes time. With a `sample`, about so many blocks of each launch run
-    and are counted for all: results are then wrong, and only the counts are worth something.
+    With a `seed`, warps and asynchronous copies run in a random order, which does not change the results of a correct
+    program. `check_races` detects accesses that no barrier orders. With `count`, `counted` has the counters of each
+    kernel (`simulator.counters`), which takes time. With a `sample`, about that many blocks of each launch run, and
+    their counts are scaled to all blocks: the results are then wrong, and only the counts are meaningful.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class CudaSimDevice:
         self.counted: dict[str, Counters] | None = {} if count else None
         self.sample = sample
         self.capability = capability
-        # Positions that no block of a sample computes stay inside.
+        # With a sample, memory is 0 at first: indices that no block computes then stay inside.
         self.memory = DeviceMemory() if sample is None else DeviceMemory(fresh=0)
         self.lost = ""
         self.together_bytes = 4 << 20
-        #: Those that some program still has.
+        #: Modules that a program still uses.
         self._modules: WeakValueDictionary[str, Module] = WeakValueDictionary()
-        # One kernel or copy at a time. What the garbage collector frees in the midst of one waits for its end.
+        # One kernel or copy at a time. Memory that the garbage collector frees during one is released after it.
         self._lock = RLock()
         self._freed: deque[int] = deque()
 
@@ -94,10 +94,10 @@ class CudaSimDevice:
         return _There(arrays)
 
     def keep(self, owner: object) -> None:
-        """Nothing is used any more when a call returns."""
+        """No work is pending when a call returns, so nothing must be kept."""
 
     def share(self, address: int) -> None:
-        """Nobody else has streams that would use it."""
+        """Other libraries have no streams that would use it."""
 
     def wait_for(self, stream: Any) -> None:
         raise UserError("the simulator of a GPU has no streams", hint="omit stream= on cuda-sim")
@@ -106,7 +106,7 @@ class CudaSimDevice:
 
     @contextmanager
     def counting(self, counted: dict[str, Counters]) -> Generator[None]:
-        """What runs inside is added to `counted`, and nobody else's work comes between."""
+        """Kernels that run inside are added to `counted`; no other thread's kernels run meanwhile."""
         with self._lock:
             around, self.counted = self.counted, counted
             try:
@@ -174,7 +174,7 @@ class CudaSimDevice:
         return go
 
     def synchronize(self) -> None:
-        """Launches return when they are done; what was freed is given back now."""
+        """Launches are synchronous; this releases what was freed."""
         with self._lock:
             self._release()
 
@@ -183,7 +183,7 @@ class CudaSimDevice:
 
 
 class _There:
-    """What was to be read later, and is there already."""
+    """A copy to the host that is complete already."""
 
     def __init__(self, arrays: list[np.ndarray]):
         self._arrays = arrays

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tells bytes from others: a digest of all of them, at the speed of memory, for what is kept of large files.
+"""A digest of large data at the speed of memory, to identify the contents of large files.
 
-Blocks are hashed by NH, the universal hash of UMAC, four times over with keys that are eight bytes apart, and what that gives by
-SHA-256. The keys come from a secret of the cache folder: whatever two contents are compared, their digests are the same
-with a probability below 2^-126, also where somebody chose both with care.
+Blocks are hashed by NH, the universal hash of UMAC, four times with keys that are eight bytes apart, and the results by
+SHA-256. The keys come from a secret in the cache folder: for any two different contents, the digests are equal with a
+probability below 2^-126, even if somebody chose both deliberately.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from ..support.memory import empty_bytes
 from .cache import Cache, assembled, key_of
 from .library import Library
 
-#: Bytes that are hashed with the same keys: they and these lie in the nearest cache.
+#: Bytes that are hashed with the same keys: a block and the keys fit into the L1 cache.
 _BLOCK = 8 * 1024
 #: Bytes that are read from a file at once.
 _READ = 1 << 20
-#: Bytes that one thread takes at once, and how many threads there are at most: a few have all the speed of memory.
+#: Bytes that one thread processes at a time, and the most threads: a few reach the bandwidth of memory.
 _SPAN, _THREADS = 16 << 20, 4
 _ROUNDS = 4
-#: What is kept of a block: a vector of each round.
+#: Bytes of the NH results of a block: a vector of each round.
 _KEPT = 32 * _ROUNDS
 _SECRET_BYTES = 32
 
@@ -71,7 +71,7 @@ out.of.it:
 
 _SUM = "  %s{n} = phi <4 x i64> [ zeroinitializer, %block ], [ %s{n}.next, %words ]"
 
-#: The lower half of each pair of words and keys times the upper half.
+#: Lower half times upper half of each pair of words, to which keys were added.
 _ROUND = """
   %k{n}.at = getelementptr i8, ptr %keys.i, i64 {shift}
   %k{n} = load <8 x i32>, ptr %k{n}.at, align 1
@@ -88,10 +88,10 @@ _STORE = """
 
 
 def digest_of(pieces: Iterable[bytes | memoryview], store: Cache, *, in_place: bool = False) -> str | None:
-    """A digest of all these bytes, which holds in this cache folder; None where that cannot keep its secret.
+    """A digest of all these bytes, which is valid in this cache folder; None if the folder cannot store the secret.
 
-    What lies in a mapped file is read from the file, so that no page of it comes into memory that was not there before, or
-    `in_place`, where all of it is needed there too.
+    Bytes of a mapped file are read from the file, so that no page of the mapping is loaded; or, `in_place`, from the
+    mapping, if all of it is needed in memory anyway.
     """
     keys = _keys(store)
     if keys is None:
@@ -102,12 +102,12 @@ def digest_of(pieces: Iterable[bytes | memoryview], store: Cache, *, in_place: b
         spans += _spans(piece, in_place)
     results = list[bytes](b"" for _ in spans)
     left = iter(enumerate(spans))
-    # Small models are read a little at a time: what this takes would be a part of all that they take.
+    # Small models are read in smaller parts: the buffer would be a considerable part of their memory.
     read = _READ if sum(len(span.data) for span in spans) > _SPAN else _READ // 16
 
     def work() -> None:
         buffer, out = empty_bytes(read), np.empty(read // _BLOCK * _KEPT, np.uint8)
-        # One iterator serves all threads: each span is taken by one of them.
+        # The threads share one iterator: each span is taken by one of them.
         with suppress(UserError, OSError):  # a file that became shorter
             for number, span in left:
                 results[number] = span.digest(keys, buffer, out)
@@ -126,7 +126,7 @@ def digest_of(pieces: Iterable[bytes | memoryview], store: Cache, *, in_place: b
 
 
 class _Span(NamedTuple):
-    """Some of the bytes: where they lie, and of what is to be read from a file, where in that."""
+    """A range of the bytes; if it is to be read from a file, with the mapping and the offset in it."""
 
     data: np.ndarray
     mapping: Mapping | None
@@ -155,7 +155,7 @@ def _spans(piece: bytes | memoryview, in_place: bool) -> list[_Span]:
 
 
 def _hashed(blocks: np.ndarray, keys: np.ndarray, out: np.ndarray) -> memoryview:
-    """What the rounds make of whole blocks; it holds until the next are hashed into the same array."""
+    """The NH results of whole blocks; valid until the next blocks are hashed into the same array."""
     count = len(blocks) // _BLOCK
     if count:
         _function()(blocks.ctypes.data, keys.ctypes.data, count, out.ctypes.data)
@@ -163,12 +163,12 @@ def _hashed(blocks: np.ndarray, keys: np.ndarray, out: np.ndarray) -> memoryview
 
 
 def _keys(store: Cache) -> np.ndarray | None:
-    """The keys of a cache folder."""
+    """The NH keys of a cache folder, which creates its secret at first use."""
     name = key_of("secret")
     secret = store.recall(name)
     if secret is None:
         store.write(name, os.urandom(_SECRET_BYTES), {"kind": "secret"}, once=True)
-        secret = store.recall(name)  # that of the process which was there first
+        secret = store.recall(name)  # that of the first process to write one
     return None if secret is None else _expanded(secret)
 
 

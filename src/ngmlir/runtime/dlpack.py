@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DLPack: memory of a device handed to another library, or taken from one, where it lies."""
+"""DLPack: sharing memory of a device with another library without a copy."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 CPU, CUDA = 1, 2
-#: What lies where kernels of CUDA can use it: on a GPU, and what moves there by itself.
+#: DLPack devices whose memory CUDA kernels can access: a GPU, and managed memory.
 ON_CUDA = (2, 13)
 
-#: Element types by their MLIR spelling -> DLPack's code; bits are those of the elements.
+#: Element types by their MLIR spelling -> DLPack's type code; bits are those of the elements.
 _CODES = {
     "i1": 6, "i8": 0, "i16": 0, "i32": 0, "i64": 0, "ui8": 1, "ui16": 1, "ui32": 1, "ui64": 1,
     "f16": 2, "f32": 2, "f64": 2, "bf16": 4,
@@ -47,7 +47,7 @@ _Deleter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_ManagedStruct))
 _Destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _ManagedStruct._fields_ = [("tensor", _TensorStruct), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
 
-#: What the tensors that were handed out need, by the address of their record, until they are given back.
+#: Objects that exported tensors need, by the address of their record, until their deleter is called.
 _held: dict[int, tuple[Any, ...]] = {}
 
 
@@ -58,7 +58,7 @@ def _delete(record: Any) -> None:
 
 @_Destructor
 def _destroy(capsule: int) -> None:
-    """Of a capsule that nobody took: with one that was taken, who took it deletes the record."""
+    """For a capsule that nobody consumed; a consumed one is renamed, and its consumer calls the deleter."""
     valid, pointer = ctypes.pythonapi.PyCapsule_IsValid, ctypes.pythonapi.PyCapsule_GetPointer
     valid.argtypes, valid.restype = [ctypes.c_void_p, ctypes.c_char_p], ctypes.c_int
     pointer.argtypes, pointer.restype = [ctypes.c_void_p, ctypes.c_char_p], ctypes.c_void_p
@@ -74,7 +74,8 @@ def capsule(
     device: tuple[int, int],
     owner: object,
 ) -> object:
-    """A tensor for `from_dlpack`: `strides` in elements, `dtype` in MLIR's spelling; `owner` is kept while it is used."""
+    """A tensor for `from_dlpack`: `strides` in elements, `dtype` in MLIR's spelling; `owner` is kept alive while it is
+    in use."""
     numbers = ctypes.c_int64 * len(shape)
     sizes, steps = numbers(*shape), numbers(*strides)
     tensor = _TensorStruct(
@@ -95,7 +96,7 @@ def capsule(
 
 @dataclass(frozen=True)
 class Tensor:
-    """What a capsule holds: `strides` in elements (None: row by row), `dtype` in MLIR's spelling where there is one."""
+    """The tensor in a capsule: `strides` in elements (None: C order), `dtype` in MLIR's spelling if there is one."""
 
     address: int
     shape: tuple[int, ...]
@@ -104,9 +105,10 @@ class Tensor:
 
 
 def opened(capsule: object) -> Tensor:
-    """What another library hands over. The capsule stays its own: whoever looks at the memory keeps it.
+    """The tensor of another library's capsule. The capsule is not consumed: callers keep it as long as they use the
+    memory.
 
-    Raises ValueError for a capsule of another kind, or one that was taken before.
+    Raises ValueError for a capsule of another kind, or one that was consumed before.
     """
     pointer: Callable[..., int] = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.argtypes, pointer.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p  # pyright: ignore

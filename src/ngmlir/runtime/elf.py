@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Links x86-64 ELF objects in memory, without LLVM: a program that was compiled before needs no compiler to run.
 
-Sections of one kind lie together: code, what it reads, what it writes; a table of addresses stands among what it reads, and
-a jump through it, for each function that lies elsewhere, among the code. Pages are writable while they are filled, and then
-as their kind allows. Whatever is not known here (another machine, a form of address that our code does not use) is left
-to LLVM's linker, which also explains what is wrong with a damaged object.
+Sections are grouped by kind: code, read-only data, writable data. A table of addresses (GOT) is in the read-only data,
+and a jump through it (PLT), for each function that is out of reach, in the code. Pages are writable while they are
+filled, and are then protected by kind. Objects with features that are not supported here (another machine, a relocation
+type that our code does not use) are left to LLVM's linker, which also reports what is wrong with a damaged object.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ _ALLOCATED, _WRITTEN, _CODE = 2, 1, 4  # flags of sections
 _BYTES, _SYMBOLS, _RELOCATIONS, _NOTHING = 1, 2, 4, 8  # kinds of sections
 _LOCAL, _WEAK = 0, 2
 _UNDEFINED, _ABSOLUTE = 0, 0xFFF1
-#: Forms of addresses: whole, from here, of a function from here, and of the place in the table from here.
+#: Relocation types: absolute, relative, call (PLT), relative to an entry of the table (GOTPCREL), and relative with 64
+#: bits.
 _WHOLE, _HERE, _CALL, _TABLE, _FAR = 1, 2, 4, (9, 41, 42), 24
 _JUMP = bytes([0xFF, 0x25])  # jmp [rip + four bytes]
 _JUMP_SIZE = 8
 
 
 class Unforeseen(Exception):
-    """An object that another linker has to look at."""
+    """An object that this linker does not support."""
 
 
 @dataclass(eq=False)
@@ -40,7 +41,7 @@ class _Section:
     size: int
     alignment: int
     relocations: list[tuple[int, int, int, int]] = field(default_factory=list[tuple[int, int, int, int]])
-    at: int = 0  # where it lies in the memory
+    at: int = 0  # its offset in the memory
 
     @property
     def kind(self) -> int:
@@ -58,15 +59,15 @@ class _Symbol:
 
 @cache
 def fits() -> bool:
-    """Whether objects of this process are of the kind that is linked here."""
+    """Whether this process is of the kind that this linker supports."""
     return sys.platform == "linux" and platform.machine() == "x86_64" and sys.maxsize > 1 << 32
 
 
 class Linked:
-    """Objects that were linked; `addresses` of what they export hold as long as this does."""
+    """Linked objects; `addresses` of their exports are valid as long as this object."""
 
     def __init__(self, objects: Sequence[bytes], exports: Iterable[str], imports: Mapping[str, int]):
-        """Raises Unforeseen for what is not linked here."""
+        """Raises Unforeseen for what this linker does not support."""
         try:
             read = [_Object(memoryview(each)) for each in objects]
         except (struct.error, IndexError, ValueError) as error:
@@ -80,11 +81,11 @@ class Linked:
                     if symbol.name not in defined or defined[symbol.name].binding == _WEAK:
                         defined[symbol.name] = symbol
         self._defined, self._imports = defined, imports
-        self._table: dict[int, int] = {}  # address -> its place in the table
-        self._jumps: dict[int, int] = {}  # address -> the place of the jump there
+        self._table: dict[int, int] = {}  # address -> offset of its entry in the table
+        self._jumps: dict[int, int] = {}  # address -> offset of the jump to it
         sections = [s for each in read for s in each.sections.values()]
         count = sum(len(s.relocations) for s in sections)
-        # Room for as many jumps and addresses as there could be.
+        # Space for the largest possible number of jumps and table entries.
         sizes = [_JUMP_SIZE * count, 8 * count, 0]
         starts = [sizes[kind] for kind in range(3)]
         for section in sections:
@@ -166,7 +167,7 @@ class Linked:
 
 
 class _Object:
-    """The sections of an object that are part of the program, and its symbols."""
+    """The sections of an object that are loaded, and its symbols."""
 
     def __init__(self, data: memoryview):
         if bytes(data[:6]) != b"\x7fELF\2\1" or struct.unpack_from("<HH", data, 16) != (1, 62):
@@ -210,7 +211,7 @@ class _Object:
 
 
 def _process_address(name: str) -> int:
-    """The address of a function that the process has, such as memcpy; 0 where it has none."""
+    """The address of a function in this process, such as memcpy; 0 if there is none."""
     try:
         return ctypes.cast(ctypes.CDLL(None)[name], ctypes.c_void_p).value or 0
     except (AttributeError, OSError):

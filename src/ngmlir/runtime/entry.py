@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Python builtin that checks its arrays and calls a program in about 50 ns, written as LLVM IR.
+"""A Python builtin that checks its arrays and calls a program in about 50 ns, as LLVM IR.
 
-One function serves every program: `self` is a tuple whose first item, an int64 array, is the plan of the
-call, and whose second is the Python callable for all that the plan does not foresee (another type, shape or
-element type, an array with strides, a number), which converts or raises. The plan, in words of eight bytes:
+One function serves every program: `self` is a tuple whose first item, an int64 array, is the plan of the call, and
+whose second is the Python callable for calls that the plan does not cover (another type, shape or element type, an
+array with strides, a number); it converts or raises. The plan, in words of eight bytes:
 
     context   open   returned   table   states   release      the header
     slot  element-type  rank  shape  bytes                    per open argument
     slot  element-type  rank  shape  bytes  source            per returned result
     begin  end                                                per state that the program changes in place
-    pointer                                                   per argument and result: the table to start from
+    pointer                                                   per argument and result: the initial table
 
-`shape` is the address of the sizes; `source` is the slot of the argument that a result begins as a copy of,
-or -1. Every offset into Python's objects comes from `layout`.
+`shape` is the address of the sizes; `source` is the slot of the argument of which a result is first a copy, or -1.
+Every offset into Python's objects comes from `layout`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .library import Library
 
 _HEADER, _ARGUMENT, _RESULT, _STATE = 6, 5, 6, 2  # words per record
 _METH_FASTCALL = 0x80
-#: Arguments and results of a program, whose addresses lie on the stack of the thread; threads may have little.
+#: The most arguments and results of a program: their addresses are on the stack of the thread, which may be small.
 _MOST_SLOTS = 4096
 
 
@@ -57,9 +57,11 @@ def builtin(
     fallback: Callable[..., Any],
     behind: Sequence[int] = (),
 ) -> Callable[..., Any] | None:
-    """The fast way to call a program, or None where this Python is not known well enough, or the arguments too many.
+    """The fast way to call a program, or None if the object layout of this Python is not known, or there are too many
+    arguments.
 
-    `fallback` must keep alive what `context` points to, and `behind`, the addresses that the code finds behind those of its buffers.
+    `fallback` must keep alive what `context` points to, and `behind`: the addresses that follow those of the buffers in
+    the table.
     """
     known = layout()
     if known is None or len(signature.arguments) + len(signature.results) > _MOST_SLOTS:
@@ -68,7 +70,7 @@ def builtin(
     name = signature.name.encode()
     method = _MethodDef(name, library["ngmlir_entry"], _METH_FASTCALL, None)
     plan = _plan(signature, context, bound, release_gil, behind)
-    # The builtin keeps this tuple, and with it all that its code looks at.
+    # The builtin keeps this tuple alive, and with it all that its code reads.
     own = (plan, fallback, method, library, context, dict(bound))
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
@@ -134,7 +136,7 @@ def _address(name: str) -> int:
 
 
 def entry_text(known: Layout) -> str:
-    """The code of the builtin: `ngmlir_entry(self, arguments, count)`."""
+    """The LLVM IR of the builtin: `ngmlir_entry(self, arguments, count)`."""
     module = Module()
     arguments = [Argument(ptr, "self"), Argument(ptr, "arguments"), Argument(i64, "count")]
     _Entry(module.function("ngmlir_entry", ptr, arguments), known).write()
@@ -142,7 +144,7 @@ def entry_text(known: Layout) -> str:
 
 
 class _Entry:
-    """The body, in the order in which it runs."""
+    """Emits the body, in the order in which it runs."""
 
     def __init__(self, function: Function, known: Layout):
         self.b = function
@@ -199,11 +201,11 @@ class _Entry:
         fallback = self.word(items, 1, ptr)
         b.ret(b.call(ptr, "PyObject_Vectorcall", fallback, values, count, null))
 
-    # Checks: each goes to the slow path unless all is as planned
+    # Checks: each branches to the slow path unless the value is as planned
 
     def check_array(self, array: Value, record: Value) -> None:
         b, known = self.b, self.known
-        # Whatever is not an array may be smaller than one: its type comes first, by itself.
+        # An object of another type may be smaller than an array: so its type is checked first.
         kind = self.field(ptr, array, known.type)
         self.require(b.icmp("eq", kind, b.module.external("ndarray")), self.slow)
         rank = b.sext(self.field(i32, array, known.rank), i64)
@@ -220,7 +222,7 @@ class _Entry:
             self.require(equal, self.slow)
 
     def check_apart(self, data: Value, size: Value, ranges: Value, count: Value) -> None:
-        """No byte of the argument may lie in a state that the program changes."""
+        """The argument must not overlap a state that the program changes."""
         b = self.b
         begin = b.cast("ptrtoint", data, i64)
         end = b.add(begin, size)
@@ -233,10 +235,10 @@ class _Entry:
     # Results and the call
 
     def new_array(self, answer: Value, index: Value, record: Value, given_up: str) -> Value:
-        """A fresh array, in its place in the tuple; gives its data."""
+        """Allocates an array in its slot of the tuple; returns its data pointer."""
         b = self.b
         descriptor = self.word(record, 1, ptr)
-        b.call("void", "Py_IncRef", descriptor)  # PyArray_Empty takes a reference over
+        b.call("void", "Py_IncRef", descriptor)  # PyArray_Empty steals a reference
         rank, shape = b.trunc(self.word(record, 2), i32), self.word(record, 3, ptr)
         array = b.call(ptr, "PyArray_Empty", rank, shape, descriptor, constant(i32, 0))
         self.require(b.icmp("ne", array, null), given_up)
@@ -244,7 +246,7 @@ class _Entry:
         return self.field(ptr, array, self.known.data)
 
     def copy_source(self, data: Value, record: Value, table: Value) -> None:
-        """A result that overwrites an argument overwrites a copy: the caller's array stays as it is."""
+        """A result that overwrites an argument overwrites a copy: the caller's array is not changed."""
         b = self.b
         source = self.word(record, 5)
         with b.when(b.icmp("sge", source, 0)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every executable does with the values it is called with, whatever device it runs on."""
+"""What all executables do with the arguments of a call, on every device."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..support.signature import Parameter
 from .buffers import DTYPES
 from .copies import copy_into
 
-#: Makes arrays of the values that a call was given; what are arrays of the right kind already need not go through it.
+#: Converts the values of a call to arrays; arrays of the right kind may bypass it.
 Prepare: TypeAlias = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 def check_count(name: str, parameters: Sequence[Parameter], values: Sequence[Any]) -> None:
-    """As many values as parameters, or an error that names them."""
+    """UserError, with the names of the parameters, unless there are as many values as parameters."""
     if len(values) != len(parameters):
         names = ", ".join(parameter.name for parameter in parameters)
         plural = "" if len(parameters) == 1 else "s"
@@ -33,8 +33,8 @@ def check_count(name: str, parameters: Sequence[Parameter], values: Sequence[Any
 def as_array(parameter: Parameter, value: Any, *, copy: bool = False) -> np.ndarray:
     """`value` as the C-contiguous, aligned array that the parameter asks for.
 
-    Element types convert as in a NumPy assignment (`float64` to `float32` and so on), but what an integer type cannot
-    hold is refused; shapes never convert. `copy` asks for memory that nobody else holds.
+    Element types convert as in a NumPy assignment (`float64` to `float32` and so on), but values that an integer type
+    cannot hold are rejected; shapes never convert. With `copy`, nobody else holds the array's memory.
     """
     dtype = DTYPES[parameter.dtype]
     _check_mask(parameter, value)
@@ -63,7 +63,7 @@ def as_array(parameter: Parameter, value: Any, *, copy: bool = False) -> np.ndar
 
 
 def in_place(parameter: Parameter, value: Any, *, writable: bool) -> np.ndarray:
-    """Checks an array that a program is to use where it lies: nothing may be converted or copied."""
+    """Checks an array that a program is to use in place: nothing may be converted or copied."""
     _check_mask(parameter, value)
     if not isinstance(value, np.ndarray):
         raise _refusal(parameter, f"a {type(value).__name__} cannot be bound", hint="bind a NumPy array")
@@ -79,7 +79,7 @@ def in_place(parameter: Parameter, value: Any, *, writable: bool) -> np.ndarray:
 
 
 def raise_noted(checks: Sequence[Check], words: np.ndarray) -> None:
-    """UserError with what the checks of a program noted in its last call, if they noted anything."""
+    """UserError with the failures that the checks of a program recorded in its last call, if any."""
     found = [
         check.diagnostic(int(word)) for check, word in zip(checks, words, strict=True) if word != Check.FINE
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Artifacts of kind "ptx" on a GPU, real or simulated: loaded code, and the executable that runs there."""
+"""Artifacts of kind "ptx" on a GPU, real or simulated: loaded code, and its executables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class GpuCode:
-    """A loaded artifact: its kernels, its constants and what is prepared of them on a device."""
+    """A loaded artifact: its kernels, its constants and the buffers prepared from them, on a device."""
 
     def __init__(self, artifact: Artifact, device: GpuDevice):
         if artifact.kind != "ptx":
@@ -43,14 +43,14 @@ class GpuCode:
         self.device = device
         self.module = device.load(artifact.code.decode())
         name = artifact.entries[0].signature.name if artifact.entries else "a program"
-        #: Who counts what its kernels ask for.
+        #: The profile that counts the costs of its kernels.
         self.profile = timing.current() if artifact.timed else None
         self.constants = [
             to_device(device, in_memory(c), "ui8", f"constant {number} of @{name}")
             for number, c in enumerate(artifact.constants)
         ]
         self.checks = DeviceBuffer(device, "i64", (len(artifact.checks),), f"checks of @{name}")
-        self.checking = Lock()  # one buffer serves all calls
+        self.checking = Lock()  # all calls share one buffer
         self.prepared = [
             DeviceBuffer(device, p.dtype, p.shape, f"prepared of constants of @{name}") for p in artifact.kept
         ]
@@ -63,7 +63,7 @@ class GpuCode:
 
 
 class GpuExecutable:
-    """One entry of loaded code. Arguments and results may stay on the device from call to call."""
+    """One entry of loaded code. Arguments and results may stay on the device between calls."""
 
     def __init__(self, code: GpuCode, entry: Entry):
         self.code = code
@@ -77,16 +77,18 @@ class GpuExecutable:
             self.device, "ui8", (signature.arena_bytes,), f"temporaries of @{signature.name}", *places[:1]
         )
         self._staging: dict[tuple[str, int], DeviceBuffer] = {}
-        #: Steps by the addresses of buffers, and by the numbers of those that were found to fit (see `_numbers`).
+        #: Steps by the addresses of the buffers, and by the numbers of buffers that were checked before (see
+        #: `_numbers`).
         self._bound: LruCache[tuple[int, ...], list[Go]] = LruCache(2 * BINDINGS)
         self._tied = dict(signature.tied)
         self._overwritten = set(self._tied.values())
-        #: The results that overwrite no argument.
+        #: The indices of the results that overwrite no argument.
         self.free = [i for i in range(len(signature.results)) if i not in self._tied]
         self.lock = Lock()  # the arena serves one call at a time
 
     def entry(self, name: str) -> GpuExecutable:
-        """Another function of the same program, sharing its code and constants. UserError where there is none such."""
+        """Another function of the same program, sharing its code and constants. UserError if there is none of that
+        name."""
         return GpuExecutable(self.code, self.code.artifact.entry(name))
 
     def run(
@@ -97,13 +99,13 @@ class GpuExecutable:
     ) -> list[Any]:
         """Runs all kernels in order.
 
-        An argument on the device (a buffer, or an array of another library there) is used where it lies; anything else is
-        copied there first, and stays as it was. A result tied to an argument on the device overwrites it and is returned
-        as that same buffer. Other results are written to the buffers in `results` and returned as those, or, without one,
-        as new arrays. Where all of them are on the device, the call returns before they are computed.
+        An argument on the device (a buffer, or an array of another library) is used in place; anything else is copied
+        to the device first, and is not changed. A result tied to an argument on the device overwrites it and is
+        returned as that same buffer. Other results are written to the buffers in `results` and returned as those, or,
+        without one, as new arrays. If all of them are on the device, the call returns before they are computed.
 
-        With a `stream` of CUDA, all this comes after what was given to that stream before, and before what is given to it
-        after the call.
+        With a CUDA `stream`, all this comes after the work that was submitted to that stream before, and before work
+        that is submitted to it after the call.
         """
         wanted = [None] * len(self.signature.results) if results is None else results
         numbers = _numbers(arguments, wanted)
@@ -121,7 +123,8 @@ class GpuExecutable:
     def start(self, arguments: Sequence[Any], stream: Any = None) -> Pending:
         """As `run`, but returns before the results are computed: `Pending.result()` waits for the new arrays.
 
-        A program with a branch or a loop that the host decides over, and one with checks, runs before this returns."""
+        A program with checks, or with a branch or a loop whose condition the host reads, runs before this returns.
+        """
         free = self.free
         with self.lock:
             _, outputs = self._run(arguments, [None] * len(self.signature.results), stream)
@@ -143,7 +146,7 @@ class GpuExecutable:
     def results(
         self, inputs: Sequence[DeviceBuffer], wanted: Sequence[DeviceBuffer | None] | None = None
     ) -> list[DeviceBuffer]:
-        """Where the results go that have these arguments: to those wanted, or else to the executable's own buffers."""
+        """The buffers of the results of a call with these arguments: those wanted, or else the executable's own."""
         given = [None] * len(self.signature.results) if wanted is None else wanted
         return [self._result(i, buffer, inputs) for i, buffer in enumerate(given)]
 
@@ -154,8 +157,8 @@ class GpuExecutable:
         before: Sequence[Any] = (),
         after: Sequence[Any] = (),
     ) -> list[Go]:
-        """What a call does with these buffers, and copies that come before and after it; the latter are waited for. To be
-        done under `lock`."""
+        """The steps of a call with these buffers, and of copies before and after it; the latter are waited for. Run
+        them under `lock`."""
         self._check_apart(inputs, outputs)
         steps = bound_steps(
             self.device,
@@ -172,7 +175,7 @@ class GpuExecutable:
     def _run(
         self, arguments: Sequence[Any], wanted: Sequence[DeviceBuffer | None], stream: Any
     ) -> tuple[list[DeviceBuffer], list[DeviceBuffer]]:
-        """Asks the device to compute the results, whose buffers are given after those of the arguments."""
+        """Submits the work of a call; returns the buffers of its arguments and results."""
         signature = self.signature
         check_count(signature.name, signature.arguments, arguments)
         if len(wanted) != len(signature.results):
@@ -197,8 +200,8 @@ class GpuExecutable:
     def _note(
         self, numbers: tuple[int, ...], inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]
     ) -> None:
-        """Remembers buffers that fit: the same ones are not looked at again. Those of other owners are to be kept at each
-        call."""
+        """Records buffers that passed the checks, so that a call with the same ones skips these. Not for buffers of
+        other owners, which must be kept alive at each call."""
         _, *each = numbers
         fit = -1 not in each and 0 not in each[: len(inputs)]
         if fit and all(b.owner is None for b in (*inputs, *outputs)):
@@ -221,7 +224,7 @@ class GpuExecutable:
         return tuple(self.run(arguments))
 
     def _argument(self, index: int, given: Any, written: list[tuple[int, np.ndarray]]) -> DeviceBuffer:
-        """Where an argument lies; what is to be written there first is added to `written`."""
+        """The buffer of an argument; an array that must be copied there first is appended to `written`."""
         parameter = self.signature.arguments[index]
         if isinstance(given, DeviceBuffer):
             self._check(parameter, given)
@@ -266,7 +269,7 @@ class GpuExecutable:
             )
 
     def _check_apart(self, inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]) -> None:
-        """What a program writes may not be read or written as something else: kernels rely on it."""
+        """A buffer that a program writes must not be another argument or result: kernels rely on it."""
         signature = self.signature
         overwritten = {argument for _, argument in signature.tied}
         names = {
@@ -284,7 +287,7 @@ class GpuExecutable:
             names[buffer.address] = parameter.name
 
     def stage(self, role: str, index: int) -> DeviceBuffer:
-        """The executable's own buffer for an argument or a result, for callers whose arrays are on the host."""
+        """The executable's own buffer for an argument or a result whose array is on the host."""
         buffer = self._staging.get((role, index))
         if buffer is None:
             parameter = (self.signature.arguments if role == "argument" else self.signature.results)[index]
@@ -316,13 +319,13 @@ class GpuExecutable:
         inputs: Sequence[DeviceBuffer],
         outputs: Sequence[DeviceBuffer],
     ) -> list[Any]:
-        """What `run` returns: buffers of the caller's, and arrays of what lies in the executable's own."""
+        """The return value of `run`: the caller's buffers, and arrays with the contents of the executable's own."""
         given: list[Any] = []
         reads: list[tuple[int, np.ndarray]] = []
         tied = self._tied
         for i, buffer in enumerate(outputs):
             owner = arguments[tied[i]] if i in tied else wanted[i]
-            if i in tied and buffer.owner is not None:  # of another library
+            if i in tied and buffer.owner is not None:  # an array of another library
                 given.append(owner)
             elif isinstance(owner, DeviceBuffer):
                 given.append(owner)
@@ -337,12 +340,12 @@ class GpuExecutable:
 
 
 def _numbers(arguments: Sequence[Any], wanted: Sequence[DeviceBuffer | None]) -> tuple[int, ...]:
-    """Which buffers these are: 0 where none is asked for, as for a result that is tied, -1 for what is no buffer. The first number
-    says how many are arguments; it is negative, as no address is."""
+    """The numbers of these buffers: 0 for None, as for a result that is tied, -1 for other objects. The first item
+    encodes how many are arguments; it is negative, unlike every address."""
     numbers = [b.number if type(b) is DeviceBuffer else 0 if b is None else -1 for b in (*arguments, *wanted)]
     return (~len(arguments), *numbers)
 
 
 def load(artifact: Artifact, device: GpuDevice, *, entry: str | None = None) -> GpuExecutable:
-    """Makes `artifact` callable on `device`: @main (or the only entry), or the entry asked for."""
+    """The executable of an artifact on `device`: of @main (or the only entry), or of the entry asked for."""
     return GpuExecutable(GpuCode(artifact, device), artifact.entry(entry))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays on a GPU: those that programs give, those of other libraries where they lie, and those on their way to the host."""
+"""Arrays on a GPU: results of programs, arrays of other libraries used in place, and results that are being copied to
+the host."""
 
 from __future__ import annotations
 
@@ -15,18 +16,18 @@ from . import dlpack
 from .buffers import DTYPES
 from .gpu_device import DeviceBuffer, GpuDevice, Later
 
-#: What kernels take for granted of an array's address.
+#: The alignment of addresses that kernels assume.
 ALIGNMENT = 16
 
 
 class DeviceArray:
-    """An array on a GPU, maybe one that is still being computed. NumPy, and libraries that read DLPack or
-    `__cuda_array_interface__` (torch, CuPy, JAX, Numba), take it as it is; on the device, where it lies."""
+    """An array on a GPU, which may still be being computed. NumPy, and libraries that read DLPack or
+    `__cuda_array_interface__` (torch, CuPy, JAX, Numba), accept it directly; on the device, without a copy."""
 
     def __init__(self, buffer: DeviceBuffer):
         self.buffer = buffer
 
-    #: How values of calls are told apart from what lies on the host (`support.arrays.shape_on_device`).
+    #: Marks values that are not on the host (`support.arrays.shape_on_device`).
     __ngmlir_on_device__ = True
 
     @property
@@ -56,7 +57,7 @@ class DeviceArray:
         return f"<DeviceArray of shape {self.shape}, {self.dtype}, on {where}>"
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A copy on the host; waits until it is computed."""
+        """A copy on the host; waits until the array is computed."""
         return self.buffer.numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -70,7 +71,7 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        if self._ordinal is None or self.dtype.kind == "V":  # the protocol has no word for bfloat16
+        if self._ordinal is None or self.dtype.kind == "V":  # the protocol has no bfloat16
             raise AttributeError(f"{self!r} has no __cuda_array_interface__")
         device: Any = self.buffer.device
         device.share(self.buffer.address)
@@ -84,7 +85,7 @@ class DeviceArray:
         }
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """(2, number): a GPU; (1, 0): the host, where the simulated one is read from as a copy."""
+        """(2, number): a GPU; (1, 0): the host, for the simulated GPU, of which a copy is exported."""
         return (dlpack.CPU, 0) if self._ordinal is None else (dlpack.CUDA, self._ordinal)
 
     def __dlpack__(
@@ -95,7 +96,7 @@ class DeviceArray:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """The elements where they lie, for work in `stream`; BufferError where they cannot be had so."""
+        """The elements without a copy, for work in `stream`; BufferError if that is impossible."""
         here = self.__dlpack_device__()
         wanted = here if dl_device is None else tuple(dl_device)
         if wanted == (dlpack.CPU, 0):
@@ -104,7 +105,7 @@ class DeviceArray:
             return self.numpy().__dlpack__(max_version=max_version)
         if wanted != here or copy:
             raise BufferError(f"{self!r} cannot be moved to device {wanted}, or as a copy")
-        if stream != -1:  # nobody waits
+        if stream != -1:  # -1: no synchronisation
             self.buffer.device.let_wait(1 if stream is None else stream)
         self.buffer.device.share(self.buffer.address)
         steps = [int(np.prod(self.shape[i + 1 :])) for i in range(self.ndim)]
@@ -113,7 +114,7 @@ class DeviceArray:
 
 @dataclass(frozen=True)
 class Pending:
-    """Results of a call that are on their way to the host."""
+    """Results of a call that are being copied to the host."""
 
     later: Later
     kinds: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
@@ -123,7 +124,7 @@ class Pending:
         return self.later.done()
 
     def result(self) -> list[np.ndarray[Any, Any]]:
-        """The arrays; waits for them. DeviceLost where a kernel failed."""
+        """The arrays; waits for them. DeviceLost if a kernel failed."""
         arrays = self.later.arrays()
         return [a.view(dtype).reshape(shape) for a, (dtype, shape) in zip(arrays, self.kinds, strict=True)]
 
@@ -131,10 +132,10 @@ class Pending:
 def on_device(
     device: GpuDevice, parameter: Parameter, value: Any, overwritten: bool = False
 ) -> DeviceBuffer | None:
-    """The buffer of an array that lies on this device; None for one that is to be copied there.
+    """The buffer of an array on this device; None for an array that must be copied to it.
 
-    Work on the device comes after what its library does with it. UserError for one that has another type or shape, or
-    gaps between its elements: on the device nothing is converted.
+    Work on the device is ordered after that of the array's library. UserError for an array of another type or shape, or
+    with gaps between its elements: nothing is converted on the device.
     """
     if type(value) is np.ndarray:
         return None

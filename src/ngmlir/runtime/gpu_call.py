@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program on a GPU with its state fixed, as something to call again and again: what values and results go through on the
-host is part of the step, so that the device is asked once for all of it."""
+"""A program on a GPU with fixed state, prepared for repeated calls: the copies of values and results from and to the
+host are part of the step, so that one submission to the device does all of it."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from .gpu_steps import BINDINGS, Go, run
 
 @dataclass(frozen=True)
 class _Bound:
-    """A step for values of which some lie on the device, at certain addresses."""
+    """A step for values some of which are on the device, at these addresses."""
 
-    taken: list[tuple[int, np.ndarray]]  # which value is written where
+    taken: list[tuple[int, np.ndarray]]  # index of a value, and the host array it is copied to
     steps: list[Go]
     given: list[np.ndarray]
 
 
 class GpuCall:
-    """An executable with some arguments fixed, which are state: to be called with the values of the others, for the
-    results that overwrite no state. `prepare` makes arrays, of the right shape and type, of values that are none."""
+    """An executable with some arguments fixed, the state; called with the values of the others, it returns the results
+    that overwrite no state. `prepare` converts values to arrays of the right shape and type."""
 
     def __init__(self, executable: GpuExecutable, state: Mapping[int, DeviceBuffer], prepare: Prepare):
         self._executable = executable
@@ -49,8 +49,8 @@ class GpuCall:
         given = [signature.results[i] for i in executable.free]
         self._kinds = [(DTYPES[p.dtype], p.shape) for p in taken]
         self._results = [(DTYPES[p.dtype], p.shape) for p in given]
-        # What is looked at in between, or overwrites an argument, is asked for one by one; so is what nobody waits for, and
-        # what is long: then a part is copied while the host writes the next.
+        # Not as one step: programs with checks, and those that overwrite an argument that is no state; nor if there are
+        # no results to wait for, or if the copies are long: in parts, one is copied while the host writes the next.
         moved = [sum(p.bytes for p in each) for each in (taken, given)]
         self._together = (
             not executable.code.artifact.checks
@@ -58,7 +58,7 @@ class GpuCall:
             and moved[1] > 0
             and max(moved) <= self._device.together_bytes
         )
-        #: Where values and results are on the host.
+        #: Host memory of values and results.
         self._here: tuple[list[np.ndarray], list[np.ndarray]] | None = None
         self._bound: LruCache[tuple[int, ...], _Bound] = LruCache(BINDINGS)
 
@@ -76,16 +76,17 @@ class GpuCall:
             for at, array in bound.taken:
                 array[...] = ready[at]
             try:
-                run(bound.steps)  # waits for the results
+                run(bound.steps)  # returns when the results are complete
             except BaseException:
-                # What is on its way uses the host's memory: it comes to its end first.
+                # Copies in flight use the host's memory: wait until they are complete.
                 with suppress(UserError):
                     self._device.synchronize()
                 raise
             return [array.copy() for array in bound.given]
 
     def _places(self, values: Sequence[Any]) -> tuple[int, ...] | None:
-        """Where each value lies on the device, 0 of those on the host; None where not all are as the program takes them."""
+        """The address of each value on the device, 0 for those on the host; None unless all have the types and shapes
+        of the program."""
         if len(values) != len(self._kinds):
             return None
         places: list[int] = []
@@ -101,7 +102,7 @@ class GpuCall:
         return tuple(places)
 
     def _bind(self, places: tuple[int, ...], values: Sequence[Any]) -> _Bound:
-        """The step for values that lie there."""
+        """The step for values at these addresses."""
         executable, device = self._executable, self._device
         if self._here is None:
             self._here = self._memory()
@@ -124,7 +125,7 @@ class GpuCall:
         return self._bound.add(places, _Bound(taken, executable.steps(inputs, outputs, before, after), given))
 
     def _memory(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Arrays of the host for the values and for the results, in one piece."""
+        """Arrays on the host for the values and the results, in one allocation."""
         kinds = [*self._kinds, *self._results]
         sizes = [dtype.itemsize * prod(shape) for dtype, shape in kinds]
         begins = [0, *accumulate(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)]
@@ -140,13 +141,13 @@ class GpuCall:
         return [self._state[i] if i in self._state else next(given) for i in range(self._count)]
 
     def _prepared(self, values: Sequence[Any]) -> list[Any]:
-        """All arguments; what is as the program takes it is not looked at again."""
+        """All arguments, converted unless all values are arrays that the program accepts."""
         return self._arguments(values if self._places(values) is not None else self._prepare(values))
 
     def start(self, values: Sequence[Any], stream: Any = None) -> Pending:
-        """As a call, but returns before the results are computed."""
+        """Like a call, but returns before the results are computed."""
         return self._executable.start(self._prepared(values), stream)
 
     def run_on_device(self, values: Sequence[Any], stream: Any = None) -> list[DeviceArray]:
-        """As a call, with the results on the device."""
+        """Like a call, with the results on the device."""
         return self._executable.run_on_device(self._prepared(values), stream)

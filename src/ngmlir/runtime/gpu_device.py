@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the runtime asks of a GPU, real or simulated, and arrays in its memory."""
+"""The interface of a GPU, real or simulated, that the runtime uses; and buffers in its memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .copies import contiguous
 
 @dataclass(frozen=True)
 class GpuFacts:
-    """What a device says about itself."""
+    """Properties of a device."""
 
     name: str
     capability: tuple[int, int]  # (9, 0): sm_90
@@ -31,30 +31,30 @@ class GpuFacts:
 
 
 class Later(Protocol):
-    """Bytes of a device that are on their way to the host."""
+    """Bytes of a device that are being copied to the host."""
 
     def done(self) -> bool:
-        """Whether they are there; DeviceLost where they cannot come any more."""
+        """Whether they have arrived; DeviceLost if they cannot arrive any more."""
         ...
 
     def arrays(self) -> list[np.ndarray]:
-        """Waits for them."""
+        """Waits for the bytes and returns them."""
         ...
 
 
 class GpuDevice(Protocol):
-    """The little that the runtime needs from a GPU; `CudaDevice` and `CudaSimDevice` offer it.
+    """What the runtime needs of a GPU; implemented by `CudaDevice` and `CudaSimDevice`.
 
-    What is asked for is done in that order, and most calls return before.
+    Work is done in the order in which it is submitted, and most calls return before it is done.
     """
 
-    #: Why nothing can be done with this device any more; empty while it works.
+    #: Why the device cannot be used any more; empty while it works.
     lost: str
-    #: How long what is copied together, by bound copies of a piece, should be at most.
+    #: The most bytes that the bound copies of one piece should copy.
     together_bytes: int
 
     def __enter__(self) -> None:
-        """`with device:` several calls follow one another, and nobody else's come between."""
+        """Inside `with device:`, no other thread's calls come between those of this thread."""
         ...
 
     def __exit__(
@@ -66,15 +66,15 @@ class GpuDevice(Protocol):
         ...
 
     def free(self, address: int) -> None:
-        """Gives memory back; may be called by the garbage collector at any moment."""
+        """Releases memory; may be called by the garbage collector at any moment."""
         ...
 
     def copy_all_in(self, wanted: Sequence[tuple[int, np.ndarray]]) -> None:
-        """Writes C-contiguous arrays to the device; the arrays may change after the return."""
+        """Copies C-contiguous arrays to the device; the arrays may change after the return."""
         ...
 
     def copy_all_out(self, wanted: Sequence[tuple[int, np.ndarray]]) -> None:
-        """Fills C-contiguous arrays from the device, after all work asked for before."""
+        """Fills C-contiguous arrays from the device, after all work submitted before."""
         ...
 
     def copy(self, to: int, source: int, size: int) -> None:
@@ -82,23 +82,23 @@ class GpuDevice(Protocol):
         ...
 
     def read_later(self, wanted: Sequence[tuple[int, int]]) -> Later:
-        """Begins to copy bytes to the host: where they are, and how many."""
+        """Starts to copy bytes to the host: (address, bytes)."""
         ...
 
     def keep(self, owner: object) -> None:
-        """Keeps what work asked for so far uses, until that is done."""
+        """Keeps `owner` alive until all work submitted so far is done."""
         ...
 
     def share(self, address: int) -> None:
-        """Says of memory that was allocated here that other libraries may use it, in streams of theirs, until it is freed."""
+        """Declares that other libraries may use this allocation in streams of their own until it is freed."""
         ...
 
     def wait_for(self, stream: Any) -> None:
-        """Work that is asked for from now on begins when what is in the caller's stream by now is done."""
+        """Work submitted from now on waits for what is in the caller's stream now."""
         ...
 
     def let_wait(self, stream: Any) -> None:
-        """The caller's stream goes on when all work asked for so far is done."""
+        """The caller's stream waits for all work submitted so far."""
         ...
 
     def load(self, ptx: str) -> Any:
@@ -114,13 +114,13 @@ class GpuDevice(Protocol):
         shared_bytes: int,
         arguments: Sequence[int | bytes],
     ) -> Any:
-        """A launch with all that it needs ready, for `piece`; `arguments` are addresses on the device, and the bytes of what
-        a kernel takes by value."""
+        """A prepared launch, for `piece`; `arguments` are addresses on the device, and the bytes of arguments that a
+        kernel takes by value."""
         ...
 
     def host_memory(self, owner: object, size: int) -> np.ndarray:
-        """Bytes on the host that bound copies come from and go to, for as long as there is `owner`. Whoever reads or writes
-        them sees to it that no copy does so at the same time."""
+        """Bytes on the host for bound copies, valid as long as `owner`. The caller must not access them while a copy
+        does."""
         ...
 
     def bind_copy_in(self, to: int, source: np.ndarray) -> Any:
@@ -132,24 +132,23 @@ class GpuDevice(Protocol):
         ...
 
     def piece(self, launches: Sequence[Any], waits: bool = False) -> Callable[[], None]:
-        """Bound launches and copies, one after the other; where it `waits`, it returns when they are done. Call it as often
-        as wanted."""
+        """Bound launches and copies in sequence; with `waits`, a call returns when they are done. May be called many
+        times."""
         ...
 
     def synchronize(self) -> None:
-        """Waits for all work asked for so far."""
+        """Waits for all work submitted so far."""
         ...
 
     def describe(self) -> GpuFacts: ...
 
 
-#: Given to buffers, in all threads.
+#: The numbers of buffers, unique across threads.
 _NUMBERS = count(1)
 
 
 class DeviceBuffer:
-    """An array that lives on a device, freed with its last reference. Its `number` is never another one's, as its address
-    may be."""
+    """An array in device memory, freed with its last reference. Its `number` is never reused, unlike its address."""
 
     def __init__(
         self,
@@ -165,16 +164,16 @@ class DeviceBuffer:
         self.bytes = prod(shape) * ITEM_BYTES[dtype]
         self.owner: object = None
         self.number = next(_NUMBERS)
-        # Whole words: atomics on short elements exchange the word around them.
+        # Whole words: atomics on narrow elements exchange the word that contains them.
         self.address = device.allocate(-(-self.bytes // 4) * 4, what, location)
-        # Not at exit: a driver may be gone by then, and with the process goes all its memory.
+        # Not at exit: the driver may be unloaded by then, and its memory is released with the process.
         weakref.finalize(self, device.free, self.address).atexit = False
 
     @classmethod
     def borrowed(
         cls, device: GpuDevice, dtype: str, shape: tuple[int, ...], address: int, owner: object
     ) -> DeviceBuffer:
-        """Memory of `owner`, who frees it."""
+        """A buffer in memory of `owner`, who frees it."""
         made = cls.__new__(cls)
         made.device, made.dtype, made.shape = device, dtype, shape
         made.bytes = prod(shape) * ITEM_BYTES[dtype]
@@ -196,11 +195,11 @@ class DeviceBuffer:
             self.device.copy_all_out([(self.address, array)])
 
     def read_pieces(self, octets: np.ndarray, pieces: Iterable[tuple[int, int]]) -> None:
-        """Fills `octets`, which are those of the whole buffer, from where each piece begins to where it ends."""
+        """Fills ranges of `octets`, the bytes of the whole buffer; each piece is (begin, end)."""
         self.device.copy_all_out([(self.address + begin, octets[begin:end]) for begin, end in pieces])
 
     def write_pieces(self, octets: np.ndarray, pieces: Iterable[tuple[int, int]]) -> None:
-        """Copies to the device what of `octets`, which are those of the whole buffer, lies in pieces."""
+        """Copies ranges of `octets`, the bytes of the whole buffer, to the device; each piece is (begin, end)."""
         self.device.copy_all_in([(self.address + begin, octets[begin:end]) for begin, end in pieces])
 
     def numpy(self) -> np.ndarray:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kernels ask of a GPU while programs run on the simulated one: by kernel, with the lines that it comes from."""
+"""A profile of programs on the simulated GPU: the counted costs of each kernel, with the source lines it comes from."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .timing import Profile, source
 
 @dataclass
 class _Program:
-    """One entry of a program that was compiled while a profile listened."""
+    """One entry of a program that was compiled while the profile was active."""
 
     artifact: Artifact
     entry: Entry
     counters: dict[str, Counters]
 
     def sources(self, kernel: str) -> list[str]:
-        """The lines that launches of a kernel come from."""
+        """The source lines that launches of a kernel come from."""
         return list(dict.fromkeys(source(m) for m in self.entry.measures if m.kernel == kernel))
 
 
@@ -45,7 +45,8 @@ class GpuRow:
 
 
 class GpuProfile(Profile):
-    """As `Profile`, for `cuda-sim`: counts for times, and the least time on `gpu` that follows from them.
+    """Like `Profile`, for `cuda-sim`: counts instead of times, and a lower bound on the time on `gpu` that follows from
+    them.
 
     Nothing here is measured on a device. Counting makes the simulator slower.
     """
@@ -96,7 +97,7 @@ class GpuProfile(Profile):
 
     @property
     def kernels(self) -> list[GpuRow]:
-        """The kernels that were launched, those first that take the most time."""
+        """The kernels that were launched, those with the longest time first."""
         return sorted(self._by_kernel().values(), key=lambda row: -row.counted.seconds(self.gpu))
 
     def __str__(self) -> str:
@@ -134,8 +135,8 @@ class GpuProfile(Profile):
         }
 
     def trace(self) -> dict[str, Any]:
-        """Events in the form of Chrome's tracing, which Perfetto reads: all calls one after the other, each launch as long as
-        it takes at least on the GPU."""
+        """Events in the format of Chrome's tracing, which Perfetto reads: all calls in sequence, each launch as long as
+        its lower bound on the GPU."""
         rows, at = self._by_kernel(), 0.0
         events: list[dict[str, Any]] = []
         for program, launched in self._calls:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of an entry, for certain buffers, as something to call."""
+"""The steps of an entry, bound to buffers, as callables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .gpu_device import GpuDevice
 
 Go = Callable[[], None]
 
-#: Sets of buffers whose steps are kept ready; a training loop needs one.
+#: How many sets of buffers have their steps cached; a training loop needs one.
 BINDINGS = 16
 
 
@@ -26,10 +26,10 @@ def bound_steps(
     before: Sequence[Any] = (),
     after: Sequence[Any] = (),
 ) -> list[Go]:
-    """The steps ready to run, in order: launches that follow one another are one piece of the device, and so are bound
-    copies `before` and `after` them. The last of these are waited for.
+    """The steps in order: consecutive launches are one piece of the device, together with bound copies `before` and
+    `after` them. With copies `after`, the last piece waits.
 
-    The host decides over branches and loops: it waits for the device, and goes on from there.
+    The host evaluates the conditions of branches and loops: it waits for the device, and continues from there.
     """
 
     def is_true(flag: int) -> bool:
@@ -82,6 +82,6 @@ def bound_steps(
 
 
 def run(steps: Iterable[Go]) -> None:
-    """Does them one by one."""
+    """Runs the steps in order."""
     for step in steps:
         step()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where this Python and NumPy keep the parts of an ndarray, proved on arrays before anyone relies on it."""
+"""The offsets of the fields of an ndarray in this Python and NumPy, verified on arrays before they are used."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-_C_CONTIGUOUS, _ALIGNED = 0x1, 0x100  # of PyArrayObject.flags
+_C_CONTIGUOUS, _ALIGNED = 0x1, 0x100  # in PyArrayObject.flags
 #: Index of PyArray_Empty in NumPy's table of C functions, which is append-only.
 _EMPTY = 184
 
 
 class Layout(NamedTuple):
-    """Byte offsets into objects, flags that an array must have, and the address of `PyArray_Empty`."""
+    """Byte offsets into objects, the flags that an array must have, and the address of `PyArray_Empty`."""
 
     type: int
     data: int
@@ -32,7 +32,7 @@ class Layout(NamedTuple):
 
 @cache
 def layout() -> Layout | None:
-    """The layout, or None where anything differs from what is known."""
+    """The layout, or None if anything differs from what is expected."""
     ordinary = sys.implementation.name == "cpython" and struct.calcsize("P") == 8
     if not ordinary or _has_no_gil():
         return None
@@ -55,7 +55,7 @@ def layout() -> Layout | None:
 
 
 def _has_no_gil() -> bool:
-    """Whether this Python was built without the interpreter lock: its objects have other heads."""
+    """Whether this Python was built without the GIL: its object headers are different."""
     if sys.version_info < (3, 13):
         return False
     import sysconfig  # reads a large table
@@ -75,7 +75,7 @@ def _address_of_empty() -> int | None:
 
 
 def _holds(known: Layout) -> bool:
-    """Compares what the offsets show with what NumPy says, on arrays of all kinds."""
+    """Whether the fields at these offsets agree with NumPy's attributes, for arrays of all kinds."""
     base = np.arange(48, dtype=np.int16)
     misaligned = np.arange(25, dtype=np.uint8)[1:].view(np.float64)
     samples = [
@@ -117,7 +117,7 @@ def _makes_arrays(empty: int) -> bool:
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_int, ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(
         empty
     )
-    # The function takes over a reference to the element type.
+    # The function steals a reference to the dtype.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(kind))
     array = make(2, (ctypes.c_int64 * 2)(3, 5), kind, 0)
     return type(array) is np.ndarray and array.shape == (3, 5) and array.dtype is kind

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Object code in this process: linked, writable while it is linked and executable after."""
+"""Object code in this process: linked in memory that is writable until it becomes executable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _lock = threading.Lock()
 
 
 class Library:
-    """Loaded code. The addresses hold as long as the library does; whoever calls them must keep it."""
+    """Loaded code. The addresses are valid as long as the library; whoever calls them must keep it alive."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Library:
         imports: Mapping[str, int] | None = None,
         beside: Iterable[bytes] = (),
     ):
-        """`imports` are addresses that the code needs by name; `beside` are objects that have the rest of them."""
+        """`imports` are addresses of symbols that the code uses; `beside` are objects that define the others."""
         objects, names = [code, *beside], tuple(exports)
         try:
             self._linked: Any = _linked_here(objects, names, imports or {})
@@ -48,7 +48,7 @@ def _linked_here(objects: list[bytes], names: tuple[str, ...], imports: Mapping[
 def _linked_by_llvm(
     objects: list[bytes], names: tuple[str, ...], imports: Mapping[str, int]
 ) -> tuple[Any, dict[str, int]]:
-    """By LLVM's ORC: what keeps the code, and the addresses."""
+    """Links by LLVM's ORC; returns the object that keeps the code, and the addresses."""
     import llvmlite.binding as llvm
 
     builder = llvm.JITLibraryBuilder()
@@ -56,12 +56,12 @@ def _linked_by_llvm(
         builder.add_object_img(each)
     for name, address in imports.items():
         builder.import_symbol(name, address)
-    # memcpy and its like, which LLVM calls as it sees fit.
+    # For memcpy and other functions to which LLVM may emit calls.
     builder.add_current_process()
     for name in names:
         builder.export_symbol(name)
     try:
-        # Names of libraries cannot be used again, even after they were dropped.
+        # The name of a library cannot be reused, even after the library is dropped.
         with _lock:
             tracker = builder.link(_linker(), f"library{next(_numbers)}")
     except RuntimeError as error:

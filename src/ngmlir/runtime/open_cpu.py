@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs for all lengths on the CPU: one code, and for each lengths of a call what that needs to know of them.
+"""Programs with open lengths on the CPU: the same code for all lengths, and a table of numbers for the lengths of a
+call.
 
-For lengths that are new, sizes are computed and the arena is placed: for lengths a little above them, so that lengths near them take
-the same places and the same memory. No code is made.
+For new lengths, sizes are computed and offsets in the arena are assigned: those of lengths a little larger, so that
+similar lengths share the same offsets and the same memory. Nothing is compiled.
 """
 
 from __future__ import annotations
@@ -24,19 +25,20 @@ from ..support.signature import Parameter, Signature
 from .cpu import Arena, Code, CpuExecutable, Program
 from .executable import check_count
 
-#: How many lengths have what calls them ready.
+#: How many sets of lengths have their executables cached.
 _READY = 64
 
 
 def size_class(length: int) -> int:
-    """The least of a few sizes that is not below a length: at most 1/8 above it."""
+    """The smallest of a few sizes that is at least `length`; at most 1/8 larger."""
     step = 1 << max(0, length.bit_length() - 4)
     return -(-length // step) * step
 
 
 @dataclass(frozen=True)
 class _Places:
-    """The lengths of a table that say where the arena's parts are, and the bytes that it takes."""
+    """The entries of the table of lengths that give the offsets of the arena's parts, and the size of the arena in
+    bytes."""
 
     table: Mapping[str, int]
     bytes: int
@@ -48,14 +50,14 @@ class OpenCpu:
     def __init__(self, code: Code, entry: Entry, spacing: tuple[int, int]):
         self.code, self._entry, self._spacing = code, entry, spacing
         self.signature: Signature = entry.signature
-        #: The lengths that calls say, and where each can be read, if there is an argument that says it.
+        #: The lengths that the arguments of a call have, and the dimension from which each is read, if there is one.
         self.names = [n for n in entry.signature.lengths if n != ARENA and not n.startswith(ARENA_PART)]
         self.where = _places_of(entry.signature, self.names)
         self._ready: LruCache[tuple[int, ...], CpuExecutable] = LruCache(_READY)
         self._alone: LruCache[tuple[int, ...], CpuExecutable] = LruCache(_READY)
         self._placed: LruCache[tuple[int, ...], _Places] = LruCache(_READY)
         self._arena = Arena(0)
-        #: Makes what calls are done with for which the code is not right.
+        #: Makes the executable for lengths for which the guards do not hold.
         self.otherwise: Callable[[Mapping[str, int]], CpuExecutable] | None = None
         self._lock = RLock()
 
@@ -65,7 +67,7 @@ class OpenCpu:
         return min(given, default=LEAST) >= LEAST and all(g.holds(lengths) for g in self.signature.guards)
 
     def find(self, lengths: Mapping[str, int]) -> CpuExecutable | None:
-        """What calls it with arrays of these lengths; None where it does not serve for them."""
+        """The executable for arrays of these lengths; None if the guards do not hold."""
         key = tuple([lengths[name] for name in self.names])
         found = self._ready.find(key)
         if found is None and self.serves(lengths):
@@ -74,7 +76,7 @@ class OpenCpu:
         return found
 
     def at(self, lengths: Mapping[str, int]) -> CpuExecutable:
-        """The same, or what was made for these lengths alone. UserError where there is nothing such."""
+        """The executable for these lengths, which may be compiled for them alone. UserError if there is none."""
         found = self.find(lengths)
         if found is None:
             key = tuple([lengths[name] for name in self.names])
@@ -86,7 +88,7 @@ class OpenCpu:
         return self.at(self.lengths(values))(*values)
 
     def lengths(self, values: Sequence[Any]) -> dict[str, int]:
-        """The lengths that the arguments of a call have. UserError for arguments that have other dimensions."""
+        """The lengths that the arguments of a call have. UserError for arguments of another rank."""
         check_count(self.signature.name, self.signature.arguments, values)
         shapes = [np.shape(value) for value in values]
         for parameter, shape in zip(self.signature.arguments, shapes, strict=True):
@@ -115,7 +117,7 @@ class OpenCpu:
     def _made(self, lengths: Mapping[str, int]) -> CpuExecutable:
         places = self._roomy(lengths) or self._places(lengths)
         if places.bytes > len(self._arena.bytes):
-            # What was ready keeps the smaller one, which no call needs any more.
+            # The cached executables use the smaller arena, which no call needs any more.
             self._ready = LruCache(_READY)
             self._arena = Arena(places.bytes)
         known = {**lengths, **places.table}
@@ -125,7 +127,7 @@ class OpenCpu:
         return CpuExecutable.of(Program(self.code, entry, self._arena, table))
 
     def _roomy(self, lengths: Mapping[str, int]) -> _Places | None:
-        """Places that greater lengths have been given, for which there is memory already."""
+        """Offsets that were assigned for larger lengths and fit into the present arena."""
         wanted = [lengths[name] for name in self.names]
         for above in reversed(self._placed.keys()):
             if all(map(ge, above, wanted)) and (found := self._placed.find(above)) is not None:
@@ -148,7 +150,7 @@ class OpenCpu:
 def load_open(
     artifact: Artifact, guards: Sequence[Guard], spacing: tuple[int, int], entry: str | None = None
 ) -> OpenCpu:
-    """Links the code of a program for all lengths for which the `guards` hold; `spacing` as `support.arena.place` takes it."""
+    """Links the code of a program for all lengths for which the `guards` hold; `spacing` as for `support.arena.place`."""
     found = artifact.entry(entry)
     found = replace(found, signature=replace(found.signature, guards=tuple(guards)))
     return OpenCpu(Code(artifact), found, spacing)
@@ -159,7 +161,7 @@ def _value(number: int, lengths: Mapping[str, int]) -> int:
 
 
 def _closed(signature: Signature, lengths: Mapping[str, int], arena_bytes: int) -> Signature:
-    """That of the code for some lengths."""
+    """The signature for given lengths."""
 
     def parameter(of: Parameter) -> Parameter:
         if not is_open(of.shape):
@@ -178,7 +180,7 @@ def _closed(signature: Signature, lengths: Mapping[str, int], arena_bytes: int) 
 
 
 class _Place(NamedTuple):
-    """A dimension of an argument, which is so many `times` a length, and some `more`."""
+    """A dimension of an argument: `times` * length + `more`."""
 
     argument: int
     dimension: int
@@ -186,7 +188,7 @@ class _Place(NamedTuple):
     more: int
 
     def length(self, shapes: Sequence[tuple[int, ...]]) -> int:
-        """The length, rounded down: arguments are compared with all sizes that follow from lengths."""
+        """The length, rounded down: arguments are later compared with all sizes that follow from the lengths."""
         return (shapes[self.argument][self.dimension] - self.more) // self.times
 
 

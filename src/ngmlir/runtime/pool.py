@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The threads behind `ngmlir_parallel`, one pool for each number of them; what they do is written in `pool_text`."""
+"""The thread pools behind `ngmlir_parallel`, one for each number of threads; `pool_text` has their code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .threads import thread_count
 
 
 class Pool:
-    """`threads` threads, the caller counted. They live as long as the process, and so does their code."""
+    """A pool of `threads` threads, including the caller. The threads and their code live as long as the process."""
 
     def __init__(self, threads: int):
         self.threads = threads
@@ -30,7 +30,7 @@ class Pool:
         spins = threads <= available_cores()
 
         def begin() -> None:
-            _ = library  # a registered function is kept for ever, and this keeps the code
+            _ = library  # a registered function is never released, and keeps the code alive
             reset(threads, spins)
 
         begin()
@@ -40,10 +40,10 @@ class Pool:
 
 @cache
 def pool_of(threads: int) -> Pool:
-    """The pool of so many threads of this process: programs that use as many share it."""
+    """The pool of this many threads: all programs of the process that use as many share it."""
     return Pool(threads)
 
 
 def default_pool() -> Pool:
-    """The pool of programs that are loaded here and now."""
+    """The pool of programs that are loaded in this context."""
     return pool_of(thread_count())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pool of threads has of each architecture: its clock, how it pauses, and the rounding mode of a thread, as LLVM IR."""
+"""The architecture-specific functions of the thread pool as LLVM IR: clock, pause, and the rounding mode of a thread."""
 
 from __future__ import annotations
 
-#: Of MXCSR only the modes are copied (mask 0xFFC0): the flags below them are each thread's own history.
+#: Only the modes of MXCSR are copied (mask 0xFFC0): the flags below them belong to each thread.
 _X86 = """
 declare void @llvm.x86.sse2.pause()
 declare i64 @llvm.x86.rdtsc()
@@ -59,5 +59,5 @@ define internal void @set_rounding(i64 %word) nounwind {
 }
 """
 
-#: Architecture -> number of the futex system call, and what only machine instructions can do.
+#: Architecture -> number of the futex system call, and the functions above.
 MACHINES = {"x86_64": (202, _X86), "aarch64": (98, _AARCH64)}

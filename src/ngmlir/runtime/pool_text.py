@@ -1,37 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The threads behind `ngmlir_parallel`: a fork-join pool of tickets, as LLVM IR.
+"""The thread pool behind `ngmlir_parallel`: fork-join with tickets, as LLVM IR.
 
-One 64-bit word, the ticket, holds `generation:16 | end:24 | next:24`. The caller claims chunks from the front,
-raising `next` in a compare-and-exchange, the workers from the back, lowering `end`: what a thread wrote in one call
-it mostly meets again in the next, in its own cache. A worker that sleeps or is not scheduled costs nothing: its
-chunks go to the others. All three parts lie in one word, so a claim that succeeds is valid
-even if the worker slept through many calls. Nested calls, and callers that race for the pool, run their
-chunks themselves. Workers look out for the next call for a moment and then sleep on a futex; they start with the
-first call that has more than one chunk, and once more in a forked child.
+One 64-bit word, the ticket, holds `generation:16 | end:24 | next:24`. The caller claims chunks from the front by
+incrementing `next` in a compare-and-exchange, the workers from the back by decrementing `end`: so a thread mostly gets
+the same chunks in the next call, whose data is in its own cache. A worker that sleeps or is not scheduled does not
+delay a call: its chunks go to other threads. All three fields are in one word, so a claim that succeeds is valid even
+if the worker slept through many calls. Nested calls, and callers that find the pool in use, run their chunks
+themselves. Workers spin for a moment for the next call and then sleep on a futex; they are started by the first call
+that has more than one chunk, and again in a forked child.
 
-On a machine whose cores are taken, a worker may lose its core with a chunk half done, and the caller wait for
-longer than all the work would have taken it. So the pool keeps an account of what sharing has gained and lost, with
-some credit, since waking a worker costs first and pays off later. When the account is overdrawn, it is closed with a
-rest in which callers run their chunks alone: for as long as what was lost, twice as long each time, up to 16 times;
-every call that gains takes one off that factor. A machine that stays busy costs a few percent so, and one that is
-free again is soon found to be.
+On a machine whose cores are busy, a worker may lose its core in the middle of a chunk, and the caller may wait for
+longer than all the work would have taken it alone. So the pool keeps a balance of the time that sharing has gained and
+lost, with some credit, since waking a worker costs first and pays off later. When the balance falls below the credit,
+it is reset and callers run their chunks alone for a while: for as long as what was lost, twice as long each time, up to
+16 times; every call that gains decrements that factor. So a machine that stays busy loses a few percent, and one that
+becomes free is detected soon.
 """
 
 from __future__ import annotations
 
 from .pool_machines import MACHINES
 
-#: Pauses in which the caller expects the last chunk; then it offers its core, which a worker may need.
+#: Pause instructions while the caller waits for the last chunk; then it yields its core, which a worker may need.
 _PATIENCE = 64
-#: How often that is tried before the caller sleeps.
+#: How often it yields before it sleeps.
 _OFFERS = 100
-#: How many times what sharing has lost calls run alone at most.
+#: The largest factor of the time lost for which calls run alone.
 _REST = 16
-#: Ticks of the clock, some 200 us, by which the account may be overdrawn.
+#: Ticks of the clock, some 200 us: the credit below 0 that the balance may have.
 _CREDIT = {"x86_64": 500_000, "aarch64": 20_000}
-#: Ticks of the clock, some 400 us, that a worker looks out for the next call before it sleeps: waking it takes ten of them.
+#: Ticks of the clock, some 400 us, that a worker spins for the next call before it sleeps: a tenth of that is the time
+#: to wake it.
 _SPIN = {"x86_64": 1_000_000, "aarch64": 40_000}
-#: How many times its own length a call leaves on the account at most: what long calls gained excuses no short ones.
+#: The balance is at most this many times the length of the last call: gains of long calls do not offset losses of short
+#: ones.
 _SAVINGS = 16
 
 _TEXT = """
@@ -376,7 +378,7 @@ out:
 }}
 """
 
-#: Where there is no futex, every call runs alone.
+#: Without a futex, every call runs alone.
 _SERIAL_TEXT = """
 define void @ngmlir_pool_reset(i32 %threads, i32 %spin) nounwind {
   ret void
@@ -399,7 +401,7 @@ out:
 
 
 def pool_text(triple: str) -> str:
-    """The pool for a machine, or the one that runs everything alone where no better one is known."""
+    """The pool for a machine, or the one that runs everything alone if the machine is not supported."""
     architecture = triple.partition("-")[0]
     machine = MACHINES.get(architecture)
     if machine is None or "linux" not in triple:

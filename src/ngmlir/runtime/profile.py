@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code that profilers and debuggers can read: a shared library in a folder, linked by the system's linker.
+"""Code for profilers and debuggers: a shared library in a folder, linked by the system's linker.
 
-What is linked in memory has no file, so tools find neither names nor lines of it. NGMLIR_PROFILE names a folder; programs
-then tell where they come from (`Target.debug`) and are loaded from there, as any other library:
+Code that is linked in memory has no file, so tools find neither its names nor its lines. NGMLIR_PROFILE names a folder;
+programs are then compiled with debug info (`Target.debug`) and loaded from files in that folder, like any other
+library:
 
     NGMLIR_PROFILE=profile perf record python train.py
     perf annotate --stdio -l
@@ -28,14 +29,14 @@ _numbers = count()
 
 
 def wanted() -> bool:
-    """Whether programs are to be read by profilers and debuggers."""
+    """Whether programs are compiled and loaded for profilers and debuggers."""
     return os.environ.get("NGMLIR_PROFILE", "").strip() not in ("", "0")
 
 
 class SharedLibrary:
-    """Loaded code, as `Library`; it stays in memory, since tools may look at it when all is done.
+    """Loaded code, like `Library`; it is never unloaded, since tools may read it at the end of the process.
 
-    Raises UserError where there is no linker, or no such folder can be.
+    Raises UserError if there is no linker, or the folder cannot be created.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ def _address(library: ctypes.CDLL, name: str) -> int:
 
 
 def _jump(name: str, address: int) -> bytes:
-    """A function of the pool's kind as an object: it goes on to where that function lies in this process."""
+    """An object with a function that jumps to `address` in this process; its signature is that of the pool's function."""
     text = Module()
     b = text.function(name, "void", [Argument(ptr, "run"), Argument(ptr, "data"), Argument(i64, "count")])
     to = b.cast("inttoptr", Value(i64, str(address)), ptr)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's assembler, where it is installed: PTX -> cubin, with what it says about registers and spills."""
+"""NVIDIA's assembler, if it is installed: PTX -> cubin, with its report of registers and spills."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..support.diagnostics import UserError
 
 @dataclass(frozen=True)
 class KernelReport:
-    """What one kernel uses of the machine."""
+    """The resources of one kernel."""
 
     registers: int
     spill_stores: int
@@ -31,7 +31,7 @@ class KernelReport:
 
 @dataclass(frozen=True)
 class Report:
-    """The machine code of a module. The properties name the worst of its kernels."""
+    """The machine code of a module. The properties give the maximum over its kernels."""
 
     cubin: bytes
     kernels: dict[str, KernelReport]
@@ -60,8 +60,8 @@ class Report:
 
 
 def find() -> Path | None:
-    """The assembler: NGMLIR_PTXAS, or else the newest of that on PATH and that of the nvidia-cuda-nvcc package (or of a CUDA
-    toolkit); of equal ones the package's."""
+    """The assembler: NGMLIR_PTXAS, or else the newer of that on PATH and that of the nvidia-cuda-nvcc package (or of a
+    CUDA toolkit); of equal versions the package's."""
     named = os.environ.get("NGMLIR_PTXAS")
     if named is not None:
         return Path(named) if os.access(named, os.X_OK) else None
@@ -72,7 +72,7 @@ def find() -> Path | None:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """A version to compare; one that is not known is older than all."""
+    """A version as a comparable tuple; an unknown one is older than all others."""
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
@@ -94,7 +94,7 @@ def _in_packages() -> Path | None:
 
 
 class UnknownArchitecture(UserError):
-    """A GPU for which this ptxas makes no machine code: older than it knows, or newer."""
+    """This ptxas does not support the GPU: it is older than those supported, or newer."""
 
 
 def available() -> bool:
@@ -103,18 +103,18 @@ def available() -> bool:
 
 @cache
 def version_of(path: Path) -> str:
-    """The release, such as `13.0.88`: part of the key of every cache of cubins."""
+    """The release, such as `13.0.88`: part of the cache key of every cubin."""
     try:
         answer = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=False)
-    except OSError:  # a program of another machine
+    except OSError:  # built for another machine
         return "unknown"
     match = re.search(r"V(\d+(?:\.\d+)+)", answer.stdout)
     return match.group(1) if match else "unknown"
 
 
 def assemble(ptx: str, arch: str) -> Report:
-    """Machine code of `ptx` for `arch` (`sm_90a`); a `UserError` carries the assembler's own words, an
-    `UnknownArchitecture` where these are that it knows none such."""
+    """Machine code of `ptx` for `arch` (`sm_90a`). Raises `UserError` with the assembler's message, and
+    `UnknownArchitecture` if it does not support `arch`."""
     path = find()
     if path is None:
         raise UserError(
@@ -136,7 +136,7 @@ def assemble(ptx: str, arch: str) -> Report:
 
 
 def _with_lines(log: str, ptx: str) -> str:
-    """The log, each message that names a line followed by that line."""
+    """The log, in which each message that names a line is followed by that line."""
     lines = ptx.splitlines()
     told: list[str] = []
     for message in log.splitlines():
@@ -148,7 +148,7 @@ def _with_lines(log: str, ptx: str) -> str:
 
 
 def _warnings(log: str) -> tuple[str, ...]:
-    """Warnings, and the notes by which ptxas says that it gave up an optimisation (C75xx)."""
+    """Warnings, and the notes of ptxas that it gave up an optimisation (C75xx)."""
     return tuple(
         line for line in log.splitlines() if "warning" in line.lower() or re.search(r"\(C75\d\d\)", line)
     )

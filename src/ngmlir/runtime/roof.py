@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine can at most, measured when a profile is first shown: multiply-adds on registers, copies in memory."""
+"""The peak performance of this machine, measured when a profile is first printed: multiply-adds in registers, copies in
+memory."""
 
 from __future__ import annotations
 
@@ -16,16 +17,16 @@ from ..llvm.types import Value, i64, ptr
 from .cache import assembled
 from .library import Library
 
-#: Chains of multiply-adds that do not wait for each other, and the steps of each.
+#: Independent chains of multiply-adds, and the steps of each.
 _CHAINS, _STEPS = 12, 20_000
-#: Larger than caches.
+#: Bytes of a copy; larger than the caches.
 _COPIED = 1 << 26
 _ROUNDS = 5
 
 
 @dataclass(frozen=True)
 class Roof:
-    """Operations on f32 and bytes in a second, of all threads that programs use."""
+    """Peak f32 operations and bytes per second, of all threads that programs use."""
 
     flops: float
     bandwidth: float
@@ -36,7 +37,7 @@ class Roof:
 
 @cache
 def roof(threads: int) -> Roof:
-    """Of so many threads. Measured once in a process, in some tenths of a second."""
+    """The peak for this many threads. Measured once per process, in some tenths of a second."""
     return Roof(_flops() * threads, _bandwidth())
 
 

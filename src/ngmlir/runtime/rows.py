@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls with any number of rows, as runs of blocks: each block is a call of an executable for that many."""
+"""Functions of any number of rows, computed block by block: each block is a call of an executable for a fixed number of
+rows."""
 
 from __future__ import annotations
 
@@ -23,12 +24,12 @@ from .gpu import GpuExecutable
 Array = np.ndarray[Any, Any]
 
 
-#: How many lengths a call remembers.
+#: How many plans a call caches.
 _PLANS = 64
 
 
 class _Plan(NamedTuple):
-    """A call of a certain length: what it takes and gives, and the blocks that it runs."""
+    """A call with a certain number of rows: its arguments and results, and the blocks that it runs."""
 
     arguments: list[Parameter]
     results: list[tuple[tuple[int, ...], np.dtype[Any]]]
@@ -47,14 +48,14 @@ class RowsCall:
         prepare: Prepare | None = None,
     ):
         self.how, self.single, self.prepare, self.bound = how, single, prepare, bound
-        #: Runs one block: how many rows, its arguments, and arrays for its results.
+        #: Runs one block: (rows, arguments, arrays for the results).
         self.run = run
         self.open = [i for i in range(len(single.arguments)) if i not in bound]
         self.parameters = [single.arguments[i] for i in self.open]
         self.dtypes = [DTYPES[p.dtype] for p in self.parameters]
         self.fixed: list[Any] = [bound.get(i) for i in range(len(single.arguments))]
         counted = [(at, rows) for at, i in enumerate(self.open) if (rows := how.arguments[i]) is not None]
-        #: The first open argument that has rows.
+        #: The first open argument that has rows: its position, and how they are counted.
         self.counting = counted[0]
         self.plans: dict[int, _Plan] = {}
 
@@ -73,11 +74,11 @@ class RowsCall:
         for run in plan.runs:
             self.blocks(run, length, arguments, results)
         if not length and not all(self.how.results):
-            self.padded(1, 0, arguments, results)  # what has no rows is there without any
+            self.padded(1, 0, arguments, results)  # results without a row dimension exist even for no rows
         return tuple(results)
 
     def planned(self, length: int) -> _Plan:
-        """What a call with so many rows takes and gives; the last ones are kept."""
+        """The plan for a call with this many rows; cached."""
         if len(self.plans) >= _PLANS:
             self.plans.clear()
         arguments = [_of(self.single.arguments[i], self.how.arguments[i], length) for i in self.open]
@@ -87,16 +88,16 @@ class RowsCall:
         return plan
 
     def length(self, given: Sequence[Any]) -> int:
-        """How many rows the values have, by the first that has some."""
+        """The number of rows of the values, read from the first argument that has rows."""
         at, rows = self.counting
         value, parameter = given[at], self.parameters[at]
         shape = value.shape if type(value) is np.ndarray else np.shape(value)
         if len(shape) != len(parameter.shape):
-            as_array(parameter, value)  # says what is wrong
+            as_array(parameter, value)  # raises the error
         return shape[rows.dimension]
 
     def blocks(self, run: Run, length: int, arguments: Sequence[Any], results: Sequence[Array]) -> None:
-        """Some blocks, one after the other."""
+        """Runs consecutive blocks of one size."""
         if length < run.rows:
             self.padded(run.rows, length, arguments, results)
             return
@@ -117,7 +118,7 @@ class RowsCall:
                     place[...] = array
 
     def padded(self, rows: int, length: int, arguments: Sequence[Any], results: Sequence[Array]) -> None:
-        """A block of which only the first rows are asked for; the others are as the last one."""
+        """A block of which only the first rows are wanted; the others repeat the last one."""
         taken = [
             a if each is None else _filled_up(a, each, rows, length)
             for a, each in zip(arguments, self.how.arguments, strict=True)
@@ -130,8 +131,8 @@ class RowsCall:
 
 
 class CpuRows:
-    """A function of any number of rows on the CPU. Where rows lie one behind the other, as they do in arrays whose first
-    dimension counts them, blocks are computed where they lie, and one call of native code runs all of one size."""
+    """A function of any number of rows on the CPU. If rows are contiguous, as in arrays whose first dimension counts
+    them, blocks are computed in place, and one call of native code runs all blocks of one size."""
 
     def __init__(self, how: ByRows, executables: Sequence[CpuExecutable]):
         self.how = how
@@ -140,7 +141,7 @@ class CpuRows:
 
     @property
     def signature(self) -> Signature:
-        """That of one row, under the function's name."""
+        """The signature for one row, with the function's name."""
         return replace(self.executables[1].signature, name=self.how.name)
 
     def __call__(self, *values: Any) -> tuple[Array, ...]:
@@ -152,8 +153,8 @@ class CpuRows:
         prepare: Prepare | None = None,
         unprepared: Container[int] | None = None,
     ) -> Callable[..., tuple[Array, ...]]:
-        """As `CpuExecutable.bind`; what is bound has no rows. Arrays of as many rows as a block has, if that is among `unprepared`
-        (without it, of any block), are taken as they are: `prepare` does not see them."""
+        """As `CpuExecutable.bind`; bound arrays have no rows. Arrays with exactly the rows of a block, if that number
+        is in `unprepared` (by default, of any block), bypass `prepare`."""
         single = self.signature
         for index, array in arrays.items():
             in_place(single.arguments[index], array, writable=False)
@@ -179,7 +180,7 @@ class _CpuCall(RowsCall):
             and not code.artifact.checks
             and code.timer is None
         )
-        #: Of each argument and result: the bytes from a row to the next.
+        #: For each argument and result: the bytes from one row to the next.
         self.steps = [0 if r is None else p.bytes for p, r in counted]
 
     def one(self, rows: int, arguments: Sequence[Array], results: Sequence[Array]) -> None:
@@ -207,7 +208,7 @@ class GpuRows:
 
     @property
     def signature(self) -> Signature:
-        """That of one row, under the function's name."""
+        """The signature for one row, with the function's name."""
         return replace(self.executables[1].signature, name=self.how.name)
 
     def __call__(self, *values: Any) -> tuple[Array, ...]:
@@ -216,7 +217,7 @@ class GpuRows:
     def bind(
         self, buffers: Mapping[int, Any], prepare: Prepare | None = None
     ) -> Callable[..., tuple[Array, ...]]:
-        """A call on the arguments that `buffers`, which have no rows and stay on the device, leave open."""
+        """A callable for the arguments that `buffers` leaves open; the buffers have no rows and stay on the device."""
         return RowsCall(self.how, self.signature, buffers, self.one, prepare)
 
     def one(self, rows: int, arguments: Sequence[Any], results: Sequence[Array]) -> None:
@@ -226,7 +227,7 @@ class GpuRows:
 
 
 def _of(parameter: Parameter, rows: Rows | None, length: int) -> Parameter:
-    """A parameter for so many rows, of that for one."""
+    """The parameter for `length` rows, from that for one row."""
     if rows is None:
         return parameter
     shape = list(parameter.shape)
@@ -240,7 +241,7 @@ def _cut(array: Array, rows: Rows, first: int, count: int) -> Array:
 
 
 def _filled_up(array: Array, rows: Rows, count: int, length: int) -> Array:
-    """An array of `count` rows: those that there are, and the last one again; zeros where there is none."""
+    """An array of `count` rows: the existing ones, then copies of the last one; zeros if there is none."""
     shape = list(array.shape)
     shape[rows.dimension] = count * rows.inner
     made = np.zeros(shape, array.dtype)

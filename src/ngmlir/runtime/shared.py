@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs prepare of their constants, once per process: told by the function that makes it and by the bytes of the
-constants that it reads. It lives as long as a program that reads it does."""
+"""The buffers that programs prepare from their constants, shared within a process: identified by a digest of the
+function that prepares them and by the bytes of the constants that it reads. They live as long as a program that uses
+them."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from .buffers import side_by_side
 from .cache import default_cache
 from .digest import digest_of
 
-#: Bytes of a constant that no other threads help to digest.
+#: Constants of at most this many bytes are digested without other threads.
 SHORT = 1 << 16
 
 
 class Prepared:
-    """The arrays that one function gave; `ready` once they are filled."""
+    """The arrays that one function computes; `ready` once they are filled."""
 
     def __init__(self, entry: Entry):
         self.arrays = side_by_side(entry.signature.results)
@@ -31,7 +32,8 @@ _lock = Lock()
 
 
 def prepared(artifact: Artifact, entry: Entry) -> Prepared:
-    """What a function of an artifact gives: that of another program, if this has the same; else there is room for it."""
+    """The arrays of a function of an artifact: those of another program if it has the same function and constants; else
+    new, uninitialised ones."""
     if not entry.digest:
         return Prepared(entry)
     key = (entry.digest, *(_digest(artifact.constants[n]) for n in entry.reads))

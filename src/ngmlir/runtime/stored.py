@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Artifacts in the cache: a JSON header and the bytes. Nothing is unpickled; a header that does not fit is no entry.
+"""Artifacts in the cache: a JSON header and the bytes. Nothing is unpickled; an entry with an invalid header is
+ignored.
 
-What a program's code does not depend on is not in its entry, and comes from whoever asks for it: the names and
-places of its parameters, and the large constants (`given`), which many programs of one structure differ in.
+What a program's code does not depend on is not in its entry, and is supplied by the caller: the names and locations of
+its parameters, and the large constants (`given`), in which many programs of one structure differ.
 """
 
 from __future__ import annotations
@@ -27,10 +28,8 @@ _STORED = 64 * 1024
 def header_of(
     artifact: Artifact, given: Sequence[bytes | memoryview], most: int = _STORED
 ) -> dict[str, Any] | None:
-    """All of an artifact but its bytes, names and places; None for one that cannot be stored.
-
-    That is, one with a constant of more than `most` bytes that is none of `given`, and one with checks: these name places.
-    """
+    """Everything in an artifact except its bytes, names and locations. None for an artifact that cannot be stored: one
+    with a constant of more than `most` bytes that is not in `given`, or with checks, which contain locations."""
     if artifact.checks:
         return None
     numbers = {_place(data): i for i, data in enumerate(given)}
@@ -56,7 +55,7 @@ def header_of(
 
 
 def names_of(artifact: Artifact) -> list[Any]:
-    """The names and places that the header leaves out, for who stores them elsewhere."""
+    """The names and locations that the header leaves out, for callers that store them elsewhere."""
     return [
         [[p.name, list(p.location)] for p in (*e.signature.arguments, *e.signature.results)]
         for e in artifact.entries
@@ -64,7 +63,7 @@ def names_of(artifact: Artifact) -> list[Any]:
 
 
 def named(artifact: Artifact, names: Sequence[Any]) -> Artifact | None:
-    """The artifact with such names and places; None where they are none of it."""
+    """The artifact with such names and locations; None if they do not fit."""
     try:
         return replace(
             artifact, entries=tuple(_named(e, n) for e, n in zip(artifact.entries, names, strict=True))
@@ -101,12 +100,12 @@ def _entry_described(entry: Entry) -> dict[str, Any]:
 
 
 def _as_json(numbers: Sequence[int]) -> list[int | str]:
-    """Numbers, as text where they follow from lengths."""
+    """Numbers; as text if they are open lengths."""
     return [str(n.expression) if isinstance(n, Length) else n for n in numbers]
 
 
 def guards_as_json(guards: Sequence[Guard]) -> list[list[str]]:
-    """The conditions on lengths for which a program is right, for its header."""
+    """The conditions on lengths under which a program is valid, for its header."""
     return [[str(guard.expression), guard.relation] for guard in guards]
 
 
@@ -123,7 +122,7 @@ def guards_of(header: Mapping[str, Any]) -> tuple[Guard, ...] | None:
 
 
 def bytes_of(artifact: Artifact, header: Mapping[str, Any]) -> bytes:
-    """The code, that of the kernels and the stored constants, one after the other."""
+    """The code, that of the kernels and the stored constants, concatenated."""
     described = zip(artifact.constants, header["constants"], strict=True)
     constants = [bytes(c.data) for c, how in described if how[0] == "stored"]
     return b"".join([artifact.code, *artifact.kernels, *constants])
@@ -209,5 +208,5 @@ def _step(kind: str, *parts: Any) -> Step:
 
 
 def _place(data: bytes | memoryview) -> tuple[int, int]:
-    """Where bytes lie, and how many they are."""
+    """The address of bytes, and their number."""
     return np.frombuffer(data, np.uint8).ctypes.data, len(data)

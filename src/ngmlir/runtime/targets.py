@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `target=` may name: devices that programs run on here (`cpu`, `cuda:1` ...), and machines that code is made for (`sm_80` ...).
+"""The names that `target=` accepts: devices that programs run on here (`cpu`, `cuda:1` ...), and machines to compile
+for (`sm_80` ...).
 
-Names are compared here only. Others ask a `Device` or a `Target` what it has.
+Names are compared only here; other modules query the properties of a `Device` or a `Target`.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class Device:
     """What programs run on: one of `DEVICES`, or another GPU by its number."""
 
     kind: str
-    compiles: bool = True  # programs become machine code; else NumPy computes them op by op
-    has_memory: bool = False  # of its own: arrays are copied there, and may stay there
+    compiles: bool = True  # to machine code; else NumPy computes programs op by op
+    has_memory: bool = False  # of its own, to which arrays are copied, and where they may stay
     number: int = 0  # of several of a kind
 
     @property
@@ -43,7 +44,7 @@ class Device:
 
     @property
     def runs_on_host(self) -> bool:
-        """Whether programs are machine code that works on arrays where they lie."""
+        """Whether programs are machine code that uses arrays in host memory."""
         return self.compiles and not self.has_memory
 
 
@@ -57,7 +58,7 @@ DEVICES = {
     )
 }
 
-#: Those that programs are compiled for.
+#: The devices that programs are compiled for.
 TARGETS = tuple([name for name, device in DEVICES.items() if device.compiles])
 
 _NUMBERED = re.compile(r"cuda:(\d+)")
@@ -67,14 +68,14 @@ _lock = Lock()
 
 
 def find_device(name: str) -> Device | None:
-    """A device by the name that `target=` takes; `cuda:1` is the second GPU. None where there is none of that name."""
+    """A device by the name that `target=` takes; `cuda:1` is the second GPU. None if there is none of that name."""
     if isinstance(name, str) and (found := _NUMBERED.fullmatch(name)):  # pyright: ignore[reportUnnecessaryIsInstance]
         return replace(DEVICES["cuda"], number=int(found[1]))
     return DEVICES.get(name)
 
 
 def device_named(name: str) -> Device:
-    """The same. UserError where there is none of that name."""
+    """As `find_device`. UserError if there is none of that name."""
     found = find_device(name)
     if found is None:
         hint = did_you_mean(str(name), DEVICES, f"one of {', '.join(DEVICES)}")
@@ -83,7 +84,7 @@ def device_named(name: str) -> Device:
 
 
 def compiling_device(name: str) -> Device:
-    """The same, of those that programs are compiled for. UserError for others."""
+    """As `device_named`, of devices that programs are compiled for. UserError for others."""
     found = find_device(name)
     if found is None or not found.compiles:
         raise UserError(
@@ -94,8 +95,8 @@ def compiling_device(name: str) -> Device:
 
 
 def resolve(target: Target | str) -> Target:
-    """A target by name: `cpu` (this machine), `cuda`, `cuda:1`, `cuda-sim`, `x86-64-v3`, `aarch64`, `sm_80` ...; with lines of
-    source where programs are profiled (NGMLIR_PROFILE). Raises UserError for a name that is none, and for `cuda` where there
+    """A target by name: `cpu` (this machine), `cuda`, `cuda:1`, `cuda-sim`, `x86-64-v3`, `aarch64`, `sm_80` ...; with
+    debug info if programs are profiled (NGMLIR_PROFILE). Raises UserError for an unknown name, and for `cuda` if there
     is no GPU."""
     if isinstance(target, Target):
         return target
@@ -125,12 +126,14 @@ def _resolve(name: str) -> Target:
 
 
 def machine_of(device: Device) -> Target:
-    """What passes are told that a device can do: of one where NumPy computes, this machine."""
+    """The target that passes query for the capabilities of a device; if NumPy computes its programs, that of this
+    machine."""
     return resolve(device.name if device.compiles else "cpu")
 
 
 def profile_for(target: str, threads: int | None = None) -> timing.Profile:
-    """What listens to programs for a target: on `cpu` it times them, on `cuda-sim` it counts what they ask of a GPU. Limit for others."""
+    """A profile for a target: on `cpu` it times programs, on `cuda-sim` it counts the costs of kernels on a GPU. Limit
+    for others."""
     if target == "cpu":
         return timing.Profile(threads)
     if target == "cuda-sim":
@@ -144,8 +147,8 @@ def profile_for(target: str, threads: int | None = None) -> timing.Profile:
 
 
 def opened(device: Device) -> CudaDevice | CudaSimDevice:
-    """A GPU, the same one for all programs and threads: buffers go from program to program. One that has stopped gives way to
-    a new beginning."""
+    """A GPU, the same object for all programs and threads, so that buffers can be passed between programs. One that has
+    stopped is opened again."""
     with _lock:
         if device not in _opened or _opened[device].lost:
             if device.kind == "cuda":
@@ -160,7 +163,7 @@ def opened(device: Device) -> CudaDevice | CudaSimDevice:
 
 
 def load(artifact: Artifact, device: Device, entry: str | None = None) -> CpuExecutable | GpuExecutable:
-    """An artifact ready to call: @main (or the only entry), or the entry asked for."""
+    """The executable of an artifact: of @main (or the only entry), or of the entry asked for."""
     if device.has_memory:
         from . import gpu
 
@@ -171,7 +174,7 @@ def load(artifact: Artifact, device: Device, entry: str | None = None) -> CpuExe
 
 
 def load_rows(artifact: Artifact, device: Device, how: ByRows, entries: Sequence[str]) -> CpuRows | GpuRows:
-    """A function of any number of rows, of the entries that compute its blocks."""
+    """A function of any number of rows, from the entries that compute its blocks."""
     from .rows import CpuRows, GpuRows
 
     first = load(artifact, device, entries[0])

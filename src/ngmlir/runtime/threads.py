@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many threads a program uses: what is said where it is made, else what the environment says, else the cores."""
+"""The number of threads of a program: as given where it is compiled, else from the environment, else the number of
+cores."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from ..llvm.cores import available_cores
 from ..support.diagnostics import UserError
 
 _wanted: ContextVar[int | None] = ContextVar("threads", default=None)
-#: More threads than any machine has cores are a mistake.
+#: The largest number of threads; more are taken for a mistake.
 _MOST = 4096
 
 
 def checked_threads(count: int) -> int:
-    """A number of threads; UserError for what is none."""
+    """A number of threads; UserError if it is not valid."""
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UserError(f"threads is {count!r}", hint=f"a whole number, 1 to {_MOST}")
     return count
@@ -25,7 +26,7 @@ def checked_threads(count: int) -> int:
 
 @contextmanager
 def using_threads(count: int | None) -> Generator[None]:
-    """Programs that are loaded inside use so many threads, as long as they live; of None nothing changes."""
+    """Programs that are loaded inside use this many threads, as long as they live; None changes nothing."""
     if count is None:
         yield
         return
@@ -37,7 +38,8 @@ def using_threads(count: int | None) -> Generator[None]:
 
 
 def thread_count() -> int:
-    """What `using_threads` says, else NGMLIR_NUM_THREADS, else OMP_NUM_THREADS, else the cores this process may use."""
+    """The number set by `using_threads`, else NGMLIR_NUM_THREADS, else OMP_NUM_THREADS, else the cores this process may
+    use."""
     wanted = _wanted.get()
     if wanted is not None:
         return wanted

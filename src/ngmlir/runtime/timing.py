@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time of programs goes: by kernel with the line that it comes from, and by stage of compilation.
+"""Profiles of the time of programs: by kernel with its source line, and by stage of compilation.
 
-Programs that are compiled while a `Profile` is listening note when each launch begins and ends; others are not touched.
-NGMLIR_TIMING=1 has one listen to all programs of a process and prints it at the end, NGMLIR_TIMING=FILE.json writes the
+Programs that are compiled while a `Profile` is active record when each launch begins and ends; others are not changed.
+With NGMLIR_TIMING=1, a profile of all programs of a process is printed at its end; NGMLIR_TIMING=FILE.json writes a
 trace instead, for Perfetto (ui.perfetto.dev) or chrome://tracing.
 """
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from .gpu_device import GpuDevice
     from .roof import Roof
 
-#: Launches of one call that find a place; those of more are counted.
+#: The most launches of one call that are recorded; further ones are only counted.
 _NOTES = 1 << 16
-#: Launches that are kept for a trace; sums go on.
+#: The most launches that are kept for a trace; sums include the others.
 _EVENTS = 1 << 20
 _HEADER, _NOTE = 3, 3
 
@@ -52,35 +52,36 @@ class Row:
     longest: float = 0.0
 
     def add(self, seconds: float) -> None:
-        """Counts one call."""
+        """Adds one call."""
         self.calls += 1
         self.seconds += seconds
         self.shortest, self.longest = min(self.shortest, seconds), max(self.longest, seconds)
 
     @property
     def flops(self) -> float | None:
-        """Operations on floats in a second."""
+        """Floating point operations per second."""
         done = self.measure.operations
         return None if done is None or not self.seconds else done * self.calls / self.seconds
 
     @property
     def bandwidth(self) -> float:
-        """Bytes in a second, of what it takes and gives."""
+        """Bytes of operands and results per second."""
         return self.measure.bytes * self.calls / self.seconds if self.seconds else 0.0
 
     def share(self, of: Roof) -> float:
-        """How near it comes to what the machine can: arithmetic or memory, whichever is nearer."""
+        """The fraction of the peak that is reached: of arithmetic or of memory, whichever is greater."""
         return max((self.flops or 0.0) / of.flops, self.bandwidth / of.bandwidth)
 
 
 class Profile:
-    """What programs took that were compiled while it listened: `print(profile)`, `to_json()`, `trace()`, `write(path)`."""
+    """The time of programs that were compiled while it was active: `print(profile)`, `to_json()`, `trace()`,
+    `write(path)`."""
 
-    #: Whether it counts what kernels ask of a simulated GPU, in place of the time that they take on this machine.
+    #: Whether it counts the costs of kernels on a simulated GPU, instead of their time on this machine.
     counts = False
 
     def __init__(self, threads: int | None = None) -> None:
-        #: How many the programs use, if not as many as all do.
+        #: Threads of the programs, if not the default number.
         self.threads = threads
         self._rows: dict[tuple[int, int], Row] = {}
         self._events: list[tuple[str, int, int, Measure | None]] = []
@@ -89,25 +90,25 @@ class Profile:
         self._lock = Lock()
 
     def _roof(self) -> Roof:
-        from .roof import roof  # brings LLVM along
+        from .roof import roof  # imports LLVM
 
         with using_threads(self.threads):
             return roof(thread_count())
 
     @property
     def rows(self) -> list[Row]:
-        """The launches that took any time, the longest first."""
+        """The launches with a recorded time, the longest first."""
         return sorted((row for row in self._rows.values() if row.calls), key=lambda row: -row.seconds)
 
     def clear(self) -> None:
-        """Forgets all calls so far: those that warm the machine up."""
+        """Forgets all calls so far, such as warm-up calls."""
         with self._lock:
             self._rows.clear()
             self._events.clear()
             self.lost = 0
 
     def stage(self, name: str, seconds: float) -> None:
-        """Counts time of compilation, which ends now."""
+        """Adds time of a stage of compilation, which ends now."""
         end = time.perf_counter_ns()
         with self._lock:
             self.stages[name] = self.stages.get(name, 0.0) + seconds
@@ -116,7 +117,7 @@ class Profile:
     def call(
         self, program: str, key: int, measures: Sequence[Measure], table: np.ndarray, begin: int
     ) -> None:
-        """Reads what one call of a program noted."""
+        """Reads the records of one call of a program."""
         end = time.perf_counter_ns()
         notes: list[list[int]] = table[_HEADER : int(table[0])].reshape(-1, _NOTE).tolist()
         with self._lock:
@@ -136,7 +137,7 @@ class Profile:
     def counted_steps(
         self, device: GpuDevice, artifact: Artifact, entry: Entry, steps: Sequence[Callable[[], None]]
     ) -> list[Callable[[], None]]:
-        """The steps of a program on a GPU, as a profile that counts has them done."""
+        """The steps of a program on a GPU; a profile that counts wraps them."""
         return list(steps)
 
     def _stages(self) -> list[str]:
@@ -163,7 +164,7 @@ class Profile:
         return "\n".join(lines) or "nothing has run"
 
     def to_json(self) -> dict[str, Any]:
-        """The same as numbers: seconds, operations and bytes in a second, share of the roof."""
+        """The same as numbers: seconds, operations and bytes per second, fraction of the peak."""
         rows = self.rows
         most = self._roof() if rows else None
         return {
@@ -188,7 +189,7 @@ class Profile:
         }
 
     def trace(self) -> dict[str, Any]:
-        """Events in the form of Chrome's tracing, which Perfetto reads; microseconds of the system's clock."""
+        """Events in the format of Chrome's tracing, which Perfetto reads; microseconds of the system's clock."""
         return {
             "displayTimeUnit": "ns",
             "traceEvents": [
@@ -207,12 +208,12 @@ class Profile:
         }
 
     def write(self, path: str | Path) -> None:
-        """Writes the trace to a file. UserError where that cannot be."""
+        """Writes the trace to a file. UserError if that is not possible."""
         write_file(str(path), [json.dumps(self.trace()).encode()])
 
 
 def source(measure: Measure) -> str:
-    """The line that a launch comes from; of a model without lines, the node."""
+    """The source line that a launch comes from; for a model without lines, the node."""
     place = measure.location
     return f"{place.file}:{place.line}" if place.known else place.file
 
@@ -230,7 +231,7 @@ _listening: ContextVar[Profile | None] = ContextVar("profile", default=None)
 
 @contextmanager
 def listening(profile: Profile | None) -> Generator[None]:
-    """Programs that are compiled inside are timed; None leaves all as it is."""
+    """Makes a profile active: programs that are compiled inside are timed. None changes nothing."""
     if profile is None:
         yield
         return
@@ -242,7 +243,7 @@ def listening(profile: Profile | None) -> Generator[None]:
 
 
 def current() -> Profile | None:
-    """Who listens: the innermost `listening`, else the environment's."""
+    """The active profile: of the innermost `listening`, else that of the environment."""
     return _listening.get() or (
         _of_process() if os.environ.get("NGMLIR_TIMING", "0") not in ("", "0") else None
     )
@@ -264,15 +265,15 @@ def _of_process() -> Profile:
 
 
 class Timer:
-    """The table of one program that was compiled while somebody listened."""
+    """The table of records of one program that was compiled while a profile was active."""
 
     def __init__(self, profile: Profile):
         self.profile = profile
         self.table = np.zeros(_HEADER + _NOTE * _NOTES, np.int64)
-        self._lock = Lock()  # one table serves all calls
+        self._lock = Lock()  # all calls share one table
 
     def run(self, name: str, key: int, measures: Sequence[Measure], call: Callable[[], None]) -> None:
-        """One call, and what it noted."""
+        """Runs one call, and adds its records to the profile."""
         with self._lock:
             self.table[:_HEADER] = _HEADER, len(self.table), 0
             begin = time.perf_counter_ns()

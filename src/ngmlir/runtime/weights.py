@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights as programs read them, packed and aligned, in files of the cache folder: mapped, so that a program that was loaded
-before neither reads what they were made of nor packs it, and so that all processes share them.
+"""Weights in the layout that programs read, packed and aligned, in files of the cache folder. The files are mapped: a
+program that was loaded before neither reads the original weights nor packs them, and all processes share them.
 
-A file is called by a digest of its bytes, so that programs that read the same have one. It is written under another name and
-renamed. An entry of the cache says which it is, under a key that stands for all that it was made of, and has digests of its
-bytes, which are compared each time that it is mapped. Their limit is their own:
+The name of a file is a digest of its bytes, so programs with the same weights share one. It is written under another
+name and renamed. A cache entry, under a key of everything that the weights were made from, names the file and has
+digests of its bytes, which are compared each time that it is mapped. These files have a limit of their own:
 `NGMLIR_CACHE_WEIGHTS`, in MiB, 0 for none.
 """
 
@@ -26,13 +26,13 @@ from ..support.memory import ALIGNMENT
 from .cache import WEIGHTS, Cache
 from .digest import digest_of
 
-#: Fewer bytes are packed as fast as they are found.
+#: Fewer bytes are not stored: packing them is as fast as looking them up.
 LEAST = 1 << 20
 
 
 def kept(store: Cache, key: str, used: Sequence[int], others: Sequence[int]) -> list[np.ndarray] | None:
-    """Arrays of bytes of these sizes, where they were kept: those that are `used` by each call, and others, of which no page
-    is in memory yet. None where there are none that can be trusted."""
+    """The stored arrays of bytes of these sizes: those that are `used` by each call, and others, of which no page is
+    loaded yet. None if there are none that are valid."""
     entry = store.read(key)
     starts, size = _places([*used, *others])
     if entry is None or size < LEAST:
@@ -57,7 +57,7 @@ def kept(store: Cache, key: str, used: Sequence[int], others: Sequence[int]) -> 
 
 
 def keep(store: Cache, key: str, used: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> None:
-    """Keeps arrays of bytes, if that is possible; says nothing if it is not."""
+    """Stores arrays of bytes, if possible; ignores failures."""
     starts, size = _places([len(a) for a in (*used, *others)])
     cut, pieces = starts[len(used)], list[bytes | memoryview]()
     end = 0
@@ -84,12 +84,12 @@ def keep(store: Cache, key: str, used: Sequence[np.ndarray], others: Sequence[np
 
 
 def _path(store: Cache, digests: object) -> Path:
-    """The file with bytes of these digests."""
+    """The file of bytes with these digests."""
     return store.folder / f"{sha256(repr(digests).encode()).hexdigest()}{WEIGHTS}"
 
 
 def _places(sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Where arrays begin, and where the last one ends."""
+    """The offsets of the arrays, and the end of the last one."""
     rooms = [-(-size // ALIGNMENT) * ALIGNMENT for size in sizes]
     starts = list(accumulate(rooms, initial=0))
     return starts, starts[-1]

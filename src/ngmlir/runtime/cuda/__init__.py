@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device `cuda`: NVIDIA GPUs through the driver. Nothing of CUDA is imported before one is asked for."""
+"""The device `cuda`: NVIDIA GPUs through the CUDA driver API. Nothing of CUDA is imported before a device is opened."""
 
 from .. import ptxas
 from .device import CudaDevice

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A GPU's context and its stream of work: who uses it now, what is given back, and what is known when it stops."""
+"""A GPU's context and its stream: locking, deferred release of memory and handles, and errors of a GPU that has
+stopped."""
 
 from __future__ import annotations
 
@@ -14,17 +15,18 @@ from ...support.diagnostics import UserError
 from .driver import HINT, DeviceLost, Driver, Stopped
 from .memory import Memory
 
-#: How many pieces of programs an error looks back on.
+#: How many of the last launched pieces of programs an error considers.
 _REMEMBERED = 64
-#: How many kernels it names.
+#: How many kernels an error names.
 _NAMED = 12
 
 
 class Context:
     """The primary context of GPU number `ordinal`, which other libraries of the process share, and a stream of its own.
 
-    In `with context:` it is current in this thread, nobody else works with it, and what was freed is given back; after that
-    the caller's is current again: callers come from any thread, and from between two calls of another library.
+    Inside `with context:` it is current in this thread, no other thread uses it, and what was freed has been released.
+    Afterwards the caller's context is current again: callers may be in any thread, and between two calls of another
+    library.
     """
 
     def __init__(self, ordinal: int):
@@ -32,11 +34,11 @@ class Context:
         self.success = driver.success
         self.ordinal = ordinal
         self.lock = RLock()
-        #: Why nothing can be done with this device any more; empty while it works.
+        #: Why the device cannot be used any more; empty while it works.
         self.lost = ""
-        #: The kernels that were launched since the host last waited, piece by piece.
+        #: The kernels that were launched since the host last waited, by piece.
         self.since: deque[Sequence[str]] = deque(maxlen=_REMEMBERED)
-        #: What is to be destroyed: how, and what. The garbage collector adds to it at any moment.
+        #: Handles to be destroyed, each with its function. The garbage collector may append at any moment.
         self.doomed: deque[tuple[Callable[[Any], tuple[Any, ...]], Any]] = deque()
         count = driver.value(driver.api.cuDeviceGetCount())
         if not 0 <= ordinal < count:
@@ -46,7 +48,7 @@ class Context:
         self.push, self.pop = driver.api.cuCtxPushCurrent, driver.api.cuCtxPopCurrent
         try:
             self._begin()
-        except Stopped:  # a kernel did so before, of whoever
+        except Stopped:  # a kernel failed before, maybe of another library
             driver.api.cuDevicePrimaryCtxReset(self.handle)
             self._begin_again()
 
@@ -55,7 +57,7 @@ class Context:
         self.context = driver.value(driver.api.cuDevicePrimaryCtxRetain(self.handle))
         driver.value(self.push(self.context))
         try:
-            # 1: they do not wait for the default stream.
+            # 1: CU_STREAM_NON_BLOCKING, they do not wait for the default stream.
             self.stream = driver.value(driver.api.cuStreamCreate(1))
             self.captures = driver.value(driver.api.cuStreamCreate(1))
             self.memory = Memory(driver, self.ordinal, self.handle, self.stream)
@@ -110,11 +112,11 @@ class Context:
         self.memory.drain()
 
     def destroy_after(self, owner: object, destroy: Callable[[Any], tuple[Any, ...]], handle: Any) -> None:
-        """Has the driver destroy what belongs to `owner` some time after that is gone."""
+        """Destroys a handle some time after its `owner` has been collected."""
         weakref.finalize(owner, self.doomed.append, (destroy, handle)).atexit = False
 
     def _lose(self, status: str, kernel: str, meaning: str = "") -> DeviceLost:
-        """The error of a device that has stopped, which it stays."""
+        """Marks the device as lost, and returns the error."""
         names = [kernel] if kernel else list(dict.fromkeys(n for names in self.since for n in names))
         hint = "compile with checked=True, or set NGMLIR_CHECK=1, to find the op and the element"
         if len(names) > 1:
@@ -126,15 +128,15 @@ class Context:
         return DeviceLost(f"{self.lost}; programs that are compiled now start again there", hint=hint)
 
     def synchronize(self) -> None:
-        """Waits for all work asked for so far. DeviceLost where a kernel of it failed."""
+        """Waits for all work submitted so far. DeviceLost if one of its kernels failed."""
         with self:
             self.driver.value(self.driver.api.cuStreamSynchronize(self.stream))
             self.since.clear()
 
     def wait(self, event: Any) -> None:
-        """Waits for an event, and lets others work with the device meanwhile."""
+        """Waits for an event; other threads may use the device meanwhile."""
         with self:
-            pass  # what is lost is said
+            pass  # raises DeviceLost
         answer = self.push(self.context)
         if answer[0] is self.success:
             answer = self.driver.api.cuEventSynchronize(event)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One NVIDIA GPU: a stream of work, the memory that it uses, and what is known of it when it stops."""
+"""One NVIDIA GPU: memory, copies, kernels, and order with other streams."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class CudaDevice(Context):
 
     def __init__(self, ordinal: int = 0):
         super().__init__(ordinal)
-        #: What the device uses of others, until the moment when it does no more.
+        #: Objects of others that the device uses, each with the event after which it does not any more.
         self._borrowed: deque[tuple[Event, object]] = deque()
-        #: Those that some program still has.
+        #: Modules that a program still uses.
         self._modules: weakref.WeakValueDictionary[str, CudaModule] = weakref.WeakValueDictionary()
         self.ring = Ring(self.driver, self.stream)
         self.pinned = Pinned(self)
@@ -87,7 +87,7 @@ class CudaDevice(Context):
         self.memory.shared.add(address)
 
     def ordinal_of(self, address: int) -> int:
-        """The number of the GPU whose memory this is; -1 of none."""
+        """The number of the GPU to which this memory belongs; -1 if to none."""
         api = self.driver.api
         number = api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
         with self:
@@ -151,18 +151,18 @@ class CudaDevice(Context):
     # ---- order with other work
 
     def keep(self, owner: object) -> None:
-        """Keeps what work asked for so far uses, until that is done."""
+        """Keeps `owner` alive until all work submitted so far is done."""
         with self.lock:
             while self._borrowed and self._borrowed[0][0].done():
                 self._borrowed.popleft()
             self._borrowed.append((Event(self), owner))
 
     def event(self) -> Event:
-        """When all work asked for so far is done."""
+        """An event that completes when all work submitted so far is done."""
         return Event(self)
 
     def wait_for(self, stream: Any) -> None:
-        """Work that is asked for from now on begins when what is in the caller's stream by now is done."""
+        """Work submitted from now on waits for what is in the caller's stream now."""
         api, value, handle = self.driver.api, self.driver.value, handle_of(stream)
         with self:
             event = value(api.cuEventCreate(api.CUevent_flags.CU_EVENT_DISABLE_TIMING))
@@ -171,7 +171,7 @@ class CudaDevice(Context):
             value(api.cuEventDestroy(event))
 
     def let_wait(self, stream: Any) -> None:
-        """The caller's stream goes on when all work asked for so far is done."""
+        """The caller's stream waits for all work submitted so far."""
         api, value, handle = self.driver.api, self.driver.value, handle_of(stream)
         with self:
             event = value(api.cuEventCreate(api.CUevent_flags.CU_EVENT_DISABLE_TIMING))

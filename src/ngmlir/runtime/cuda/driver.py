@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's bindings: found, initialised, and their answers as values or errors."""
+"""The bindings of the driver API: imported, initialised, and their results as values or exceptions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ...support.diagnostics import UserError
 
 HINT = "the device cuda-sim runs the same kernels without a GPU"
-#: What the driver answers from then on to every call, once a kernel has failed.
+#: The errors that the driver returns from every call once a kernel has failed.
 _ENDS_THE_CONTEXT = {
     "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel accessed an invalid address",
     "CUDA_ERROR_LAUNCH_TIMEOUT": "a kernel ran for too long",
@@ -26,15 +26,15 @@ _ENDS_THE_CONTEXT = {
 
 
 class OutOfMemory(UserError):
-    """A GPU has no room for a buffer."""
+    """A GPU does not have enough memory for a buffer."""
 
 
 class DeviceLost(UserError):
-    """A GPU stopped, and with it all that was on it. What is compiled after that begins anew there."""
+    """A GPU has stopped; everything on it is lost. Programs that are compiled afterwards start with a new context."""
 
 
 class Stopped(Exception):
-    """What a driver answers when a kernel failed: the answer, what it means, and which kernel if that is known."""
+    """The driver returned an error of a failed kernel: the error, its meaning, and the kernel if that is known."""
 
     def __init__(self, status: str, kernel: str):
         self.status = status
@@ -44,20 +44,21 @@ class Stopped(Exception):
 
 
 class Driver:
-    """The functions of the driver, by `call`: their values, or an error with the driver's own words."""
+    """The functions of the driver API as `api`; `value` gives their results, or raises an error with the driver's
+    message."""
 
     def __init__(self) -> None:
         self.api = _initialised()
         self.success = self.api.CUresult.CUDA_SUCCESS
 
     def value(self, answer: tuple[Any, ...]) -> Any:
-        """What a call gives; Stopped where the device has, UserError for every other failure."""
+        """The result of a call; Stopped if the device has stopped, UserError for every other failure."""
         if answer[0] is not self.success:
             raise self.failure(answer[0])
         return answer[1] if len(answer) > 1 else None
 
     def failure(self, status: Any, kernel: str = "") -> Exception:
-        """The error for an answer that is one; `kernel` is what was launched."""
+        """The exception for an error status; `kernel` is the kernel that was launched."""
         if status.name in _ENDS_THE_CONTEXT:
             return Stopped(status.name, kernel)
         _, text = self.api.cuGetErrorString(status)
@@ -67,7 +68,7 @@ class Driver:
 
 
 def _initialised() -> Any:
-    """The driver's bindings, initialised; a `UserError` says which part is missing."""
+    """The bindings, initialised; a `UserError` says which part is missing."""
     try:
         driver: Any = importlib.import_module("cuda.bindings.driver")
     except ImportError as error:
@@ -77,7 +78,7 @@ def _initialised() -> Any:
         ) from error
     try:
         (status,) = driver.cuInit(0)
-    except RuntimeError as error:  # the bindings raise, rather than answer, when there is no libcuda
+    except RuntimeError as error:  # the bindings raise if there is no libcuda
         raise UserError("no NVIDIA driver (libcuda) is installed on this machine", hint=HINT) from error
     if status != driver.CUresult.CUDA_SUCCESS:
         raise UserError(f"the NVIDIA driver finds no usable GPU ({status.name})", hint=HINT)
@@ -85,12 +86,12 @@ def _initialised() -> Any:
 
 
 def available() -> bool:
-    """Whether a `CudaDevice` can be made here."""
+    """Whether there is a GPU for a `CudaDevice`."""
     return device_count() > 0
 
 
 def device_count() -> int:
-    """How many GPUs a `CudaDevice` can be made of here; 0 without a driver."""
+    """The number of GPUs for a `CudaDevice`; 0 without a driver."""
     try:
         return int(_initialised().cuDeviceGetCount()[1] or 0)
     except UserError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launches with all that they need ready: one by one the first time, and as one graph from the second on."""
+"""Prepared launches: issued one by one the first time, and as one CUDA graph from the second time on."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .modules import CudaModule
 
 
 def one_by_one() -> bool:
-    """Whether each kernel is waited for, so that one that fails is named: NGMLIR_CUDA_BLOCKING=1."""
+    """Whether to wait for each kernel, so that an error names the one that failed: NGMLIR_CUDA_BLOCKING=1."""
     return os.environ.get("NGMLIR_CUDA_BLOCKING", "0") not in ("", "0")
 
 
 class Bound:
-    """One kernel with its arguments, numbers of 8 bytes or what is passed by value. The driver reads `void*[]`: addresses of
-    the arguments, which lie in `_values`."""
+    """One kernel with its arguments: numbers of 8 bytes, or bytes passed by value. The driver reads `void*[]`:
+    addresses of the arguments, which are stored in `_values`."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Bound:
         shared_bytes: int,
         arguments: Sequence[int | bytes],
     ):
-        self.module = module  # which stays loaded
+        self.module = module  # keeps it loaded
         self.kernel = kernel
         words = [a if isinstance(a, bytes) else a.to_bytes(8, "little") for a in arguments]
         begins = list(accumulate((len(word) for word in words), initial=0))[:-1]
@@ -44,12 +44,12 @@ class Bound:
         self._after = (self._places.ctypes.data, 0)
 
     def on(self, stream: Any) -> Callable[[], tuple[Any, ...]]:
-        """The launch on a stream, as a call of the driver; it lives no longer than this."""
+        """The launch on a stream, as a call of the driver; valid as long as this object."""
         return partial(self._launch, *self._before, stream, *self._after)
 
 
 class Copy:
-    """A copy between pinned memory of the host and the device: what the driver is to be asked, and where from and to."""
+    """A copy between pinned host memory and the device, as a function of the driver with its addresses."""
 
     kernel = ""
 
@@ -62,8 +62,8 @@ class Copy:
 
 
 class Piece:
-    """Launches and copies that follow one another with no question between them; where it `waits`, it returns when they are
-    done. Call it as often as wanted."""
+    """Launches and copies in sequence, with no decision of the host between them; with `waits`, a call returns when
+    they are done. May be called many times."""
 
     def __init__(self, device: Context, launches: Sequence[Bound | Copy], waits: bool = False):
         self.device = device
@@ -71,7 +71,7 @@ class Piece:
         self.kernels = [launch.kernel for launch in launches if launch.kernel]
         self._wait = device.driver.api.cuStreamSynchronize if waits else None
         self._called = False
-        #: What launches all of it in one call of the driver, once there is such a thing.
+        #: Launches all of it by one call of the driver; None until that is possible.
         self._start: Callable[[], tuple[Any, ...]] | None = None
 
     def __call__(self) -> None:
@@ -80,7 +80,7 @@ class Piece:
         if start is None or device.lost or device.doomed or device.memory.freed:
             self._slowly()
             return
-        # As `with device` does, in half the time: these few calls need no lock.
+        # Like `with device`, in half the time: these few calls need no lock.
         (status,) = device.push(device.context)
         wait = self._wait
         if status is device.success:
@@ -123,7 +123,7 @@ class Piece:
                 raise self.device.driver.failure(status, each.kernel)
 
     def _capture(self) -> None:
-        """Makes a graph, and launches it."""
+        """Captures a graph, and launches it."""
         api, value = self.device.driver.api, self.device.driver.value
         stream = self.device.captures
         value(api.cuStreamBeginCapture(stream, api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of a GPU: a pool in the order of its stream, what is in it, and pinned memory through which copies go."""
+"""Memory of a GPU: a stream-ordered pool, a record of its allocations, and pinned memory for copies."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from typing import Any
 from ...support.diagnostics import UNKNOWN, Diagnostic, Location
 from .driver import Driver, OutOfMemory
 
-#: Pinned memory that copies go through, and the longest of them in one piece: the next is filled meanwhile.
+#: Pinned memory for copies, and the largest part of a copy: while one part is copied, the next is filled.
 RING_BYTES = 16 << 20
 PIECE_BYTES = RING_BYTES // 4
-#: How many of them may be on their way at the same time.
+#: How many parts may be in flight at the same time.
 _EVENTS = 256
 #: How many of the largest buffers an error lists.
 _LISTED = 8
 
 
 class Memory:
-    """The buffers of a device. Whoever calls holds the device's lock and has its context current; `free` needs neither."""
+    """The buffers of a device. Callers hold the device's lock and have its context current; `free` needs neither."""
 
     def __init__(self, driver: Driver, ordinal: int, handle: Any, stream: Any):
         self.driver = driver
         self.ordinal = ordinal
         self.stream = stream
-        #: What is allocated: bytes, what it is for, and where that was written.
+        #: Allocations by address: bytes, purpose, and source location.
         self.live: dict[int, tuple[int, str, Location]] = {}
-        #: What was freed, and is not given back yet.
+        #: Addresses that were freed, and are not released yet.
         self.freed: deque[int] = deque()
-        #: What other libraries were given, and may use in any stream.
+        #: Addresses that were passed to other libraries, which may use them in any stream.
         self.shared: set[int] = set()
         self._pool = self._make_pool(handle)
 
     def _make_pool(self, handle: Any) -> Any | None:
-        """A pool of our own, which keeps what is freed; None where the device has none."""
+        """A pool that retains freed memory; None if the device does not support pools."""
         api, value = self.driver.api, self.driver.value
         supported = api.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
         if not value(api.cuDeviceGetAttribute(supported, handle)):
@@ -51,7 +51,7 @@ class Memory:
         return pool
 
     def allocate(self, size: int, what: str = "", location: Location = UNKNOWN) -> int:
-        """The address of `size` bytes, for work on the stream; OutOfMemory where there is no room."""
+        """The address of `size` bytes, for work on the stream; OutOfMemory if there is not enough."""
         size = max(size, 1)
         self.drain()
         answer = self._try(size)
@@ -71,18 +71,19 @@ class Memory:
         return api.cuMemAllocFromPoolAsync(size, self._pool, self.stream)
 
     def _make_room(self) -> None:
-        """Gives back to the driver what the pool keeps."""
+        """Releases the retained memory of the pool to the driver."""
         api, value = self.driver.api, self.driver.value
         value(api.cuStreamSynchronize(self.stream))
         if self._pool is not None:
             value(api.cuMemPoolTrimTo(self._pool, 0))
 
     def free(self, address: int) -> None:
-        """Gives memory back with the next call of the device: the garbage collector may come at any moment."""
+        """Marks memory to be released by the next call of the device: the garbage collector may call this at any
+        moment."""
         self.freed.append(address)
 
     def drain(self) -> None:
-        """Gives back what was freed, in the order of the stream: what it still does with it comes before."""
+        """Releases freed memory in stream order, after the work that still uses it."""
         api = self.driver.api
         while self.freed:
             address = self.freed.popleft()
@@ -119,7 +120,7 @@ class Memory:
 
 
 def amount(size: int) -> str:
-    """Bytes for people: `1.5 GiB`."""
+    """Bytes as text: `1.5 GiB`."""
     for unit, bits in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
         if size >= 1 << bits:
             return f"{size / (1 << bits):.1f} {unit}"
@@ -127,22 +128,22 @@ def amount(size: int) -> str:
 
 
 class Ring:
-    """Pinned memory in which copies to and from the device lie until the stream has done them."""
+    """A ring buffer of pinned memory, for copies to and from the device in stream order."""
 
     def __init__(self, driver: Driver, stream: Any):
         self.driver = driver
         self.stream = stream
         self._base = 0
-        self._at = 0  # where the next piece begins
+        self._at = 0  # offset of the next part
         self._used: deque[tuple[int, int, Any]] = deque()  # begin, end, and the event after which it is free
         self._events: list[Any] = []
 
     def take(self, size: int) -> int:
-        """The address of `size` bytes, at most PIECE_BYTES, that nothing uses any more. `done` must follow."""
+        """The address of `size` bytes, at most PIECE_BYTES, that no copy uses any more. `done` must follow."""
         api, value = self.driver.api, self.driver.value
         if not self._base:
             self._base = int(value(api.cuMemHostAlloc(RING_BYTES, 0)))
-        if self._at + size > RING_BYTES:  # what is left up to the end is not used this time
+        if self._at + size > RING_BYTES:  # the rest up to the end is skipped
             self._wait_for(self._at, RING_BYTES)
             self._at = 0
         begin, end = self._at, self._at + size
@@ -151,14 +152,14 @@ class Ring:
         return self._base + begin
 
     def _wait_for(self, begin: int, end: int) -> None:
-        """Until nothing uses this part. The oldest pieces lie next to where the ring is."""
+        """Waits until no copy uses this range. The oldest parts follow the current position in the ring."""
         while self._used and self._used[0][0] < end and begin < self._used[0][1]:
             event = self._used.popleft()[2]
             self.driver.value(self.driver.api.cuEventSynchronize(event))
             self._events.append(event)
 
     def done(self, address: int, size: int) -> Any:
-        """Notes that the work on the stream so far is what uses this piece; the event that tells when it is done."""
+        """Records that the work on the stream so far uses this part; returns the event that completes when it is done."""
         api = self.driver.api
         if not self._events and len(self._used) < _EVENTS:
             disable_timing = api.CUevent_flags.CU_EVENT_DISABLE_TIMING
@@ -172,8 +173,8 @@ class Ring:
         return event
 
     def write(self, wanted: Sequence[tuple[int, int, int]]) -> None:
-        """Copies from the host to the device: from where, to where, how many bytes. When it returns the host's memory may
-        change, the copies go on."""
+        """Copies from the host to the device: (source, target, bytes). When it returns, the host memory may be changed
+        while the copies continue."""
         copy = self.driver.api.cuMemcpyHtoDAsync
         for pieces in _pieces(wanted):
             total = sum([-(-size // 16) * 16 for _, _, size in pieces])
@@ -183,13 +184,14 @@ class Ring:
                     ctypes.memmove(at, source, size)
                     self.driver.value(copy(address, at, size, self.stream))
                     at += -(-size // 16) * 16
-            finally:  # where one fails, those before it are under way
+            finally:  # if one fails, earlier ones are in flight
                 self.done(pinned, total)
 
     def read(self, wanted: Sequence[tuple[int, int, int]]) -> None:
-        """Copies from the device to the host, after all that the stream does: from where, to where, how many bytes.
+        """Copies from the device to the host, after all work of the stream: (source, target, bytes).
 
-        The host copies out of one piece while the device fills the next."""
+        The host copies from one part while the device fills the next.
+        """
         coming: deque[tuple[Any, list[tuple[int, int, int]]]] = deque()
         parts = list(_pieces(wanted))
         for pieces in parts:
@@ -211,7 +213,7 @@ class Ring:
             self._arrive(*each)
 
     def _all_done(self) -> None:
-        """Waits for the stream: nothing uses any piece after that."""
+        """Waits for the stream: afterwards no part is in use."""
         self.driver.value(self.driver.api.cuStreamSynchronize(self.stream))
         self._events += [event for _, _, event in self._used]
         self._used.clear()
@@ -226,7 +228,7 @@ class Ring:
 
 
 def _pieces(wanted: Sequence[tuple[int, int, int]]) -> Iterator[list[tuple[int, int, int]]]:
-    """Copies of at most PIECE_BYTES together: long ones are parted, short ones go together."""
+    """Groups of copies of at most PIECE_BYTES: long copies are split, short ones are grouped."""
     together: list[tuple[int, int, int]] = []
     room = PIECE_BYTES
     for source, to, size in wanted:

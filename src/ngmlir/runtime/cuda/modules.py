@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels on a GPU: PTX becomes machine code by `ptxas`, kept on disk, or by the driver's own compiler."""
+"""Loads kernels on a GPU: PTX is compiled to machine code by `ptxas`, cached on disk, or by the driver's compiler."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..cache import default_cache, key_of
 from .driver import HINT, Driver
 
 _LOG_BYTES = 1 << 15
-#: What every kernel may use without asking; more must be granted per function.
+#: Shared memory that every kernel may use; more must be enabled per function.
 _DEFAULT_SHARED_BYTES = 48 * 1024
-#: The versions of PTX that are asked for, and the first CUDA whose driver knows them.
+#: The PTX versions in use, and the first CUDA version whose driver supports them.
 _CUDA_OF_PTX = {"8.0": "12.0", "8.7": "12.8", "8.8": "12.9", "9.0": "13.0"}
 
 
 class CudaModule:
-    """Kernels of one PTX text, loaded; functions are looked up once."""
+    """The loaded kernels of one PTX text; functions are looked up once."""
 
     def __init__(self, driver: Driver, handle: Any):
         self.driver = driver
@@ -28,7 +28,7 @@ class CudaModule:
         self._functions: dict[str, Any] = {}
 
     def function(self, kernel: str, shared_bytes: int) -> Any:
-        """A kernel that may use so much dynamic shared memory."""
+        """A kernel that may use this much dynamic shared memory."""
         api = self.driver.api
         function = self._functions.get(kernel)
         if function is None:
@@ -41,8 +41,8 @@ class CudaModule:
 
 
 def load(driver: Driver, ptx: str, capability: tuple[int, int]) -> CudaModule:
-    """Kernels in the current context. What `ptxas` says of the PTX is a warning: its complaints, where the driver's own
-    compiler takes the PTX all the same, and its notes on what it gave up."""
+    """Loads kernels in the current context. Messages of `ptxas` become warnings: its errors if the driver's own
+    compiler accepts the PTX, and its notes on optimisations that it gave up."""
     complaint = ""
     if ptxas.available():
         try:
@@ -50,7 +50,7 @@ def load(driver: Driver, ptx: str, capability: tuple[int, int]) -> CudaModule:
         except UserError as error:
             complaint = error.diagnostics[0].message
         else:
-            # One that is newer than the driver makes machine code that the driver may refuse.
+            # A ptxas that is newer than the driver makes machine code that the driver may reject.
             status, handle = driver.api.cuModuleLoadData(cubin)
             if status == driver.success:
                 return CudaModule(driver, handle)
@@ -61,7 +61,7 @@ def load(driver: Driver, ptx: str, capability: tuple[int, int]) -> CudaModule:
 
 
 def _architecture(ptx: str, capability: tuple[int, int]) -> str:
-    """This GPU's, with the suffix (`a`, `f`) that the PTX asks for."""
+    """This GPU's architecture, with the suffix (`a`, `f`) that the PTX has."""
     wanted = re.search(r"^\.target\s+(sm_\w+)", ptx, re.MULTILINE)
     major, minor = capability
     native = f"sm_{major}{minor}"
@@ -69,7 +69,7 @@ def _architecture(ptx: str, capability: tuple[int, int]) -> str:
 
 
 def _machine_code(ptx: str, architecture: str) -> bytes:
-    """From the cache, or by `ptxas`, whose notes are told once, when it is made."""
+    """From the cache, or by `ptxas`, whose notes become warnings when it runs."""
     cache, assembler = default_cache(), ptxas.find()
     assert assembler is not None
     key = key_of("cubin", ptx, architecture, ptxas.version_of(assembler))
@@ -103,7 +103,7 @@ def _by_driver(driver: Driver, ptx: str, complaint: str) -> Any:
 
 
 def _too_old(driver: Driver, ptx: str) -> UserError:
-    """For PTX of a version that the driver does not know."""
+    """The error for PTX of a version that the driver does not support."""
     version = re.search(r"^\.version\s+(\S+)", ptx, re.MULTILINE)
     wanted = version.group(1) if version else ""
     major, minor = divmod(driver.value(driver.api.cuDriverGetVersion()), 1000)

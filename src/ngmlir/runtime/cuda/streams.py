@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events of a GPU's stream, what waits for them, and streams of other libraries."""
+"""Events of a GPU's stream, pinned memory and copies that wait for them, and streams of other libraries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .context import Context
 
 
 def handle_of(stream: Any) -> int:
-    """The driver's handle of a stream: a number, or what torch, CuPy, Numba and cuda-core have for one."""
+    """The driver's handle of a stream: of a number, or of a stream object of torch, CuPy, Numba or cuda-core."""
     if isinstance(stream, int):
         return stream
     protocol: Any = getattr(stream, "__cuda_stream__", None)
@@ -36,7 +36,7 @@ def handle_of(stream: Any) -> int:
 
 
 class Event:
-    """A moment of a device's stream: when all that was asked for before is done."""
+    """An event in a device's stream: it completes when all work submitted before is done."""
 
     def __init__(self, device: Context):
         self.device = device
@@ -47,7 +47,7 @@ class Event:
             value(api.cuEventRecord(self._event, device.stream))
 
     def done(self) -> bool:
-        """Whether the moment has come. DeviceLost where it cannot come any more."""
+        """Whether the event has completed. DeviceLost if it cannot complete any more."""
         driver = self.device.driver
         with self.device:
             (status,) = driver.api.cuEventQuery(self._event)
@@ -57,26 +57,26 @@ class Event:
             return True
 
     def wait(self) -> None:
-        """Returns when the moment has come; others may give the device work meanwhile."""
+        """Waits for the event; other threads may submit work meanwhile."""
         self.device.wait(self._event)
 
     def seconds_since(self, earlier: Event) -> float:
-        """The time between two moments, both of which have come, as the device counts it."""
+        """Seconds between two events, both of which have completed, by the device's clock."""
         driver = self.device.driver
         with self.device:
             return driver.value(driver.api.cuEventElapsedTime(earlier._event, self._event)) / 1000
 
 
 class Pinned:
-    """Pieces of pinned memory. One that is given back is taken again only once no copy uses it any more."""
+    """Buffers of pinned memory. A returned buffer is reused only once no copy uses it any more."""
 
     def __init__(self, device: Context):
         self.device = device
-        #: By their size: each with the event after which it is free, None until one is recorded.
+        #: Returned buffers by size: each with the event after which it is free, or None if none has been recorded.
         self._given: dict[int, deque[tuple[int, Event | None]]] = {}
 
     def take(self, size: int) -> tuple[int, int]:
-        """A piece that nothing uses: its address, and its size, for `give`. The caller holds the device."""
+        """A buffer that no copy uses: its address, and its size, for `give`. The caller holds the device's lock."""
         room = 1 << max(8, (size - 1).bit_length())
         pieces = self._given.setdefault(room, deque())
         for _ in range(len(pieces)):
@@ -89,13 +89,13 @@ class Pinned:
         return int(driver.value(driver.api.cuMemHostAlloc(room, 0))), room
 
     def give(self, address: int, room: int, free: Event | None = None) -> None:
-        """Takes a piece back. It is free after the event; without one, once all that was asked of the device by then is
-        done. May be called by the garbage collector at any moment, so it asks the device nothing."""
+        """Returns a buffer. It is free after the event; without one, after all work that was submitted by then. The
+        garbage collector may call this at any moment, so it makes no call of the driver."""
         self._given[room].append((address, free))
 
 
 class LaterOnHost:
-    """Bytes of a device on their way to the host, in pinned memory."""
+    """An asynchronous copy from the device to the host, into pinned memory."""
 
     def __init__(self, device: Context, pinned: Pinned, wanted: Sequence[tuple[int, int]]):
         self._sizes = [size for _, size in wanted]
