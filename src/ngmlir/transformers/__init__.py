@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer 7: transformers: `make_transformer("cpu")` gives one; `transformer.computation(...)` gives something to call."""
+"""Layer 7: transformers. `make_transformer("cpu")` makes one; `transformer.computation(...)` returns a callable."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _factory: Callable[[], Transformer] | None = None
 
 
 def set_transformer_factory(factory: Callable[[], Transformer]) -> None:
-    """What `make_transformer()` without a name uses from now on."""
+    """Sets the factory that `make_transformer()` without a name uses."""
     global _factory
     takes(factory, 0, "the factory")
     _factory = factory
@@ -90,11 +90,11 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    # Models that were compiled before need no transformer.
+    # Imported late: models that were compiled before need no transformer.
     factories = import_module(".factories", __name__)
     if name in __all__:
         return getattr(factories, name)
-    if name in globals():  # a module of this room, which has just been loaded
+    if name in globals():  # a submodule that has just been loaded
         return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How each device runs a module."""
+"""The backend of each device: how it runs a module."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _interpreted(module: Module) -> Bind:
-    """Op by op in NumPy: slow, and the meaning of every op."""
+    """Op by op in NumPy: slow, but the reference for every op."""
     from ..ops.interpreter import run
 
     def bind(
@@ -58,7 +58,7 @@ def _compiled_in_memory(device: Device, module: Module) -> Bind:
 
 
 def in_memory(first: CpuExecutable) -> Bind:
-    """Functions of a program for the CPU; state is changed where it lies."""
+    """Functions of a program for the CPU; state is changed in place."""
 
     def bind(
         entry: str,
@@ -73,7 +73,7 @@ def in_memory(first: CpuExecutable) -> Bind:
 
 
 def _compiled_on_device(device: Device, module: Module) -> Bind:
-    """Kernels on a GPU, or on the simulator of one; state stays there."""
+    """Kernels on a GPU, or on a simulated one; state stays on the device."""
     from ..compiler import compile_module
     from ..runtime.gpu import GpuExecutable
     from ..runtime.gpu_call import GpuCall
@@ -105,5 +105,6 @@ BACKENDS: dict[str, Backend] = {name: _backend(device) for name, device in DEVIC
 
 
 def backend_for(target: str) -> Backend:
-    """The backend of a target: one of BACKENDS, or a GPU by its number (`cuda:1`). UserError where there is none of that name."""
+    """The backend of a target: one of BACKENDS, or that of a GPU by its number (`cuda:1`). UserError if there is none
+    of that name."""
     return BACKENDS.get(target) or _backend(device_named(target))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every transformer has, under the path that programs know."""
+"""The base class of transformers and its parts, under the import path that existing programs use."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ from .storage import DeviceBufferStorage as DeviceBufferStorage
 from .storage import DeviceTensor as DeviceTensor
 from .transformer import Transformer as Transformer
 
-#: A view of a buffer is a tensor too.
+#: Views of a buffer have the same class as tensors.
 DeviceTensorView = DeviceTensor

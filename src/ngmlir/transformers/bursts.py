@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time of each kernel of a program: each is called alone, repeatedly."""
+"""Measures the time of each kernel of a program: each is called alone, repeatedly."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from ..ops.builder import Builder, function
 from ..ops.fields import get_i64
 from ..runtime.cpu import CpuExecutable
 
-#: On a busy machine a call may be interrupted: so many are made even where they take longer than a moment, unless each is slow.
+#: On a busy machine calls may be interrupted: at least this many are made even if they take longer than `moment`,
+#: unless each is slow.
 _CALLS, _SLOW = 20, 0.01
 
 
 def kernel_times(planned: Module, moment: float = 0.003) -> dict[str, float]:
-    """Seconds per launch of each kernel of a planned program for this machine's CPU, by name: the minimum over calls that
-    take `moment` seconds together. Buffers hold zeros, and are in the cache where they fit."""
+    """Seconds per launch of each kernel of a planned program on this machine's CPU, by name: the minimum over calls
+    that take `moment` seconds in total. Buffers are zero, and in the cache if they fit."""
     return {k.symbol: _least(alone(k), moment) for k in planned.ops if k.name == "tile.kernel"}
 
 
@@ -31,7 +32,7 @@ def alone(kernel: Op) -> Module:
     """A planned program that launches a kernel once."""
     values = [
         v for v in kernel.regions[0].block.args if isinstance(v.type, MemRefType)
-    ]  # then numbers of blocks
+    ]  # the other arguments are program indices
     count = len(values) - get_i64(kernel, "outputs")
     block = Block([*[v.type for v in values], MemRefType((0,), i8)], [v.name for v in values])
     builder = Builder(block)

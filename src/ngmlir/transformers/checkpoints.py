@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints: what is kept from call to call as `{name: array}`, and back, bit for bit."""
+"""Checkpoints: state that is kept between calls as `{name: array}`, and back, bit for bit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def saved(
     storages: Mapping[str, AssignableTensorOp],
     storage_of: Callable[[AssignableTensorOp], DeviceBufferStorage],
 ) -> State:
-    """Copies of what the storages hold; one that holds nothing yet is left out."""
+    """Copies of the contents of the storages; storage without a value is omitted."""
     out: State = {}
     for name, op in storages.items():
         storage = storage_of(op)
@@ -39,7 +39,7 @@ def load(
     storage_of: Callable[[AssignableTensorOp], DeviceBufferStorage],
     strict: bool,
 ) -> None:
-    """Writes arrays to the storages of their names; all of them, or none where one does not fit."""
+    """Writes arrays to the storages of their names; either all of them, or none if one does not fit."""
     if not isinstance(state, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         fail(UserError, f"a state must be a dictionary from names to arrays, not {state!r}")
     there = ", ".join(storages) or "none"
@@ -66,7 +66,7 @@ def load(
 def _fitting(
     name: str, op: AssignableTensorOp, array: np.ndarray[Any, Any], storage: DeviceBufferStorage
 ) -> DeviceBufferStorage:
-    """The storage, with memory of the array's shape; an error where it has other axes, lengths or elements."""
+    """The storage, allocated with the array's shape; an error if its axes, lengths or elements differ."""
     if array.dtype != op.dtype:
         fail(
             UserError,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs compiled for what they are fed: found on disk by their text, where they were compiled before."""
+"""Programs of named variables compiled for the shapes of their inputs; cached on disk by their text."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ from .backends import backend_for, in_memory
 from .host_steps import Bind, Run, Storage
 from .kept import KeptPrograms
 
-#: For so many lengths that depend on values is kept what finds numbers outside.
+#: For how many sets of value-dependent lengths the programs that find invalid numbers are cached.
 _KEPT = 8
 
 
 class Compiled(NamedTuple):
-    """A program: what it takes and gives, its functions, and whether they compute lengths that have to be known to compile the rest."""
+    """A compiled program: its inputs and outputs, its functions, and whether it only computes lengths (`measures`) that
+    must be known to compile the rest."""
 
     interface: Interface
     bind: Bind
@@ -40,9 +41,10 @@ class Compiled(NamedTuple):
 
 
 def compiled(program: Program, target: str, sizes: Sequence[int] = (), memory_limit: int = 0) -> Compiled:
-    """A program with its `feed` and `fetch` operators, for a target. `sizes` are the lengths that depend on values and are known, in
-    order; temporaries take at most `memory_limit` bytes (0: as many as they need), or a UserError says which op does not fit. The
-    functions raise UserError for numbers that choose what is not there, before anything has changed."""
+    """A program with its `feed` and `fetch` operators, compiled for a target. `sizes` are the value-dependent lengths
+    that are known, in order. Temporaries take at most `memory_limit` bytes (0: no limit); otherwise a UserError says
+    which op does not fit. The functions raise UserError for invalid indices and similar numbers, before any state has
+    changed."""
     computed = numbers_computed(program)
     if not computed.names or not changes_nothing(program):
         made = _compiled(program, target, sizes, memory_limit)
@@ -59,8 +61,8 @@ def compiled(program: Program, target: str, sizes: Sequence[int] = (), memory_li
 def with_checked_numbers(
     program: Program, interface: Interface, bind: Bind, target: str, computed: Computed | None = None
 ) -> Bind:
-    """The functions of a program, which look first at the numbers that choose rows and the like: a program of its own computes those that
-    are not fed."""
+    """The functions of a program, which first check the numbers that select rows and the like; a separate program
+    computes those that are not fed."""
     computed = numbers_computed(program) if computed is None else computed
     agreed = agreements(program, interface.agreed)
     guard = partial(_compiled, computed.alone(), target) if computed.names else None
@@ -75,13 +77,13 @@ def looking(
     bind: Bind,
     guard: Callable[[Sequence[int]], Compiled] | None = None,
 ) -> Bind:
-    """The functions of a program, which look at what `lookups`, `agreements` and `numbers_computed` found. The program of a `guard`, given the
-    lengths that depend on values and are known, finds the numbers that are computed before each run; without, the last results of the run
-    are what it found."""
+    """The functions of a program, with the checks that `lookups`, `agreements` and `numbers_computed` found. With a
+    `guard`, its program, for the value-dependent lengths that are known, computes the numbers before each run; without
+    one, they are the last results of the run."""
     if not fed and not computed.names and not agreed:
         return bind
     at = {name: i for i, name in enumerate(interface.feeds)}
-    # How long something fed is is seen in a run. How many rows a computed value has may follow from lengths.
+    # The length of an input is read at each run. The number of rows of a computed value may depend on open lengths.
     places = [
         (at[each.ids], at.get(each.of), each)
         for each in fed
@@ -117,7 +119,8 @@ def looking(
 def _finding(
     guard: Callable[[Sequence[int]], Compiled], whole: Interface, state: Mapping[int, Storage]
 ) -> Run:
-    """A function of what another program is fed, which finds the numbers outside on its states; none where that would change one."""
+    """A function of the program's inputs that computes the numbers to check, on its states; empty if that would change
+    a state."""
     bound: LruCache[tuple[int, ...], tuple[Compiled, Run]] = LruCache(_KEPT)
 
     def call(*values: Any) -> Sequence[Any]:
@@ -138,7 +141,7 @@ def _finding(
 
 
 def _bound_by_name(guard: Compiled, whole: Interface, state: Mapping[int, Storage]) -> Run:
-    """A function of what another program is fed, on its states."""
+    """The guard's function, called with the inputs of the whole program, on its states."""
     interface, bind, _ = guard
     at = {each.name: i for i, each in enumerate(whole.states, len(whole.feeds))}
     held = {i: state[at[each.name]] for i, each in enumerate(interface.states, len(interface.feeds))}
@@ -166,7 +169,7 @@ def _compiled(program: Program, target: str, sizes: Sequence[int] = (), memory_l
 
 
 def _holding(bind: Bind, lowered: Lowered) -> Bind:
-    """The functions of a program, which keep the Python functions that they call."""
+    """The functions of a program; they keep alive the Python functions that they call."""
 
     def bound(*how: Any) -> Run:
         run = bind(*how)
@@ -180,7 +183,7 @@ def _holding(bind: Bind, lowered: Lowered) -> Bind:
 
 
 def _is_builtin(program: Program) -> bool:
-    """Whether the text of a program and the version of ngmlir say all of what it computes."""
+    """Whether the text of a program and the version of ngmlir determine everything it computes."""
     found = [(REGISTRY.find(operator.type), operator.attribute("kernel")) for operator in program.walk()]
     return all(
         definition is not None and definition.is_builtin and not kernel for definition, kernel in found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`compile`: from ops, or from what was read elsewhere, to a function of arrays."""
+"""`compile`: from ops, or from a model, to a function of arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ C_co = TypeVar("C_co", covariant=True)
 
 
 class Readable(Protocol[C_co]):
-    """What was read from elsewhere and knows how it is compiled, such as a model of ONNX."""
+    """An object that was read from a file and has its own way to be compiled, such as an ONNX model."""
 
     def compiled(self, target: str, profile: Profile | None = None, threads: int | None = None) -> C_co: ...
 
@@ -55,18 +55,19 @@ def compile(
     Args:
         returns: an op, or a list, tuple, set or dictionary of ops, as for `Transformer.computation`; or a model that was
             read (`ngmlir.frontends.onnx.load`), which has inputs of its own.
-        inputs: the placeholders (or variables) that the arrays stand for, in order.
+        inputs: the placeholders (or variables) that the arrays are values of, in order.
         target: `cpu`, `cuda` (`cuda:1` is the second GPU), `cuda-sim` or `numpy`.
-        threads: how many threads the program uses on the CPU; results have the same bits for any number. Without it as many
-            as NGMLIR_NUM_THREADS says, or as there are cores.
-        profile: whether each launch of a kernel is timed (on `cpu`), or counted (on `cuda-sim`); what is returned then has a
-            `profile` to print.
-        memory_limit: the most bytes that temporaries of a call may take at once, beside arguments, variables and results. Where they
-            would take more, values are computed again instead of kept; results have the same bits. Not for models, nor `numpy`.
+        threads: how many threads the program uses on the CPU; results have the same bits for any number. By default
+            NGMLIR_NUM_THREADS, or the number of cores.
+        profile: whether each launch of a kernel is timed (on `cpu`), or counted (on `cuda-sim`); the returned function then
+            has a `profile` to print.
+        memory_limit: the most bytes that temporaries of a call may take at once, in addition to arguments, variables and
+            results. If they would take more, values are recomputed instead of kept; results have the same bits. Not for
+            models, nor for `numpy`.
 
-    Variables start from their initial values and keep what is assigned to them from call to call. Raises
-    UserError where the graph or the target is wrong, and at the op that does not fit into `memory_limit`; Limit where this version
-    cannot compile an op.
+    Variables start from their initial values and keep assigned values between calls. Raises UserError if the graph or
+    the target is wrong, and at the op that does not fit into `memory_limit`; Limit if this version cannot compile an
+    op.
     """
     if not isinstance(returns, Op) and hasattr(returns, "compiled"):
         if memory_limit is not None:
@@ -78,7 +79,7 @@ def compile(
             said["profile"] = profile_for(target, threads)
         return returns.compiled(target, **{name: value for name, value in said.items() if value is not None})
     from .factories import (
-        make_transformer_factory,  # brings all transformers along, of which models need none
+        make_transformer_factory,  # imports all transformers, which models do not need
     )
 
     given = {"threads": threads, "memory_limit": memory_limit}

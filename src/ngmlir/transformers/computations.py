@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A computation of a transformer: what is called with values and gives values."""
+"""A computation of a transformer: a callable from values to values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Owner(ProgramOwner, Protocol):
-    """What computations ask of their transformer."""
+    """What computations need of their transformer."""
 
     closed: bool
     statistics: OutputStatistics | None
@@ -55,9 +55,9 @@ class Owner(ProgramOwner, Protocol):
 class DeviceComputation:
     """A computation of a transformer: call it with values of its parameters, or with `feed_dict={op: value}`.
 
-    Lengths of axes are read at the call: those that are set, and of the batch axis N, and of axes whose length is not
-    set, those of the values. Where rows are computed apart along such an axis, one program serves all of its lengths; else
-    one is made for each and kept.
+    Lengths of axes are read at the call: those that are set; and from the values, those of the batch axis N and of axes
+    whose length is not set. If the rows along such an axis are independent, one program serves all its lengths;
+    otherwise one program is made for each length, and cached.
     """
 
     def __init__(self, transformer: Owner, op: Computation, memory_limit: int = 0):
@@ -69,33 +69,33 @@ class DeviceComputation:
             Feeding(op.parameters, op.taken) if levels_of(a for p in op.parameters for a in p.axes) else None
         )
         self.programs: Specialised[Program] = Specialised(transformer.target, PROGRAMS_KEPT)
-        self._program: Program | None = None  # the one that was used last
-        self._seen = -1  # the change of lengths that it was chosen after
+        self._program: Program | None = None  # the last one used
+        self._seen = -1  # `Changes.serial` when it was chosen
         self._lengths: Lengths | None = None
 
     @property
     def profile(self) -> Profile | None:
-        """What its programs took, or ask for, of a transformer that profiles; else None."""
+        """The profile of its programs if the transformer profiles; else None."""
         return self.programs.profile
 
     @property
     def name(self) -> str:
-        """The name that it was given; without one, a name of its own."""
+        """The name that it was given; otherwise a generated one."""
         return self.computation_op.name
 
     @property
     def returns(self) -> tuple[Op, ...]:
-        """The ops whose values it gives."""
+        """The ops whose values it returns."""
         return self.computation_op.returns
 
     @property
     def parameters(self) -> tuple[Tensor, ...]:
-        """What is fed."""
+        """The ops that are fed."""
         return self.computation_op.parameters
 
     @property
     def ops(self) -> OrderedSet[Op]:
-        """All ops that the results depend on, forwarding followed, in order of creation."""
+        """All ops that the results depend on, with forwarding applied, in order of creation."""
         return OrderedSet(Op.ordered_ops(self.returns))
 
     def __repr__(self) -> str:
@@ -103,19 +103,19 @@ class DeviceComputation:
 
     @property
     def lengths(self) -> Lengths:
-        """What programs of this computation differ in."""
+        """The lengths in which its programs differ."""
         if self._lengths is None:
             self._lengths = Lengths(self.computation_op)
         return self._lengths
 
     @property
     def executor(self) -> Run | None:
-        """What runs the program that was used last; None before the first."""
+        """The callable of the program that was used last; None before the first."""
         return None if self._program is None else self._program.executor
 
     @property
     def program(self) -> Program:
-        """What was used last; made now if there was none."""
+        """The program that was used last; made now if there was none."""
         return self._program or self._lifted_for({})
 
     @property
@@ -128,34 +128,35 @@ class DeviceComputation:
         return self.lifted.module
 
     def report(self) -> Report:
-        """What became of it: `print(computation.report())` for the text of each stage, kernels, launches, memory and time;
-        `.html(path)` for a page with pictures. Raises AxisLengthError where a length is for values to say."""
-        from .report import report  # brings the compiler along
+        """Its compilation: `print(computation.report())` for the text of each stage, kernels, launches, memory and
+        time; `.html(path)` for a page with pictures. Raises AxisLengthError if a length must come from values."""
+        from .report import report  # imports the compiler
 
         program = self.program
         module = self.transformer.transformed_module(program.lifted.module)
         return report(module, self.transformer.target, program.entry)
 
     def state(self) -> State:
-        """What this computation keeps from call to call, by name: variables and what optimizers and random numbers need.
+        """The state that this computation keeps between calls, by name: variables, and the state of optimizers and
+        random numbers.
 
-        Names are those given (`name=`, `named`, after those of `ng.name_scope`), else those that the program assigned
-        the storage to. The arrays are copies. Raises UserError where a name was given to two storages.
+        Names are those given (`name=`, `named`, prefixed by `ng.name_scope`), else the variable names to which the
+        program assigned the storage. The arrays are copies. Raises UserError if two storages have the same name.
         """
         self.transformer.check_open()
         return saved(named(kept([self.computation_op])), self.transformer.storage_of)
 
     def load_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """Puts back what `state()` gave, bit for bit: here, or in a program that builds the same graph.
+        """Restores what `state()` returned, bit for bit: here, or in a program that builds the same graph.
 
-        Raises UserError, and changes nothing, where an array has another shape or type than what it is for, and (unless
-        `strict` is false) for names that are not here or lack.
+        Raises UserError, and changes nothing, if an array has another shape or type than its storage, and (unless
+        `strict` is false) for unknown or missing names.
         """
         self.transformer.check_open()
         load(state, named(kept([self.computation_op])), self.transformer.storage_of, strict)
 
     def transform(self) -> None:
-        """Makes the program and what runs it, once; where values are to say a length, their first call does."""
+        """Compiles the program, once; if a length must come from values, their first call does."""
         self.transformer.begin()
         program = self.prepare()
         if program is not None:
@@ -166,12 +167,13 @@ class DeviceComputation:
             self.transformer.compile([program])
 
     def listen(self, profile: Profile) -> None:
-        """Has its programs made anew, for a profile that listens to them."""
+        """Discards its programs, so that they are compiled again with a profile."""
         self.programs = Specialised(self.transformer.target, PROGRAMS_KEPT, profile)
         self._program, self._seen = None, -1
 
     def prepare(self) -> Program | None:
-        """The program, with its state, to be compiled; None where it is, or where values are to say a length."""
+        """The program, with its state allocated, to be compiled; None if it is compiled already, or if a length must
+        come from values."""
         self.transformer.run_passes_on(self.computation_op)
         if self.executor is not None or self.lengths.follow_from_values():
             return None
@@ -184,7 +186,7 @@ class DeviceComputation:
             return program if program.executor is None else None
 
     def allocate(self) -> None:
-        """Gives the state that this computation uses its initial values, where the lengths are set."""
+        """Allocates the state of this computation with its initial values, if the lengths are set."""
         if self._program is None and not self.lengths.follow_from_values():
             self._lifted_for({}).allocate()
 
@@ -198,7 +200,7 @@ class DeviceComputation:
         return found
 
     def _choose(self, given: Mapping[int, int]) -> Program:
-        """The program for these lengths. One that is there does not wait while others are made."""
+        """The program for these lengths. Using an existing one does not wait for others that are being made."""
         if self._seen == Changes.serial:
             found = self.programs.ready(self.lengths.key(given))
             if found is not None and found.executor is not None:
@@ -214,11 +216,11 @@ class DeviceComputation:
             return program
 
     def _for_lengths(self, given: Mapping[int, int]) -> Program | None:
-        """The program for these lengths, if there is one, or code for all lengths gives it."""
+        """The program for these lengths if there is one, or one from code for all lengths; else None."""
         key = self.lengths.key(given)
         found = self.programs.find(key)
         if found is not None or self._memory_limit:
-            return found  # a limit is for lengths that are known
+            return found  # a limit needs known lengths
         at = self.lengths.opened(given)
         made: list[Program] = []
 
@@ -236,9 +238,9 @@ class DeviceComputation:
             return self.programs.for_lengths(key, at, [make], program)
 
     def _compile_for(self, program: Program, given: Mapping[int, int]) -> None:
-        """Makes what runs a program for these lengths alone."""
+        """Compiles a program for these lengths alone."""
         if 0 in given.values() and self.programs.device.runs_on_host and not program.lifted.tied:
-            # Of nothing there is nothing to compute: that is not worth a compilation.
+            # Empty input is not worth a compilation: NumPy runs it.
             module = self.transformer.transformed_module(program.lifted.module)
             program.bind(BACKENDS["numpy"](module), program.entry)
             return
@@ -246,7 +248,7 @@ class DeviceComputation:
         self.programs.count(self._compiled_for)
 
     def _compiled_for(self, made: int) -> str:
-        """Which lengths so many programs are for."""
+        """The text of a warning: for which lengths this many programs were compiled."""
         keys = self.programs.keys()
         names = [a.name for i, a in enumerate(self.lengths.roots) if len({key[i] for key in keys}) > 1]
         where = self.computation_op.location
@@ -255,11 +257,11 @@ class DeviceComputation:
         )
 
     def __call__(self, *values: Any, feed_dict: Mapping[Op, Any] | None = None, **unknown: Never) -> Any:
-        """Runs once: new arrays, in the structure that was asked for.
+        """Runs once; returns new arrays, in the structure of the results that were requested.
 
         A value is a number, an array or nested lists, broadcast to its parameter's axes and converted to its type.
-        Raises UserError for one that does not fit, MissingValue for one that `feed_dict` lacks, and
-        UninitializedVariable where a variable is read that nothing has been assigned to.
+        Raises UserError for one that does not fit, MissingValue for one that `feed_dict` does not have, and
+        UninitializedVariable if a variable is read to which nothing has been assigned.
         """
         if self.transformer.closed:
             self.transformer.check_open()
@@ -285,7 +287,7 @@ class DeviceComputation:
         return results
 
     def _current(self, values: Sequence[Any]) -> Program:
-        """The program that was used last, where nothing has changed since, or else the one for the values."""
+        """The program that was used last, if nothing has changed since; else the one for the values."""
         program = self._program
         if program is None:
             self.transformer.begin()
@@ -296,19 +298,19 @@ class DeviceComputation:
     def call_async(
         self, *values: Any, feed_dict: Mapping[Op, Any] | None = None, stream: Any = None
     ) -> Future:
-        """As a call, but on a GPU it returns before the results are computed: `.result()` of what it gives waits for them,
-        `.done()` says whether they are there. Elsewhere they are computed when it returns.
+        """Like a call, but on a GPU it returns before the results are computed: `.result()` of the returned future
+        waits for them, `.done()` says whether they are complete. On other devices they are computed when it returns.
 
-        The arrays that were given may change as soon as it returns. With a `stream` of CUDA (its handle, or an object of
-        torch, CuPy or another library), the work comes after what was given to that stream, and before what is given to it
-        from then on. Raises what a call raises; what kernels do wrongly, `.result()`.
+        The given arrays may be changed as soon as it returns. With a CUDA `stream` (its handle, or an object of torch,
+        CuPy or another library), the work comes after the work submitted to that stream before, and before work
+        submitted to it afterwards. Raises what a call raises; errors of kernels are raised by `.result()`.
         """
         return self._apart(Program.start, values, feed_dict, stream)
 
     def on_device(self, *values: Any, feed_dict: Mapping[Op, Any] | None = None, stream: Any = None) -> Any:
-        """As a call, with results that stay where they are computed: on a GPU, `DeviceArray`s (of DLPack and
-        `__cuda_array_interface__`, for other libraries and for further calls), given before they are computed. `stream` as for
-        `call_async`."""
+        """Like a call, with results that stay on the device: on a GPU, `DeviceArray`s (with DLPack and
+        `__cuda_array_interface__`, for other libraries and for further calls), returned before they are computed.
+        `stream` as for `call_async`."""
         return self._apart(Program.on_device, values, feed_dict, stream)
 
     def _apart(
@@ -330,7 +332,7 @@ class DeviceComputation:
     def prepared(
         self, values: tuple[Any, ...], feed_dict: Mapping[Op, Any] | None, backend: Backend
     ) -> tuple[Program, tuple[Any, ...]]:
-        """A program of its own for these values, compiled by another backend, and the values by position."""
+        """A separate program for these values, compiled by another backend; and the values by position."""
         self.transformer.check_open()
         values = self._by_position(values, feed_dict)
         if self._feeding is not None:
@@ -346,7 +348,7 @@ class DeviceComputation:
         return program, values
 
     def _by_position(self, values: tuple[Any, ...], feed_dict: Mapping[Op, Any] | None) -> tuple[Any, ...]:
-        """The values of the parameters in their order; UserError where one lacks or is too many."""
+        """The values in the order of the parameters; UserError for missing or extra ones."""
         parameters = self.computation_op.parameters[: self._taken]
         if feed_dict is not None:
             if values:
@@ -367,7 +369,7 @@ class DeviceComputation:
 
     @staticmethod
     def _by_parameter(feed_dict: Mapping[Op, Any]) -> Mapping[Op, Any]:
-        """The values by what stands in the place of the parameters now."""
+        """The values by parameter, with forwarding applied."""
         if not isinstance(feed_dict, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             fail(
                 UserError,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program of named variables compiled for the lengths of what it is fed: for the first ones by itself, and then for all.
+"""A program of named variables compiled for the lengths of its inputs: for the first ones alone, and then for all.
 
-Lengths are the dimensions that the program leaves open (batches, rows of sequences, numbers of sequences), and those that depend on
-values, which a run of a part of the program computes (`programs.lower`). Which of them are one length is seen from what is fed: those that
-have always been the same number.
+Lengths are the dimensions that the program leaves open (batches, rows of sequences, numbers of sequences), and those
+that depend on values, which a run of a part of the program computes (`programs.lower`). Which dimensions are the same
+length is inferred from the inputs: those that have always been equal.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 Shapes = Sequence[Sequence[int]]
-#: Calls that are looked at to see which lengths are the same.
+#: How many calls are compared to infer which lengths are the same.
 _COMPARED = 8
 
 
 class Place(NamedTuple):
-    """A dimension that may have any length: of an input, which is called so; it is `more` than the length that it follows from."""
+    """A dimension that may have any length: of an input, under a name; it is `more` than the length that it depends on."""
 
     input: int
     dimension: int
@@ -48,8 +48,8 @@ class Place(NamedTuple):
 
 
 def places_of(program: Program, ranks: Mapping[str, int]) -> list[Place]:
-    """The dimensions that a program leaves open of what it is fed, which has so many dimensions each: also the numbers of offsets, one
-    more than there are sequences."""
+    """The open dimensions of a program's inputs, of which `ranks` has the ranks; including the lengths of offsets,
+    which are one more than the number of sequences."""
     made: list[Place] = []
     for at, (name, rank) in enumerate(ranks.items()):
         if LEVEL in name:
@@ -66,13 +66,13 @@ def places_of(program: Program, ranks: Mapping[str, int]) -> list[Place]:
 
 
 class FedProgram(Generic[V]):
-    """A program for a target, and what runs it by the shapes of its inputs and the `sizes` that depend on values, of which as many are
-    known as a call says: the `most` used last are kept.
+    """A program for a target: its callables, by the shapes of its inputs and the value-dependent `sizes`, of which a
+    call passes those that are known. The `most` recently used are cached.
 
-    `make` gives the program with its `feed` and `fetch` operators for shapes, `alone` compiles it for those lengths alone (which what
-    it reads then and known sizes say), `use` gives what runs it. `places` may have any lengths. Temporaries take at most `memory_limit`
-    bytes (0: as many as they need). A profile listens to what is made, which uses so many `threads`. A warning tells of more programs
-    that serve one key only than are kept.
+    `make` returns the program with its `feed` and `fetch` operators for shapes; `alone` compiles it for those lengths
+    alone, with the known sizes; `use` turns a compiled program into a callable. `places` are the dimensions of any
+    length. Temporaries take at most `memory_limit` bytes (0: no limit). Programs are compiled under `profile`, for
+    `threads` threads. A warning is issued if more programs that serve only one key are made than are cached.
     """
 
     def __init__(
@@ -91,16 +91,16 @@ class FedProgram(Generic[V]):
         self.places, self.target = places, target
         self._most, self._limit, self._profile, self._threads = most, memory_limit, profile, threads
         self._open = {(place.input, place.dimension) for place in places}
-        #: By how many sizes are known.
+        #: By the number of known sizes.
         self._stages: list[_Stage[V]] = []
         self._finds: FedProgram[Compiled] | None = None
 
     def find(self, shapes: Shapes, sizes: Sequence[int] = ()) -> V | None:
-        """What runs it for these lengths; None where there is nothing yet."""
+        """The callable for these lengths; None if there is none yet."""
         return self._stage(len(sizes)).programs.find(self._key(shapes, sizes))
 
     def get(self, shapes: Shapes, sizes: Sequence[int] = ()) -> V:
-        """The same, made where there is nothing yet. Raises what `compiled` raises."""
+        """The callable for these lengths, made if there is none yet. Raises what `compiled` raises."""
         stage, key = self._stage(len(sizes)), self._key(shapes, sizes)
         return stage.programs.get(key, lambda: self._made(stage, key, shapes, sizes))
 
@@ -128,7 +128,8 @@ class FedProgram(Generic[V]):
     def _for_lengths(
         self, programs: Specialised[V], key: Key, at: Mapping[int, str], shapes: Shapes, sizes: Sequence[int]
     ) -> V | None:
-        """What runs it, from code for all lengths, which `at` gives names to; None where there is none for these."""
+        """The callable from code for all lengths, whose names are given by `at`; None if there is no such code for
+        these."""
         told: list[tuple[Sequence[Lookup], Sequence[Agreement], Computed, bool, Interface, bool]] = []
 
         def make(lengths: Mapping[str, int]) -> Module:
@@ -158,14 +159,14 @@ class FedProgram(Generic[V]):
         return programs.for_lengths(key, at, [make], use)
 
     def _shapes(self, shapes: Shapes, known: Sequence[int]) -> list[list[int]]:
-        """The shapes with these lengths in their places."""
+        """The shapes with these lengths in the open dimensions."""
         made = [list(shape) for shape in shapes]
         for place, length in zip(self.places, known, strict=False):
             made[place.input][place.dimension] = length + place.more
         return made
 
     def _finding(self) -> FedProgram[Compiled]:
-        """What finds the numbers outside that the program computes."""
+        """The program that computes the numbers to check."""
         if self._finds is None:
 
             def make(shapes: Shapes) -> Program:
@@ -179,15 +180,15 @@ class FedProgram(Generic[V]):
 
 
 class _Stage(Generic[V]):
-    """The programs for so many known sizes."""
+    """The programs for one number of known sizes."""
 
     def __init__(self, programs: Specialised[V]):
         self.programs = programs
         self._namings: list[dict[int, str]] = []
 
     def namings(self, key: Key, names: Sequence[str]) -> list[dict[int, str]]:
-        """What the lengths of a key may be called, by place: as those of codes that are there, or so that lengths have one name that have
-        always been the same. Lengths of 0 and 1 have none."""
+        """Possible names of the lengths of a key, by index: those of existing code that fit, else one name for lengths
+        that have always been equal. Lengths of 0 and 1 have no name."""
         fitting = [each for each in self._namings if _fits(each, key)]
         open_places = [i for i, n in enumerate(key) if isinstance(n, int) and n >= LEAST]
         earlier = [
@@ -208,7 +209,7 @@ class _Stage(Generic[V]):
 
 
 def _fits(naming: Mapping[int, str], key: Key) -> bool:
-    """Whether lengths of one name are the same, and all others are 0 or 1."""
+    """Whether lengths with the same name are equal, and all unnamed ones are 0 or 1."""
     said: dict[str, int] = {}
     numbers = [i for i, n in enumerate(key) if isinstance(n, int)]
     same = all(said.setdefault(name, key[i]) == key[i] for i, name in naming.items())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computations in a file: what `op_graph.archive` makes of them, as text, with long arrays beside it."""
+"""Computations in files: the text of `op_graph.archive`, with large arrays in a second file."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from .open_functions import open_functions
 from .program_models import read_program
 from .saved_lengths import open_axes
 
-#: What can be saved: ops, or a computation of them; of a transformer, with what its state holds now.
+#: What can be saved: ops, or a computation; one of a transformer is saved with the present contents of its state.
 Saveable = Computation | DeviceComputation | Op | Sequence[Op]
 
 
 def save(path: str | Path, what: Saveable | Mapping[str, Saveable], state: State | None = None) -> None:
-    """Writes computations, and what they keep from call to call, to a `.ngir` file; `ng.load` reads it.
+    """Writes computations, and the state that they keep between calls, to a `.ngir` file; `ng.load` reads it.
 
     Args:
-        path: the file; longer arrays go to one beside it, of the same name ending in `.bin`.
-        what: a computation, or several by name. One of a transformer is saved with the values that its state has now, one of
-            `ng.computation` (or its ops alone, whose placeholders are then all fed) with how they begin.
-        state: values to save in their place, as `state()` of a computation or transformer gave them.
+        path: the file; large arrays go to a second file of the same name ending in `.bin`.
+        what: a computation, or several by name. One of a transformer is saved with the present values of its state, one of
+            `ng.computation` (or just its ops, whose placeholders are then all fed) with its initial values.
+        state: values to save instead, as returned by `state()` of a computation or transformer.
 
-    The length of the batch axis, or of one that is not set, stays open where a result of any length follows from it as one of
-    another does: what is loaded takes arrays of any. Other lengths are those that axes have now. Raises UserError where one
-    is not set, where two storages have one name, and for names in `state` that are not there.
+    The length of the batch axis, or of one that is not set, stays open if the program is the same for every length: the
+    loaded computation then takes arrays of any. Other lengths are the present ones of their axes. Raises UserError if
+    one is not set, if two storages have the same name, and for unknown names in `state`.
     """
     if isinstance(path, (Computation, DeviceComputation, Op)):
         fail(UserError, "the first argument is the path", 'ng.save("model.ngir", computation)')
@@ -54,13 +54,15 @@ def save(path: str | Path, what: Saveable | Mapping[str, Saveable], state: State
 
 
 def load(path: str | Path) -> Any:
-    """The computation in a file of `ng.save`, or several as a dictionary: for `ng.compile`, a transformer, or to build on.
+    """The computation in a file of `ng.save`, or several as a dictionary: for `ng.compile`, a transformer, or to build
+    on.
 
-    Its parameters are what was fed, in order; its state begins with the values that were saved (arrays beside the text are
-    mapped, and read when they are used). A `.ngir` file from elsewhere is read too: all arguments are fed, except those that a
-    function `@initialize` gives values. Functions with open lengths (`tensor<?x4xf32>`) are for `ng.compile` alone, which makes
-    functions of arrays of any length. So are programs for inference, which `fluid.io.save_inference_model` writes to a folder:
-    `path` is the folder, or the file of the program in it. Raises UserError for what is no such file.
+    Its parameters are the ops that are fed, in order; its state starts with the values that were saved (arrays in the
+    second file are memory-mapped, and read when they are used). A `.ngir` file of another origin can be loaded too: all
+    arguments are fed, except those to which a function `@initialize` gives values. Functions with open lengths
+    (`tensor<?x4xf32>`) can only be passed to `ng.compile`, which makes functions of arrays of any length. So can
+    programs for inference, which `fluid.io.save_inference_model` writes to a folder: `path` is the folder, or the file
+    of the program in it. Raises UserError for other files.
     """
     path = Path(path)
     if is_model(path):
@@ -79,7 +81,7 @@ def load(path: str | Path) -> Any:
 
 
 def to_module(what: Saveable | Mapping[str, Saveable], state: State | None = None) -> Module:
-    """The module that a file holds."""
+    """The module that is written to a file."""
     given = what if isinstance(what, Mapping) else {"main": what}
     if not given or INITIALIZE in given or not all(isinstance(name, str) for name in given):  # pyright: ignore[reportUnnecessaryIsInstance]
         fail(UserError, f"computations cannot be named {list(given)}", f"any names but {INITIALIZE!r}")
@@ -105,7 +107,7 @@ def _computation(what: Saveable) -> Computation:
 def _now(
     computations: Sequence[DeviceComputation], storages: Mapping[str, AssignableTensorOp]
 ) -> State | None:
-    """What state holds; None where no transformer has any."""
+    """The present contents of state; None if no computation belongs to a transformer."""
     if not computations:
         return None
     transformer = computations[0].transformer

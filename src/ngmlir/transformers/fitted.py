@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program for any lengths, from the programs that a reader makes for a few of them.
+"""A program for any lengths, generalised from the programs that a reader makes for a few of them.
 
-Who reads a model computes its shapes as it goes, in NumPy. So the model is read for some lengths, and the programs are compared op by
-op: numbers that differ are expressed by the lengths, and checked on all of them. What differs otherwise has no one program.
+A reader of a model computes shapes while it reads, in NumPy. So the model is read for several lengths, and the programs
+are compared op by op: numbers that differ are expressed by the lengths, and checked for all samples. If they differ
+otherwise, there is no common program.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ from ..support.lengths import Length, expression_of
 from ..support.samples import power_of_two_in
 
 T = TypeVar("T")
-#: What divides lengths in a program, at most: steps of windows and the like.
+#: The largest divisor of lengths that is tried: strides of windows and the like.
 _MOST_DIVISOR = 64
 _SAMPLES = (23, 37, 29, 41, 31, 43)
-#: The least lengths that are tried, in this order, and the greatest: models may be made for no less or no more than some.
+#: The least lengths that are tried, in this order, and the greatest: models may accept only lengths above or below a
+#: bound.
 _NEAR = (LEAST, 8, 16)
 _FAR = (4093, 1021, 509, 251, 127)
 
@@ -40,12 +42,12 @@ _FAR = (4093, 1021, 509, 251, 127)
 def fitted(
     read: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int]
 ) -> tuple[Fitted, dict[str, range]]:
-    """What a reader makes for any lengths of these names, and the ranges for which that was seen.
+    """The program for any lengths of these names, and the ranges of lengths for which it was verified.
 
-    A reader may decide by a length, as `max(n, 6)` does, or refuse few: then no one expression holds both for the least and for the
-    greatest lengths that it reads, and greater ones are tried as the least. It may take multiples alone, as networks do that halve
-    images: then lengths with the powers of two that divide these are tried. Of all others nobody knows. NeedsLength as for `Fitted`,
-    and what the reader raises.
+    A reader may branch on a length, as `max(n, 6)` does, or reject small ones: then no single expression holds for both
+    the least and the greatest lengths that it reads, and larger ones are tried as the least. It may accept only
+    multiples, as networks do that halve images: then multiples of the powers of two that divide these lengths are
+    tried. Other lengths are not verified. Raises NeedsLength as `Fitted` does, and what the reader raises.
     """
     whole = dict.fromkeys(lengths, 1)
     halved = {name: power_of_two_in(int(length)) for name, length in lengths.items()}
@@ -59,10 +61,10 @@ def fitted(
 def _fit(
     read: Callable[[Mapping[str, int]], Module], least: int, steps: Mapping[str, int]
 ) -> tuple[Fitted, dict[str, range]]:
-    """The same for samples with these least lengths, all times `steps`."""
+    """The same, for samples with these least lengths, all multiplied by `steps`."""
     base, *others = samples = _samples(steps, least)
     first, modules = read(base), list[Module]()
-    for sample in reversed(others):  # the least lengths tell soonest that there is no fit
+    for sample in reversed(others):  # the least lengths show first that there is no fit
         modules.insert(0, read(sample))
         if len(modules[0].ops[0].block.ops) != len(first.ops[0].block.ops):
             raise NeedsLength("how many ops there are")
@@ -71,7 +73,7 @@ def _fit(
         _add_greatest(read, name, step, modules, samples)
     found = Fitted(modules, samples)
     for name, step in steps.items():
-        if min(sample[name] for sample in samples) > (LEAST + 1) * step:  # by itself it may be less
+        if min(sample[name] for sample in samples) > (LEAST + 1) * step:  # this name alone may be smaller
             sample = {**base, name: LEAST * step}
             with suppress(NeedsLength, UserError, Limit):
                 found = Fitted([*found.modules, read(sample)], [*found.lengths, sample])
@@ -86,7 +88,7 @@ def _add_greatest(
     modules: list[Module],
     samples: list[dict[str, int]],
 ) -> None:
-    """Adds what a reader makes for the greatest of some lengths, times a step, that it can do."""
+    """Adds the program for the greatest of some lengths, times a step, that the reader accepts."""
     for far in _FAR:
         sample = {**samples[0], name: far * step}
         with suppress(UserError, Limit):
@@ -96,7 +98,8 @@ def _add_greatest(
 
 
 def _samples(steps: Mapping[str, int], least: int) -> list[dict[str, int]]:
-    """Lengths for which programs are made, enough to tell how numbers follow from them: no two alike, and the least; all times `steps`."""
+    """Sample lengths, enough to infer how numbers depend on them: all different, and the least; all multiplied by
+    `steps`."""
     names = [*steps]
     base = {name: _SAMPLES[i % len(_SAMPLES)] + 60 * (i // len(_SAMPLES)) for i, name in enumerate(names)}
     made = [base]
@@ -109,8 +112,9 @@ def _samples(steps: Mapping[str, int], least: int) -> list[dict[str, int]]:
 
 
 class Fitted:
-    """Programs of one structure for these lengths each. NeedsLength where they are not of one structure, or a number of theirs is no
-    expression of the lengths that is known here: sums and products of lengths, and quotients by numbers."""
+    """Programs of the same structure, one for each set of lengths. NeedsLength if their structures differ, or if a
+    number in them is not an expression of the lengths that is supported here: sums and products of lengths, and
+    quotients by numbers."""
 
     def __init__(self, modules: Sequence[Module], lengths: Sequence[Mapping[str, int]]):
         self.modules, self.lengths = modules, lengths
@@ -121,13 +125,13 @@ class Fitted:
         self.module(lengths[0])
 
     def module(self, lengths: Mapping[str, int]) -> Module:
-        """The program with sizes that follow from the lengths, which have these values."""
+        """The program with sizes as expressions of the lengths, which have these values."""
         return _Rebuilding(
             self, {n: v if isinstance(v, Length) else Length.named(n, v) for n, v in lengths.items()}
         ).top(self.modules)
 
     def expression(self, values: tuple[int, ...]) -> Expression:
-        """What a number of each of the programs is."""
+        """The expression for a number that has these values in the programs."""
         if values not in self.known:
             found = self._sum(values) or self._quotient(values) or self._product(values, 3)
             if found is None and (times := gcd(*values)) > 1:
@@ -141,7 +145,8 @@ class Fitted:
         return all(expression.value(each) == v for each, v in zip(self.lengths, values, strict=True))
 
     def _slopes(self, values: tuple[int, ...]) -> list[Fraction] | None:
-        """How much of each length a number is, and what is added, by as many of the programs as are needed."""
+        """The coefficient of each length and the constant term of a linear expression, from as many of the programs as
+        needed."""
         names = [*self.lengths[0]]
         rows = [
             [Fraction(each[n]) for n in names] + [Fraction(1), Fraction(v)]
@@ -162,7 +167,7 @@ class Fitted:
         return found if self._holds(found, values) else None
 
     def _quotient(self, values: tuple[int, ...]) -> Expression | None:
-        """A length, or one of its sums, divided by a number and rounded down."""
+        """A multiple of a length, plus a number, divided by a number and rounded down."""
         for name in self.lengths[0]:
             lengths = [each[name] for each in self.lengths]
             low, high = (
@@ -176,19 +181,20 @@ class Fitted:
                 for times in {rise * by // run, -(-rise * by // run)} - {0}:
                     least = max(v * by - times * n for v, n in zip(values, lengths, strict=True))
                     most = min((v + 1) * by - times * n for v, n in zip(values, lengths, strict=True))
-                    # Of multiples of a step, what is added counts by what it has in common with that.
+                    # If all lengths are multiples of a step, only multiples of its common divisor with `by` make a
+                    # difference as addend.
                     step = gcd(times * gcd(*lengths), by)
                     for more in range(-(-least // step) * step, most, step):
                         found = (number(times) * length + number(more)) // number(by)
                         if self._holds(found, values):
                             made.add(found)
                 if made:
-                    # Several would be right for these lengths, and not for all.
+                    # Several expressions fit these lengths, but not all lengths: ambiguous.
                     return made.pop() if len(made) == 1 else None
         return None
 
     def _product(self, values: tuple[int, ...], depth: int) -> Expression | None:
-        """A product of what is known."""
+        """A product of known expressions."""
         if depth == 0 or 0 in values:
             return None
         for known, expression in [*self.known.items()]:
@@ -207,7 +213,8 @@ class Fitted:
 
 
 def _solved(rows: list[list[Fraction]]) -> list[Fraction] | None:
-    """The solution of linear equations, of which each row has the factors and the sum; None where there is none, or several."""
+    """The solution of a linear system whose rows are the coefficients and the right side; None if there is none or
+    several."""
     size = len(rows)
     for at in range(size):
         pivot = next((r for r in range(at, size) if rows[r][at]), None)
@@ -222,11 +229,11 @@ def _solved(rows: list[list[Fraction]]) -> list[Fraction] | None:
 
 
 class _Differ(NeedsLength):
-    """Two of the programs are not the same but for numbers."""
+    """The programs differ in more than numbers."""
 
 
 class _Rebuilding:
-    """Programs in step with each other, made one."""
+    """Traverses several programs in parallel, and builds one."""
 
     def __init__(self, fitted: Fitted, lengths: Mapping[str, int]):
         self.fitted, self.lengths = fitted, lengths
@@ -328,7 +335,7 @@ class _Rebuilding:
         return out
 
     def extent(self, ops: Sequence[Op]) -> list[Op] | None:
-        """A constant that is another whole number in each program."""
+        """A splat constant that is another integer in each program, as ng.extent."""
         found = _constants(ops)
         if not found or not all(a.splat for a in found) or len({a.bits for a in found}) == 1:
             return None
@@ -344,7 +351,8 @@ class _Rebuilding:
         return [ng.ExtentOp((), [type], {"value": IntegerAttr(number)}, (), ops[0].location)]
 
     def progression(self, ops: Sequence[Op]) -> list[Op] | None:
-        """A constant of whole numbers that are so many apart, such as positions, which there are more of or less in each program."""
+        """A constant that is an arithmetic progression of integers, such as positions, of another length in each
+        program."""
         found = _constants(ops)
         if not found or any(a.type.rank != 1 or a.splat for a in found):
             return None
@@ -362,7 +370,7 @@ class _Rebuilding:
 
 
 def _constants(ops: Sequence[Op]) -> list[ElementsAttr]:
-    """The arrays of some constants; none of other ops."""
+    """The arrays of constants; empty unless all ops are constants."""
     literals = [o.attributes.get("value") for o in ops if isinstance(o, ng.ConstantOp)]
     found = [each for each in literals if isinstance(each, ElementsAttr)]
     return found if len(found) == len(ops) else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of a computation that are asked for later."""
+"""Results of asynchronous calls."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Protocol
 
 
 class Pending(Protocol):
-    """Results on their way from a device."""
+    """Results that are being copied from a device."""
 
     def done(self) -> bool: ...
     def result(self) -> Sequence[Any]: ...
 
 
 class Future:
-    """What `computation.call_async` gives: `result()` is what the call would have given, and waits for it."""
+    """Returned by `computation.call_async`: `result()` waits, and returns what the call would have returned."""
 
     def __init__(self, pending: Any, finish: Callable[[Sequence[Any]], Any] | None = None):
         self._pending: Pending | None = pending if finish is not None else None
@@ -23,11 +23,11 @@ class Future:
         self._result: Any = None if finish is not None else pending
 
     def done(self) -> bool:
-        """Whether `result()` returns at once. DeviceLost where it cannot come any more."""
+        """Whether `result()` returns at once. DeviceLost if the results cannot arrive any more."""
         return self._pending is None or self._pending.done()
 
     def result(self) -> Any:
-        """New arrays, in the structure that was asked for. DeviceLost where a kernel failed."""
+        """New arrays, in the structure of the results that were requested. DeviceLost if a kernel failed."""
         if self._pending is not None and self._finish is not None:
             self._result = self._finish(self._pending.result())
             self._pending = None

@@ -10,8 +10,7 @@ from .transformer import Transformer
 
 
 class CUDATransformer(Transformer):
-    """Compiles for an NVIDIA GPU, the first or that of number `device`. Raises UserError where there is none, when it is
-    made."""
+    """Compiles for an NVIDIA GPU: the first one, or number `device`. The constructor raises UserError if there is none."""
 
     transformer_name = target = "cuda"
     table = "nvptx"
@@ -22,7 +21,7 @@ class CUDATransformer(Transformer):
         device: int = 0,
         memory_limit: int | None = None,
     ) -> None:
-        from ..compiler import resolve  # brings LLVM along
+        from ..compiler import resolve  # imports LLVM
 
         if device:
             self.target = f"cuda:{device}"
@@ -30,12 +29,12 @@ class CUDATransformer(Transformer):
         super().__init__(passes, memory_limit=memory_limit)
 
 
-#: The same under the name that programs know.
+#: The name that existing programs use.
 GPUTransformer = CUDATransformer
 
 
 class CUDASimTransformer(Transformer):
-    """Compiles for an NVIDIA GPU and runs the result on a simulator of one."""
+    """Compiles for an NVIDIA GPU and runs the kernels on a simulated one."""
 
     transformer_name = target = "cuda-sim"
     table = "nvptx"

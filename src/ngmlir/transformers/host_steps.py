@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that call Python functions: compiled parts with the calls between them.
+"""Programs that call Python functions: compiled parts, with the calls between them.
 
-The functions are in no compiled code, and so in no cache either. State is written by the last part, so that a call in which
+The functions are not in compiled code, and therefore not cached. State is written by the last part, so a call in which
 a function fails changes nothing. A loop or branch whose body calls a function runs op by op in NumPy, as a whole.
 """
 
@@ -26,7 +26,7 @@ from ..support.diagnostics import Location
 
 
 class Storage(Protocol):
-    """What a program keeps from call to call, wherever it lies."""
+    """State that a program keeps between calls, on the host or on a device."""
 
     @property
     def host(self) -> np.ndarray[Any, Any]:
@@ -42,11 +42,11 @@ class Storage(Protocol):
         ...
 
 
-#: Takes the arguments that are not state, in order; gives the results that are not tied to state.
+#: A callable: takes the arguments that are not state, in order; returns the results that are not tied to state.
 Run = Callable[..., Sequence[Any]]
 
-#: A function of what was loaded, by name, ready to run. `state` says which arguments are state, `tied` which result is
-#: whose new contents.
+#: (entry, state, tied, prepare) -> the callable of an entry. `state` has the storage of the arguments that are state,
+#: `tied` the pairs of a result and the argument whose new contents it is.
 Bind = Callable[[str, Mapping[int, Storage], Sequence[tuple[int, int]], Prepare], Run]
 
 #: Makes the functions of a module callable.
@@ -55,7 +55,7 @@ Backend = Callable[[Module], Bind]
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a program as a module of its own: which values it takes, and which it gives."""
+    """A part of a program as a separate module: the values that it takes, and those that it returns."""
 
     module: Module
     takes: tuple[Value, ...]
@@ -84,7 +84,7 @@ def with_host_steps(backend: Backend) -> Backend:
 
 
 class _Stages:
-    """The ops of a function by when they can run: part 0, the steps on the host that need it alone, part 1 ..."""
+    """The ops of a function by when they can run: part 0, the host steps that need only part 0, part 1 ..."""
 
     def __init__(self, program: Module, called: Mapping[str, Op], entry: str):
         #: The Python functions and the kernels that are called.
@@ -92,7 +92,7 @@ class _Stages:
         function = program.lookup(entry)
         assert function is not None
         self.block, self.limit = function.block, limit_of(function)
-        self.stage: dict[Value, int] = {}  # the first part that can read a value
+        self.stage: dict[Value, int] = {}  # value -> the first part that can read it
         self.parts: dict[int, list[Op]] = {}
         self.steps: dict[int, list[Op]] = {}
         self.needs: dict[Op, list[Value]] = {}
@@ -130,7 +130,7 @@ class _Stages:
             needed = {v for op in later for v in self.needs[op]}
             is_last = at == self.last
             here = {r for op in self.parts.get(at, ()) if self.needs[op] for r in op.results}
-            # A value that is returned but not computed here comes from the last part, as a copy.
+            # A value that is returned but not computed here is an output of the last part, as a copy.
             gives = [v for v in here if v in needed or (v in wanted and not is_last)]
             if is_last:
                 gives = list(dict.fromkeys(free))
@@ -177,7 +177,7 @@ class _Stages:
         return self._with_called(made, ordered, made.module.location)
 
     def _step(self, op: Op) -> Part:
-        """A step on the host as a module."""
+        """A host step as a module."""
         constants = {r: c for c in self.parts.get(0, ()) if not self.needs[c] for r in c.results}
         takes = tuple(v for v in self.needs[op] if v not in constants)
         copies = dict.fromkeys(constants[v] for v in self.needs[op] if v in constants)
@@ -185,7 +185,7 @@ class _Stages:
         return self._with_called(made, [op], op.location)
 
     def _with_called(self, made: Part, ops: Sequence[Op], location: Location) -> Part:
-        """The part with what its ops call."""
+        """The part together with the functions that its ops call."""
         calls = [inner for op in ops for inner in op.walk() if inner.name in ("func.call", "tile.call")]
         names = dict.fromkeys(callee(call) for call in calls)
         called = [self.called[name] for name in names if name in self.called]
@@ -212,7 +212,7 @@ def _module(
 def _on_host(step: Part, stored: Mapping[Value, Storage]) -> Run:
     def call(*values: Any) -> Sequence[Any]:
         given = iter(values)
-        # What is read of state is a copy: functions may keep what they are given.
+        # State is passed as a copy: functions may keep their arguments.
         return run(step.module, *[stored[v].get() if v in stored else next(given) for v in step.takes])
 
     return call
@@ -223,7 +223,7 @@ def _open(made: Part, stored: Mapping[Value, Storage]) -> list[Value]:
 
 
 def _needed(op: Op) -> list[Value]:
-    """What an op takes from around it, its regions included."""
+    """The values from outside that an op uses, including in its regions."""
     inside = {v for inner in op.walk() for v in inner.results}
     inside |= {a for inner in op.walk() for r in inner.regions for b in r.blocks for a in b.args}
     return list(dict.fromkeys(v for inner in op.walk() for v in inner.operands if v not in inside))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that are kept on disk by what they were made from, so that they are found without being made: neither is read what
-they are written in, nor is anything lowered, compiled or packed.
+"""Programs cached on disk by their source, so that they can be loaded without being made: neither is the source parsed,
+nor is anything lowered, compiled or packed.
 
-What tells them is every byte of their source (a digest of it, `runtime.digest`), the target, and the versions of all that
-takes part. So a source that changed in any way, at whatever time, is another source.
+They are identified by every byte of their source (a digest, `runtime.digest`), the target, and the versions of
+everything involved. So a source that changed in any way, at any time, is another source.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from ..runtime.cpu import CpuExecutable, load
 from ..runtime.digest import digest_of
 from ..runtime.stored import artifact_of, bytes_of, header_of, named, names_of
 
-#: Constants of more bytes are no part of an entry: they have to lie in the source.
+#: Constants of more bytes are not stored in an entry: they must be in the source.
 _STORED = 1 << 20
 
-#: All bytes of a source; None where they are not known.
+#: Returns all bytes of a source; None if they are not available.
 Pieces = Callable[[], Sequence[bytes | memoryview] | None]
 
 
 class KeptPrograms:
-    """The programs for the CPU that one source becomes. `what` is all else that they depend on: versions of those who made
-    modules of the source."""
+    """The programs for the CPU made from one source. `what` is everything else that they depend on: versions of the
+    code that makes modules from the source."""
 
     def __init__(self, pieces: Pieces, *what: str):
         self.pieces, self.what = pieces, what
-        #: What was looked for last, and its key: before anything was made of the source.
+        #: The last program that was looked for, and its key: computed before anything was made from the source.
         self._sought: tuple[tuple[str, ...], str] = ((), "")
 
     def find(self, *of: str, entry: str | None = None) -> tuple[CpuExecutable, Any] | None:
-        """A program that was kept (its function `entry`, as for `compile_module`), and the facts that were kept with it. `of`
-        says which of the source's it is."""
+        """A cached program (its function `entry`, as for `compile_module`), and the facts that were stored with it.
+        `of` identifies the program among those of the source."""
         store, key, pieces = self._key(of)
         self._sought = of, key
         stored = store.read(key) if store is not None else None
@@ -55,13 +55,14 @@ class KeptPrograms:
         return made, stored.header.get("facts")
 
     def compiled(self, module: Module, facts: Any, *of: str, entry: str | None = None) -> CpuExecutable:
-        """A program that was just not found, compiled from a module that was made since, and kept with facts (as JSON has them)."""
+        """Compiles a program that `find` did not find from a module that was made meanwhile, and stores it with facts
+        (JSON values)."""
         sought, before = self._sought
         key = before if sought == of else ""
         artifact = compile_artifact(module, "cpu")
         made = load(artifact, entry=entry, key=key or None)
         store, after, pieces = self._key(of) if key else (None, "", None)
-        # What was made of the source is kept only if all the while it was what it was when nothing was found for it.
+        # Stored only if the source has not changed since the lookup.
         if store is not None and pieces is not None and after == key:
             made.program.code.keep()
             header = header_of(artifact, pieces, _STORED)
@@ -71,7 +72,7 @@ class KeptPrograms:
         return made
 
     def _key(self, of: Sequence[str]) -> tuple[Cache | None, str, Sequence[bytes | memoryview] | None]:
-        """Where a program is kept and under which name, and the bytes of the source; None, '', None where it is not."""
+        """The cache and the key of a program, and the bytes of the source; None, '', None if programs are not cached."""
         store, target = default_cache(), resolve("cpu")
         if store is None or target.debug or target.timed or checks_wanted():
             return None, "", None

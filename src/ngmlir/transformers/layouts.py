@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How values may lie in memory, and what that costs: questions that passes put to a transformer.
+"""Memory layouts of values and their costs, for passes that ask a transformer.
 
-There is one answer: row by row, in the order of the axes. Kernels read views of it where they lie, so an op costs nothing
-by its layout, and another one costs a copy.
+There is one layout: row-major, in the order of the axes. Kernels read views of it in place, so an op has no cost from
+its layout, and any other layout costs a copy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def layouts_of(op: Tensor) -> list[Layout]:
 
 @dataclass(frozen=True)
 class LayoutCost:
-    """What a layout of the value of an op costs."""
+    """The cost of a layout for the value of an op."""
 
     op: Tensor
 
@@ -38,19 +38,20 @@ class LayoutCost:
 
 @dataclass(frozen=True)
 class LayoutChangeCost:
-    """What it costs that an op reads an argument in another layout."""
+    """The cost of reading an argument of an op in another layout."""
 
     op: Tensor
     arg: Tensor
 
     def get_cost(self, arg_layout: Layout, op_layout: Layout) -> float:
-        """The bytes that a copy moves, if the argument does not lie as its axes are; how the op itself lies costs nothing."""
+        """The bytes that a copy moves if the argument's layout is not that of its axes; the layout of the op itself has
+        no cost."""
         copied = 2 * self.arg.tensor_description().tensor_size
         return 0.0 if arg_layout in layouts_of(self.arg) else float(copied)
 
 
 class Layouts:
-    """What transformers answer about layouts."""
+    """The methods of transformers for layouts."""
 
     def get_layouts(self, op: Tensor) -> list[Layout]:
         """The layouts that the value of an op can have, the default first."""

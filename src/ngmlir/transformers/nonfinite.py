@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays in messages: where a NaN or an infinity stands, and what else there is to say in one short piece."""
+"""Arrays in messages: the position of a NaN or an infinity, and short descriptions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array = np.ndarray[Any, Any]
 
 
 def nonfinite_place(value: Array, nan: bool = True, infinity: bool = True) -> tuple[int, ...] | None:
-    """Where the first NaN or infinity stands; None where there is none."""
+    """The index of the first NaN or infinity; None if there is none."""
     if value.dtype.kind in "biu":
         return None
     wrong = np.zeros(value.shape, np.bool_)
@@ -25,7 +25,7 @@ def nonfinite_place(value: Array, nan: bool = True, infinity: bool = True) -> tu
 
 
 def summary(value: Array) -> str:
-    """`float32[3, 4]`, or the numbers themselves where they are few."""
+    """`float32[3, 4]`, or the numbers themselves if there are few."""
     if value.size <= 4:
         return str(value.tolist())
     return f"{value.dtype}[{', '.join(map(str, value.shape))}]"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of text with open lengths (`tensor<?x4xf32>`), called with arrays of any."""
+"""Functions in textual IR with open lengths (`tensor<?x4xf32>`), called with arrays of any length."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from ..runtime.cpu import CpuExecutable
     from ..runtime.rows import CpuRows, GpuRows
 
-#: Programs of one function that are kept.
+#: How many programs of one function are cached.
 _KEPT = 16
 
 
 class OpenFunction:
-    """A function with open lengths: `ng.compile(function, target="cpu")` makes one of arrays."""
+    """A function with open lengths; `ng.compile(function, target="cpu")` makes it a function of arrays."""
 
     def __init__(self, of: Module, symbol: str):
         self.opened = Opened(of, symbol)
@@ -40,15 +40,15 @@ class OpenFunction:
     def compiled(
         self, target: str = "cpu", profile: Profile | None = None, threads: int | None = None
     ) -> CompiledFunction:
-        """A function of arrays; a profile listens to its programs, which use so many threads."""
+        """A function of arrays; its programs are compiled under `profile`, for `threads` threads."""
         return CompiledFunction(self.opened, target, profile, threads)
 
 
 class CompiledFunction:
-    """A function with open lengths, called with arrays in the order of its arguments: gives a tuple of arrays.
+    """A function with open lengths, called with arrays in the order of its arguments; returns a tuple of arrays.
 
-    On CPUs one program serves all lengths from two on, on GPUs where its rows are computed apart; else one is made for each and kept.
-    Raises UserError for arrays that do not fit.
+    On CPUs one program serves all lengths from two on, on GPUs if its rows are independent; otherwise one is made for
+    each length and cached. Raises UserError for arrays that do not fit.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class CompiledFunction:
         return tuple(run(*arrays))
 
     def _made(self, known: Mapping[tuple[int, int], int]) -> Run:
-        """What runs the function for these lengths."""
+        """The callable for these lengths."""
         key, symbol = tuple(known.values()), self.of.main.symbol
         names = {place: name for name, places in self.of.names.items() for place in places}
 
@@ -101,7 +101,7 @@ class CompiledFunction:
         return backend_for(self.target)(made)(symbol, {}, (), tuple)
 
     def _known(self, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[tuple[int, int], int]:
-        """The open lengths, as the arrays say them."""
+        """The open lengths of the arrays, by argument and dimension."""
         main = self.of.main
         arguments = main.block.args
         if len(arrays) != len(arguments):
@@ -124,14 +124,15 @@ class CompiledFunction:
         return known
 
     def _named(self, length: Length) -> bool:
-        """Whether an axis has that name: lengths at one place of types without names need not be one."""
+        """Whether the length is that of a named axis: in types without axis names, dimensions with the same length name
+        may differ."""
         i, d = length.places[0]
         type = self.of.main.block.args[i].type
         return isinstance(type, TensorType) and type.axes is not None and type.axes[d] == length.name
 
 
 def open_functions(of: Module) -> dict[str, OpenFunction]:
-    """The functions of a module, by name, where one has an open length; nothing where none has."""
+    """The functions of a module, by name, if any has an open length; else empty."""
     written = [op for op in of.ops if op.name == "func.func" and op.regions[0].blocks]
     if not any(open_lengths(op) or sampled_lengths(op) for op in written):
         return {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call of a model gives back: results in order, and by name."""
+"""The results of a call of a model: in order, and by name."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..support.spelling import did_you_mean
 
 
 class Outputs(tuple[Any, ...]):
-    """The results in order, a tuple; `outputs["name"]` is one by its name."""
+    """The results in order, a tuple; `outputs["name"]` is the result of that name."""
 
     names: tuple[str, ...] = ()
 
     @staticmethod
     def of(names: Sequence[str]) -> type[Outputs]:
-        """Outputs with these names: a class, since to give each tuple its names would take longer than to make it."""
+        """A subclass with these names: storing the names in each tuple would take longer than making the tuple."""
         return type("Outputs", (Outputs,), {"names": tuple(names), "__module__": __name__})
 
     def __getitem__(self, key: Any) -> Any:

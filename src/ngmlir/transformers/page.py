@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A report as one HTML page without other files: pictures, tables, texts beside the lines of Python that they are from."""
+"""A report as one self-contained HTML page: pictures, tables, and texts next to the lines of Python that they come
+from."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from ..pictures.shown import drawing
 from ..pictures.svg import COLOURS, svg_of
 from ..support.diagnostics import Location
 
-#: Between the first and the last line that ops are from, files of more lines show only those around such lines.
+#: Of files with more than this many lines, only the lines around those that ops come from are shown, with this many
+#: lines of context.
 _WHOLE, _AROUND = 400, 12
 _PLACE = re.compile(r' loc\("((?:[^"\\]|\\.)*)":(\d+):(\d+)\)$|  ?loc\(unknown\)$')
 
@@ -48,7 +50,7 @@ table a { color: #1d4ed8 }
 details details { margin-left: 16px } summary { cursor: pointer; font-weight: 600; padding: 4px 0 } @media (max-width: 900px) { main { display: block } }
 """
 
-#: What each kind of box is called in the legend.
+#: The name of each kind of box in the legend.
 _LEGEND = {
     "input": "input",
     "state": "variable",
@@ -63,7 +65,7 @@ _LEGEND = {
     "result": "result",
 }
 
-#: What each stage is.
+#: The description of each stage.
 _STAGES = {
     "named": "the program as it was traced: tensors with named axes",
     "plain": "composite ops are decomposed, axis names are gone, constants are folded",
@@ -74,7 +76,7 @@ _STAGES = {
 
 
 class _Sources:
-    """The files that ops are from, the one with most ops first, and where in the page their lines are."""
+    """The source files of ops, the one with most ops first, and the anchors of their lines in the page."""
 
     def __init__(self, modules: Iterable[Module]):
         self.lines: dict[str, set[int]] = {}
@@ -88,7 +90,7 @@ class _Sources:
         self.files = [file for file, _ in ops.most_common() if linecache.getlines(file)]
 
     def link(self, place: Location) -> str:
-        """Where in the page a place is shown; '' where it is not."""
+        """The anchor of a source line in the page; '' if it is not shown."""
         if place.file not in self.lines or place.file not in self.files:
             return ""
         return f"#s{self.files.index(place.file)}-{place.line}"
@@ -172,7 +174,7 @@ def _picture(svg: str) -> str:
 
 
 def _legend(graph: Drawing) -> str:
-    """The colours that occur in a drawing, with what they mean."""
+    """The colours that occur in a drawing, with their meaning."""
     kinds = graph.kinds()
     parts = [
         f'<span><i style="background:{fill};border-color:{stroke}"></i>{_LEGEND[kind]}</span>'
@@ -188,7 +190,7 @@ def _folded(title: str, about: str, content: str) -> str:
 
 
 def _linked(text: str, sources: _Sources) -> str:
-    """A text with locations, whose lines lead to the lines that they are from."""
+    """A text with locations, whose lines link to the source lines that they come from."""
     lines: list[str] = []
     for line in text.splitlines():
         found = _PLACE.search(line)
@@ -199,7 +201,7 @@ def _linked(text: str, sources: _Sources) -> str:
 
 
 def _table(report: Any, sources: _Sources) -> str:
-    """Kernels, those that take longest first, with the share of time of each."""
+    """The kernels, those with the longest time first, with the share of time of each."""
     rows: list[str] = []
     shares = report.shares()
     most = max(shares.values(), default=0.0)

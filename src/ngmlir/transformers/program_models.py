@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs for inference that were read from files: `ng.compile` makes functions of arrays of them.
+"""Programs for inference that were read from files: `ng.compile` makes them functions of arrays.
 
-A program is compiled for the first lengths of what is fed, and when others come for all, exactly as an executor of the front end
-compiles it: results have the same bits as those of an executor that ran the same batches.
+A program is compiled for the first lengths of its inputs, and when other lengths come, for all, exactly as an executor
+of the front end compiles it: results have the same bits as those of an executor that ran the same batches.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ from .host_steps import Run
 from .outputs import Outputs
 
 Array = np.ndarray[Any, Any]
-#: Programs of one model that are kept.
+#: How many programs of one model are cached.
 _KEPT = 64
 
 
 class ProgramModel:
-    """A program for inference and the values of its variables: `ng.compile(model, target="cpu")` makes a function of arrays."""
+    """A program for inference and the values of its variables; `ng.compile(model, target="cpu")` makes it a function of
+    arrays."""
 
     def __init__(self, stored: StoredModel):
         self.stored = stored
@@ -57,7 +58,7 @@ class ProgramModel:
     def compiled(
         self, target: str = "cpu", profile: Profile | None = None, threads: int | None = None
     ) -> CompiledProgram:
-        """A function of arrays; a profile listens to its programs, which use so many threads."""
+        """A function of arrays; its programs are compiled under `profile`, for `threads` threads."""
         return CompiledProgram(self, target, profile, threads)
 
     def __repr__(self) -> str:
@@ -65,24 +66,24 @@ class ProgramModel:
 
 
 class _Ready(NamedTuple):
-    """What runs a program for some lengths, and whether it computes lengths that the program needs, and nothing else."""
+    """The callable of a program for some lengths, and whether it only computes lengths that the program needs."""
 
     run: Run
     measures: bool
 
 
 class CompiledProgram:
-    """A program as a function: called with arrays in the order of its inputs, or by their names. The offsets of what is ragged are inputs
-    and outputs of their own, behind the others: `x@LOD0` has those of the outermost level of x.
+    """A program as a function: called with arrays in the order of its inputs, or by their names. The offsets of ragged
+    tensors are separate inputs and outputs, after the others: `x@LOD0` has those of the outermost level of x.
 
-    It is compiled for the first lengths, and when others come for all. What it keeps from call to call, it keeps for itself. Raises
-    UserError for arrays that do not fit, and for offsets that are not those of their rows.
+    It is compiled for the first lengths, and when other lengths come, for all. It has its own state, which it keeps
+    between calls. Raises UserError for arrays that do not fit, and for offsets that are inconsistent with their rows.
     """
 
     def __init__(
         self, model: ProgramModel, target: str, profile: Profile | None = None, threads: int | None = None
     ):
-        device_named(target)  # refused now where there is none
+        device_named(target)  # raises now if there is none
         self.model, self.target, self.profile = model, target, profile
         self.threads = None if threads is None else checked_threads(threads)
         names = model.input_names
@@ -98,7 +99,7 @@ class CompiledProgram:
 
     @answered
     def __call__(self, *values: Any, **named: Any) -> Outputs:
-        """The outputs in order; `outputs["name"]` is one by its name."""
+        """The outputs in order; `outputs["name"]` is the one of that name."""
         arrays = self._arrays(values, named)
         shapes = [array.shape for array in arrays]
         sizes: tuple[int, ...] = ()
@@ -159,7 +160,7 @@ class CompiledProgram:
         return _Ready(ordered, measures)
 
     def _value(self, name: str) -> _Value:
-        """What it keeps under a name, which all its programs share."""
+        """The state under a name, which all its programs share."""
         if name not in self._state:
             if name == RANDOM:
                 array = random_state(self.model.stored.program.random_seed)
@@ -170,7 +171,7 @@ class CompiledProgram:
 
 
 class _Value:
-    """What a program keeps from call to call, on the host or on a GPU."""
+    """State that a program keeps between calls, on the host or on a GPU."""
 
     def __init__(self, array: Array):
         self.host = array
@@ -190,12 +191,12 @@ class _Value:
 
 
 def _levels(variable: Variable, names: Sequence[str]) -> list[int]:
-    """Where among names those of the offsets of a variable are."""
+    """The indices of a variable's offsets among the names."""
     return [names.index(name) for name in offsets_names(variable.name, variable.ragged)]
 
 
 def _fitting(variable: Variable, value: Any) -> Array:
-    """A value as the array of an input; numbers of other types are converted where they have the same values."""
+    """A value as the array of an input; numbers of other types are converted if that does not change their values."""
     what = f"the value for '{variable.name}'"
     array = numbers(value, what)
     if array.dtype != dtype_of(variable.element) and has_shape(variable, array.shape):

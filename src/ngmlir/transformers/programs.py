@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs a computation: one program for each length that its axes have had, made when values of it are fed."""
+"""The programs of a computation: one for each set of lengths of its axes, made when values with these lengths are fed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from .storage import DeviceBufferStorage, UninitializedVariable, fit
 if TYPE_CHECKING:
     from ..runtime.cpu import CpuExecutable
 
-#: So many programs a computation keeps; one more takes the place of the one not used for longest.
+#: How many programs a computation caches; the least recently used one is evicted.
 PROGRAMS_KEPT = 16
 
 
@@ -47,18 +47,19 @@ Key = tuple[int | None, ...]
 
 
 class OtherLengths(Exception):
-    """The values of a call have other lengths than the program that was called with them."""
+    """The values of a call have other lengths than the program."""
 
 
 class Lengths:
-    """The axes of a computation whose lengths programs are made for, and what the values of a call say about them."""
+    """The axes of a computation whose lengths its programs depend on, and how to read the lengths from the values of a
+    call."""
 
     def __init__(self, computation: Computation):
         self.computation = computation
         roots: dict[int, Axis] = {}
         self._of_storage: set[int] = set()
         self._of_state: set[int] = set()
-        # What is fed has lengths, whether it is used or not.
+        # Parameters have lengths even if they are not used.
         for op in (*closure([computation]), *computation.parameters):
             for axis in op.axes if isinstance(op, Tensor) else ():
                 found = {id(root): root for root in axis.roots}
@@ -67,16 +68,16 @@ class Lengths:
                     self._of_storage.update(found)
                     if op.is_persistent or op.initial_value is not None:
                         self._of_state.update(found)
-        #: All axes whose lengths the programs follow from.
+        #: All axes whose lengths the programs depend on.
         self.roots = tuple(roots.values())
 
     def given(self, values: Sequence[Any]) -> Mapping[int, int]:
-        """The lengths (by `id` of the axis) that fed values say: of the batch axis, and of axes without a length."""
+        """The lengths (by `id` of the axis) of the fed values: of the batch axis, and of axes without a length."""
         said: dict[str, tuple[int, Tensor]] = {}
         shapes: dict[Tensor, tuple[int, ...]] = {}
         for op, value in zip(self.computation.parameters, values, strict=True):
             if isinstance(op, AssignableTensorOp) and op.is_persistent:
-                continue  # a variable the shape of state cannot change
+                continue  # a variable: the shape of state cannot change
             there = shape_on_device(value)
             shape = numbers(value, ValueFor(op)).shape if there is None else there
             if len(shape) > len(op.axes):
@@ -96,7 +97,7 @@ class Lengths:
         for op, shape in shapes.items():
             if any(axis.length is None and axis.is_open and axis.name not in said for axis in op.axes):
                 self._refuse(op, shape)
-        # An axis is its name: what is said of one holds for those of its name.
+        # Axes are identified by name: a length applies to all axes of that name.
         return {
             id(axis): said[axis.name][0]
             for axis in self.roots
@@ -104,7 +105,8 @@ class Lengths:
         }
 
     def _refuse(self, op: Tensor, shape: tuple[int, ...]) -> NoReturn:
-        """The error for a value of which nothing says how long an axis is, or which has more dimensions than axes."""
+        """Raises the error for a value that leaves the length of an axis undetermined, or has more dimensions than
+        axes."""
         unset = [a.name for a in op.axes if a.length is None]
         order = ", ".join(p.called for p in self.computation.parameters)
         hint = f"arguments are in the order of the parameters: {order}"
@@ -119,7 +121,7 @@ class Lengths:
         )
 
     def key(self, given: Mapping[int, int]) -> Key:
-        """All lengths, as they are when values say these: what tells programs apart."""
+        """All lengths, given those of the values: the key of a program."""
         return tuple([given.get(id(axis), axis.length) for axis in self.roots])
 
     def all_given(self, key: Key) -> Mapping[int, int]:
@@ -127,7 +129,7 @@ class Lengths:
         return {id(axis): length for axis, length in zip(self.roots, key, strict=True) if length is not None}
 
     def opened(self, given: Mapping[int, int]) -> dict[int, str]:
-        """The lengths that values say and that no state has: where a key has them, and what they are called."""
+        """The lengths that values determine and on which no state depends: their index in a key -> their name."""
         return {
             i: identifier(axis.name)
             for i, axis in enumerate(self.roots)
@@ -135,7 +137,7 @@ class Lengths:
         }
 
     def follow_from_values(self) -> bool:
-        """Whether a length is not set, and is for the values of a call to say."""
+        """Whether a length is not set, and must come from the values of a call."""
         fed = {
             axis.name
             for op in self.computation.parameters
@@ -147,7 +149,7 @@ class Lengths:
 
 
 class Owner(Protocol):
-    """What programs ask of their transformer."""
+    """What programs need of their transformer."""
 
     target: str
 
@@ -157,7 +159,7 @@ class Owner(Protocol):
 
 
 class Program:
-    """A computation for certain lengths: its `ng` program, and what runs that on the transformer's state."""
+    """A computation for certain lengths: its `ng` program, and the callable that runs it on the transformer's state."""
 
     def __init__(
         self, computation: Computation, lengths: Lengths, key: Key, transformer: Owner, memory_limit: int = 0
@@ -175,30 +177,30 @@ class Program:
             asked = fed_checks(ordered)
             lifted = transformer.transform_ordered_ops(ordered, self.entry)
         self.lifted: Lifted = replace(lifted, module=with_limit(lifted.module, memory_limit))
-        #: What is asked of the values of parameters, by position.
+        #: Checks of the values of parameters, by position.
         with reading(given):
             self._checks: list[tuple[int, FedCheck, int | None]] = [
                 (i, check, check.axis.length)
                 for i, op in enumerate(computation.parameters)
                 for check in asked.get(op, ())
             ]
-        self._fed: list[tuple[AssignableTensorOp, tuple[int, ...], Any]] = []  # parameters that are no state
-        self._stored: dict[int, DeviceBufferStorage] = {}  # those that are, by position
+        self._fed: list[tuple[AssignableTensorOp, tuple[int, ...], Any]] = []  # parameters that are not state
+        self._stored: dict[int, DeviceBufferStorage] = {}  # parameters that are state, by position
         self._free: list[int | None] = []
-        self._in_order = False  # whether the results are what is to be returned
-        self._unset: list[DeviceBufferStorage] = []  # read, and not known to have a value
+        self._in_order = False  # whether the results are returned unchanged
+        self._unset: list[DeviceBufferStorage] = []  # read, and maybe without a value
         self._writes: list[DeviceBufferStorage] = []
         self._state: dict[int, DeviceBufferStorage] = {}
         self._shapes: list[tuple[int, ...]] = []  # of all parameters
-        self._unsaid = key == lengths.key({})  # whether these lengths hold where values say none
+        self._unsaid = key == lengths.key({})  # whether these are the lengths if values determine none
 
     @property
     def fed(self) -> Mapping[int, Tensor]:
-        """The arguments that are no state, by their numbers."""
+        """The arguments that are not state, by number."""
         return {i: op for i, op in enumerate(self.lifted.arguments) if i not in self._state}
 
     def allocate(self) -> None:
-        """Gives the state of this program its memory and its initial values, where it has none yet."""
+        """Allocates the state of this program with its initial values, unless it has some already."""
         parameters = self.computation.parameters
         overwritten = {argument for _, argument in self.lifted.tied}
         with reading(self.given):
@@ -216,7 +218,7 @@ class Program:
                 storage.check_shape()
 
     def bind(self, bind: Bind, entry: str) -> None:
-        """Makes what runs it, of what was loaded."""
+        """Makes its callable, from a backend's `bind`."""
         parameters, lifted, state = self.computation.parameters, self.lifted, self._state
         block = lifted.module.ops[0].block
         used = count_uses(block)
@@ -230,7 +232,7 @@ class Program:
                     self._stored[i] = state[i]
                 else:
                     self._fed.append((op, op.axes.known_shape, dtype_of(op.element)))
-        # Results that are new contents of state do not come back.
+        # Results that are new contents of state are not returned.
         results = [i for i in range(len(block.ops[-1].operands)) if i not in dict(lifted.tied)]
         self._free = [None if place is None else results.index(place) for place in lifted.outputs]
         self._in_order = self._free == list(range(len(results)))
@@ -238,7 +240,7 @@ class Program:
         self.executor = bind(entry, state, lifted.tied, self._prepare)
 
     def at(self, key: Key, executable: CpuExecutable) -> Program:
-        """The same for other lengths, of one whose lengths are open; what runs it then."""
+        """This program, whose lengths are open, for given lengths, with the executable for them."""
         found = copy(self)
         found.key, found.given = key, self.lengths.all_given(key)
         found._fed, found._stored, found._unset, found._shapes = [], {}, [], []
@@ -251,10 +253,10 @@ class Program:
         return found
 
     def _prepare(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Arrays of the values that are no state; OtherLengths where they are for another program."""
+        """Arrays of the values that are not state; OtherLengths if they belong to another program."""
         if not self._stored:
             values = self._checked(values)
-        if self._stays_there:  # what lies there is used where it lies
+        if self._stays_there:  # arrays on the device are used in place
             return [
                 fit(value, *fed) if shape_on_device(value) is None else value
                 for value, fed in zip(values, self._fed, strict=True)
@@ -262,7 +264,7 @@ class Program:
         return [fit(value, *fed) for value, fed in zip(values, self._fed, strict=True)]
 
     def _looked_at(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The values; UserError for those that are not what ops ask of them. What lies on a device is not looked at."""
+        """The values; UserError for those that violate a check of an op. Arrays on a device are not checked."""
         values = self._checked(values)
         for i, check, length in self._checks:
             if type(values[i]) is np.ndarray:
@@ -270,14 +272,14 @@ class Program:
         return values
 
     def _checked(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The values, arrays of those that lie here; OtherLengths where they are for another program."""
+        """The values, as arrays unless they are on the device; OtherLengths if they belong to another program."""
         arrays = [
             value
             if type(value) is np.ndarray or (self._stays_there and shape_on_device(value) is not None)
             else numbers(value, ValueFor(op))
             for value, op in zip(values, self.computation.parameters, strict=True)
         ]
-        # A number is not a length.
+        # A scalar determines no length.
         whole = all(
             array.shape == shape or (self._unsaid and not array.shape)
             for array, shape in zip(arrays, self._shapes, strict=True)
@@ -287,7 +289,7 @@ class Program:
         raise OtherLengths
 
     def _check_set(self) -> None:
-        """UninitializedVariable where something is read that has no value."""
+        """UninitializedVariable if something is read that has no value."""
         for storage in self._unset:
             if not storage.initialized:
                 fail(
@@ -295,7 +297,7 @@ class Program:
                     f"{storage.op.called} is read before it is initialized",
                     f"give it an initial_value where it is created ({storage.op.location}), pass a value, or assign to it first",
                 )
-        self._unset = []  # what has a value keeps one
+        self._unset = []  # values are never removed
 
     def __call__(self, values: Sequence[Any]) -> Any:
         if self._checks or self._unset or self._stored:
@@ -304,7 +306,7 @@ class Program:
         return self.finish(self.executor(*values))
 
     def start(self, values: Sequence[Any], stream: Any) -> Future:
-        """As a call, whose results are asked for later."""
+        """Like a call; returns a future of the results."""
         if self._checks or self._unset or self._stored:
             values = self.begin(values)
         assert self.executor is not None
@@ -318,7 +320,7 @@ class Program:
         return Future(pending, self.finish)
 
     def on_device(self, values: Sequence[Any], stream: Any) -> Any:
-        """As a call, with results that stay where they were computed."""
+        """Like a call, with results that stay on the device."""
         if self._checks or self._unset or self._stored:
             values = self.begin(values)
         assert self.executor is not None
@@ -329,15 +331,15 @@ class Program:
         return self.finish(run(values, stream))
 
     def begin(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The values that are no state, after writing those that are to it. Raises OtherLengths, and errors for what does
-        not fit, before anything changes."""
+        """The values that are not state, after writing the others to their state. Raises OtherLengths, and errors for
+        values that do not fit, before anything changes."""
         if self._checks:
             values = self._looked_at(values)
         if self._unset:
             self._check_set()
         if self._stored:
             values = self._checked(values)
-            # What does not fit is refused before anything changes.
+            # Values that do not fit raise before anything changes.
             rest = self._prepare([value for i, value in enumerate(values) if i not in self._stored])
             ready = [(storage, storage.fitted(values[i])) for i, storage in self._stored.items()]
             for storage, array in ready:
@@ -346,7 +348,7 @@ class Program:
         return values
 
     def finish(self, results: Sequence[Any]) -> Any:
-        """What is returned, of the results that are no state."""
+        """The return value, from the results that are not state."""
         for storage in self._writes:
             storage.initialized = True
         pack = self.computation.pack
@@ -359,7 +361,7 @@ def _refuse_stream(stream: Any) -> None:
 
 
 def joined(programs: Sequence[Program]) -> tuple[Module, list[str]]:
-    """One module with the functions of some programs, and what each program's is called in it."""
+    """One module with the functions of several programs, and the name of each program's function in it."""
     functions: list[core.Op] = []
     names: list[str] = []
     for program in programs:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of a computation: its text at each stage, kernels and launches, memory, code, time."""
+"""A report on a compiled computation: its text at each stage, kernels and launches, memory, code, time."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from ..support.target import Target
 from .bursts import kernel_times
 from .page import page
 
-#: Elements of constants that texts show; more are left out.
+#: Constants with more elements are elided in texts.
 _SHOWN = 64
 
 
 class Launched(NamedTuple):
-    """A launch of a kernel, and the line of the program that it is from."""
+    """A launch of a kernel, and the source line that it comes from."""
 
     kernel: str
     place: Location
@@ -39,17 +39,17 @@ class Launched(NamedTuple):
 
 @dataclass
 class _Stages:
-    """Keeps the last module of each stage that a pipeline leads to."""
+    """Records the last module of each stage of a pipeline."""
 
     modules: dict[str, Module]
     at: str = "named"
 
     def before(self, step: Step, module: Module) -> None:
-        """Nothing: modules are looked at after passes."""
+        """Nothing: modules are recorded after passes."""
 
     def after(self, step: Step, module: Module, seconds: float) -> None:
         self.at = contract_of(PASSES[step.name]).gives or self.at
-        if self.at != "named":  # the first stage is the program as it came
+        if self.at != "named":  # the first stage is the input program
             self.modules[self.at] = module
 
 
@@ -57,21 +57,21 @@ class _Stages:
 class Report:
     """A program for a target at every stage. `str` is a table and the text of each stage; notebooks show the graph.
 
-    `times` and `assembly` are made when they are asked for. `modules` are the stages by name: `named`, `plain`, `fused`, `kernels`
-    and `planned` (for the transformer `numpy`, which compiles nothing, the first alone). A program may set `title`, `facts` and
-    `curves`, which the page shows above the rest.
+    `times` and `assembly` are computed on demand. `modules` are the stages by name: `named`, `plain`, `fused`,
+    `kernels` and `planned` (for the transformer `numpy`, which compiles nothing, only the first). A program may set
+    `title`, `facts` and `curves`, which the page shows at the top.
     """
 
     name: str
     target: Target | None
     modules: Mapping[str, Module]
-    #: What `times` asks: seconds for a launch of each kernel of a planned module.
+    #: Used by `times`: seconds per launch of each kernel of a planned module.
     timing: Callable[[Module], Mapping[str, float]] = field(default=kernel_times, repr=False)
-    #: The heading of the page; the name of the function where it is empty.
+    #: The heading of the page; if empty, the name of the function.
     title: str = ""
     #: Figures at the head of the page, by name: `{"test accuracy": "98.2 %"}`.
     facts: dict[str, str] = field(default_factory=dict[str, str], repr=False)
-    #: Values of each step, by name, which the page draws: `{"training loss": losses}`.
+    #: Values of each step, by name, which the page plots: `{"training loss": losses}`.
     curves: dict[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]], repr=False)
 
     @property
@@ -81,17 +81,17 @@ class Report:
 
     @property
     def planned(self) -> Module | None:
-        """The program as code is made of it; None where none is."""
+        """The program from which code is generated; None for `numpy`."""
         return self.modules.get("planned")
 
     @cached_property
     def stages(self) -> dict[str, str]:
-        """The text of each stage, by name; long constants are left out."""
+        """The text of each stage, by name; long constants are elided."""
         return {name: to_text(module, elide=_SHOWN) for name, module in self.modules.items()}
 
     @cached_property
     def launches(self) -> list[Launched]:
-        """What runs, in order; what stands in a loop or branch once."""
+        """The launches in order; those in a loop or branch once."""
         if self.planned is None:
             return []
         main = (
@@ -108,17 +108,17 @@ class Report:
 
     @cached_property
     def memory(self) -> MemoryPlan | None:
-        """Which buffers lie where and when."""
+        """The addresses and lifetimes of the buffers."""
         return memory_plan(self.planned, self.name) if self.planned is not None else None
 
     @property
     def peak(self) -> int:
-        """Bytes of the arena that everything between arguments and results lies in."""
+        """Bytes of the arena, which contains all temporaries."""
         return self.memory.size if self.memory is not None else 0
 
     @cached_property
     def times(self) -> dict[str, float]:
-        """Seconds that a launch of each kernel takes, measured now; empty where this machine's CPU does not run them."""
+        """Seconds per launch of each kernel, measured now; empty if this machine's CPU does not run them."""
         if self.planned is None or self.target is None or self.target.is_gpu:
             return {}
         return dict(self.timing(self.planned))
@@ -130,14 +130,14 @@ class Report:
 
     @cached_property
     def assembly(self) -> str:
-        """The machine code as text; of a GPU, PTX."""
+        """The machine code as text; for a GPU, PTX."""
         if self.target is None:
             return ""
         return emit_text(self.module, self.target, "asm")
 
     @property
     def summary(self) -> str:
-        """The sizes on a few lines."""
+        """The sizes in a few lines."""
         lines = [f"@{self.name} for {self.target.name if self.target else 'numpy'}"]
         for name, text in self.stages.items():
             ops = sum(op_name(op).startswith("ng.") for f in self.modules[name].ops for op in f.walk())
@@ -150,7 +150,8 @@ class Report:
         return "\n".join(lines) + "\n"
 
     def table(self) -> str:
-        """Kernels with their launches, times, shares of the time of all, and source lines; those that take longest first."""
+        """Kernels with their launches, times, shares of the total time, and source lines; those with the longest time
+        first."""
         shares = self.shares()
         lines = [f"{'kernel':40} {'launches':>8} {'us each':>10} {'share':>7}  line"]
         for kernel in self.by_time():
@@ -163,13 +164,13 @@ class Report:
         return "\n".join(lines) + "\n"
 
     def shares(self) -> dict[str, float]:
-        """The share of each kernel in the time of all launches, from 0 to 1; empty where `times` is."""
+        """The fraction of each kernel in the time of all launches, from 0 to 1; empty if `times` is."""
         seconds = {kernel: self.times[kernel] * self.count(kernel) for kernel in self.times}
         total = sum(seconds.values()) or 1.0
         return {kernel: each / total for kernel, each in seconds.items()}
 
     def by_time(self) -> list[str]:
-        """The names of the kernels, those that take longest first."""
+        """The names of the kernels, those with the longest time first."""
         shares = self.shares()
         return sorted(self.kernels, key=lambda kernel: -shares.get(kernel, 0.0))
 
@@ -194,15 +195,15 @@ class Report:
     # ---- files
 
     def html(self, path: str | Path | None = None) -> str:
-        """The report as one page, which needs no other file: graph, memory, kernels, text of all stages, and the lines of Python
-        that ops lead to. Written to `path`, where one is given."""
+        """The report as one self-contained page: graph, memory, kernels, text of all stages, and the lines of Python
+        that ops come from. Written to `path` if one is given."""
         made = page(self)
         if path is not None:
             write_file(str(path), [made.encode()])
         return made
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Writes the stages, the code and the page to a folder, which is made where it is not there; gives the files."""
+        """Writes the stages, the code and the page to a folder, which is created if necessary; returns the files."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         files = {
@@ -220,7 +221,7 @@ class Report:
 def report(module: Module, target: str, name: str = "") -> Report:
     """The report on a module for a transformer (`numpy`, `cpu`, `cuda`, `cuda-sim`) or a target such as `x86-64-v3`.
 
-    `name` is the function that is looked at; without one, the first.
+    `name` is the function to report on; by default the first.
     """
     name = name or module.ops[0].symbol
     modules = {"named": module}

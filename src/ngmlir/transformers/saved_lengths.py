@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which lengths of a computation may stay open in a file: those that its program follows from as from any other."""
+"""Which lengths of a computation may stay open in a file: those for which the program is the same for every length."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..passes.graph.sizing.resized import Refused, with_rows
 from ..support.rows import Length
 from .programs import Lengths
 
-#: What is written for a length that has no number.
+#: The first of the numbers that are written for lengths that are not set.
 _WRITTEN = 8
 
 
 @dataclass(frozen=True)
 class OpenAxes:
-    """The names of axes whose lengths stay open, and numbers for those that have none, by `id` of the axis."""
+    """The names of axes whose lengths stay open, and numbers for those that are not set, by `id` of the axis."""
 
     names: frozenset[str]
     lengths: Mapping[int, int]
@@ -32,8 +32,8 @@ class OpenAxes:
 def open_axes(of: Computation) -> OpenAxes:
     """The axes of a computation that may have any length in a file.
 
-    Those are the batch axis, and axes whose length is not set, if the program for one length, with other rows written into
-    it, is the program for another: then nothing in it comes from the length itself.
+    These are the batch axis, and axes whose length is not set, if the program for one length, with its number of rows
+    replaced, equals the program for another: then nothing else in it depends on the length.
     """
     fed = [op for op in of.parameters if not op.is_persistent]
     names = list(dict.fromkeys(axis.name for op in fed for axis in op.axes if axis.is_open))
@@ -49,7 +49,7 @@ def open_axes(of: Computation) -> OpenAxes:
         try:
             main, places = _program(of, sample, name)
             other, _ = _program(of, longer, name)
-            # An argument says of one dimension that it is open.
+            # An argument can have only one open dimension.
             if not places or taken & {i for i, _ in places}:
                 continue
             again = with_rows(main, Length(name, places), next(iter(of_name.values())) + 1)
@@ -66,7 +66,7 @@ def open_axes(of: Computation) -> OpenAxes:
 def _program(
     of: Computation, lengths: Mapping[int, int], name: str
 ) -> tuple[Op, tuple[tuple[int, int], ...]]:
-    """The function for these lengths, and which dimensions of its arguments belong to the axis of a name."""
+    """The function for these lengths, and the dimensions of its arguments that belong to the axis of this name."""
     with reading(lengths):
         lifted = lift(of)
     places = [

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program op by op: each computed by itself on its target, its value kept, loops and branches entered."""
+"""Runs a program op by op: each is compiled for the target separately, values are kept, and loops and branches are
+entered."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Round(NamedTuple):
-    """Where in a loop or branch a step is: the op with the body, and which round of it (0 is the first)."""
+    """The position of a step in a loop or branch: the kind of op that has the body, and the iteration (0 is the first)."""
 
     kind: str
     number: int
@@ -42,7 +43,7 @@ class Ran(NamedTuple):
 
 
 class OneByOne:
-    """Computes ops one by one on a target. Each kind of op is compiled once, as a program of its own."""
+    """Computes ops one by one on a target. Each kind of op is compiled once, as a separate program."""
 
     def __init__(self, target: str):
         self.target = target
@@ -51,7 +52,7 @@ class OneByOne:
 
     def __call__(self, op: IROp, arrays: Sequence[Array]) -> Sequence[Array]:
         """The results of an op without regions that calls nothing."""
-        # What only looks at elements, or has none to look at, is the same everywhere.
+        # Views, and ops without operands, give the same on every target.
         if not self._device.compiles or not arrays or "view" in op.traits or op.name == "ng.slice":
             return evaluate(op, arrays)
         return self._run(op.kind, op, (), arrays)
@@ -80,22 +81,22 @@ def _alone(op: IROp, called: Sequence[IROp]) -> Module:
 
 
 class Walk:
-    """Runs a module that a graph was lifted to, and stops after each op of the graph."""
+    """Runs a module that a graph was lifted to, and yields after each op of the graph."""
 
     def __init__(self, program: Module, trace: Trace, compute: OneByOne):
         self.program = program
         self.trace = trace
         self.compute = compute
         self.values: dict[Value, Any] = {}
-        #: The value that each op of the graph had when it last ran.
+        #: The value of each op of the graph when it last ran.
         self.at: dict[Op, Array] = {}
-        #: What each storage that was written holds by now.
+        #: The present contents of each storage that was written.
         self.states: dict[Op, Array] = {}
 
     def block(
         self, block: Block, arguments: Sequence[Any], within: tuple[Round, ...] = ()
     ) -> Generator[Ran, None, list[Any]]:
-        """What a block yields."""
+        """Runs a block; returns the values that it yields."""
         self.values.update(zip(block.args, arguments, strict=True))
         self.at.update(zip(self.trace.parameters.get(block, ()), arguments, strict=False))
         done = 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that one source becomes, each for the lengths that calls have.
+"""The programs made from one source, each for certain lengths.
 
-What a call gives (lengths of axes, or shapes and element types) is its key: a tuple. A source is compiled for a key when it is
-first called so. A program serves one key, or, where rows are computed apart, all keys that differ in the number of rows.
+A call (lengths of axes, or shapes and element types) has a key: a tuple. A source is compiled for a key at the first
+call with it. A program serves one key, or, if rows are independent, all keys that differ in the number of rows.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from ..runtime.rows import CpuRows, GpuRows
 
 V = TypeVar("V")
-#: The topic of its remarks.
+#: The topic of the remarks of this module.
 TOPIC = "lengths"
 Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class _Open(Generic[V]):
-    """A program that has served some numbers of rows: `key` has None in the places of that number."""
+    """A program that has served several numbers of rows; `key` has None in place of that number."""
 
     key: Key
     value: V
@@ -46,7 +46,8 @@ class _Open(Generic[V]):
     lengths: set[int]
 
     def serves(self, key: Key) -> bool:
-        """One row may be computed by a program of its own, where it is broadcast; none, where there is nothing to compute."""
+        """Whether it serves a key. Not for 0 or 1 rows, which may have a program of their own: one row may be
+        broadcast, and with none there is nothing to compute."""
         if len(self.lengths) < 2 or len(key) != len(self.key):
             return False
         rows = {given for given, wanted in zip(key, self.key, strict=True) if wanted is None}
@@ -56,8 +57,8 @@ class _Open(Generic[V]):
 
 @dataclass(frozen=True)
 class _ForAll(Generic[V]):
-    """Code for all lengths: `key` has None in the places `at` which keys have lengths, by name; `program` makes what runs it for a
-    key, if that can be."""
+    """Code for all lengths: `key` has None at the indices in `at`, which are lengths of these names; `program` makes
+    the program for a key from an executable, or returns None if that is impossible."""
 
     key: Key
     at: Mapping[int, str]
@@ -65,7 +66,7 @@ class _ForAll(Generic[V]):
     program: Callable[[Key, CpuExecutable], V | None]
 
     def find(self, key: Key) -> V | None:
-        """What runs it for a key; None where the code is not for that."""
+        """The program for a key; None if the code does not serve it."""
         if _without(key, self.at) != self.key:
             return None
         lengths = {name: key[i] for i, name in self.at.items()}
@@ -80,10 +81,10 @@ def _without(key: Key, places: Mapping[int, str]) -> Key:
 
 
 class Specialised(Generic[V]):
-    """The programs of one source for a target: what runs them, by key. The `most` used last are kept.
+    """The programs made from one source for a target, by key. The `most` recently used are cached.
 
-    Threads that ask for one that is there never wait for one that is being made. A profile listens to what is made, which uses
-    so many threads. Raises UserError for a target that does not exist.
+    Threads that ask for an existing program never wait for one that is being made. Programs are compiled under
+    `profile`, for `threads` threads. Raises UserError for a target that does not exist.
     """
 
     def __init__(self, target: str, most: int, profile: Profile | None = None, threads: int | None = None):
@@ -92,9 +93,9 @@ class Specialised(Generic[V]):
         self.threads = None if threads is None else checked_threads(threads)
         #: Held while a program is made.
         self.lock = RLock()
-        #: By the name of a length: why each needs a program of its own.
+        #: By the name of a length: why each value needs a separate program.
         self.why: dict[str, Diagnostic] = {}
-        #: Why there is no program for all lengths; "" where nobody has asked for one, or there is one.
+        #: Why there is no program for all lengths; "" if none has been requested, or there is one.
         self.refused = ""
         self._refused: set[Key] = set()
         self._exact: LruCache[Key, V] = LruCache(most)
@@ -107,7 +108,7 @@ class Specialised(Generic[V]):
         return len(self._exact)
 
     def keys(self) -> list[Key]:
-        """Those that it has programs for, from the one not used for longest."""
+        """The keys that have a program, the least recently used first."""
         return self._exact.keys()
 
     @contextmanager
@@ -117,11 +118,11 @@ class Specialised(Generic[V]):
             yield
 
     def ready(self, key: Key) -> V | None:
-        """What `find` or another has given for a key before; None where there is nothing such, or no longer."""
+        """A program that was found or added for a key before; None if there is none, or it was evicted."""
         return self._exact.find(key)
 
     def find(self, key: Key) -> V | None:
-        """The program for a key; None where there is none yet, nor code that is right for it."""
+        """The program for a key; None if there is neither one yet, nor code that serves the key."""
         if (found := self.ready(key)) is not None:
             return found
         for each in self._open:
@@ -133,7 +134,7 @@ class Specialised(Generic[V]):
         return None
 
     def add(self, key: Key, value: V) -> V:
-        """Keeps a program for a key."""
+        """Caches a program for a key."""
         return self._exact.add(key, value)
 
     def get(self, key: Key, make: Callable[[], V]) -> V:
@@ -147,8 +148,9 @@ class Specialised(Generic[V]):
         return found
 
     def add_open(self, key: Key, places: Sequence[int], value: V, rows: CpuRows | GpuRows) -> V | None:
-        """Keeps a program for any number of `rows`, which is what these places of a key are. For a source of which nothing but the
-        program follows from that number: where two numbers have given the same program, it serves others too; then, it is given."""
+        """Caches a program for any number of `rows`, which is the value of a key at `places`. For a source from which
+        only the program follows from that number: once two numbers have given the same program, it serves others too,
+        and is returned."""
         length = key[places[0]]
         pattern = tuple([None if i in places else part for i, part in enumerate(key)])
         if length < 2:
@@ -161,12 +163,12 @@ class Specialised(Generic[V]):
         return found.value if len(found.lengths) > 1 else None
 
     def for_rows(self, of: Module, lengths: Sequence[Length] | None = None) -> CpuRows | GpuRows | None:
-        """What runs a module of one function for any number of rows, along the first of these lengths that allows it: each is one
-        of many, whatever the types say. Without `lengths`, along those that the types leave open. None where no length allows
-        it: `why` has the reasons."""
+        """The function of any number of rows for a module of one function, along the first of these lengths that
+        permits it; each length is treated as open, whatever the types say. Without `lengths`, along those that are open
+        in the types. None if no length permits it: `why` has the reasons."""
         if not self.device.compiles or len(of.ops) != 1:
             return None
-        # The compiler is loaded with the first program.
+        # Imported when the first program is compiled.
         from ..compiler import compile_blocks
         from ..ir.structure import fingerprint
         from ..passes.graph.sizes import decision, decisions
@@ -195,19 +197,20 @@ class Specialised(Generic[V]):
         *,
         first: bool = False,
     ) -> V | None:
-        """The program for a key that code for all lengths gives; `at` says where a key has lengths, and what they are called.
+        """The program for a key from code for all lengths; `at` gives the names of the lengths at indices of a key.
 
-        From the second lengths on (the `first`, if said so): who calls with one only has code made for that, and waits for no other.
-        Each of `makes` gives the function with sizes that follow from lengths of these names: the first counts whose code is right
-        for all. `program` gives what runs that code for the lengths of a key, None where it is not for these. Lengths of 0 and 1, of
-        which other things are true than of more, are numbers in the code, which is for the others. None where that is not for this
-        device, where all lengths are so few, or where no code is right for all: `refused` says why.
+        Such code is made for the second set of lengths (for the `first` if set): a caller with only one set gets code
+        for that, and does not wait for more. Each of `makes` returns the function with sizes as expressions of these
+        lengths: the first one whose code is valid for all is used. `program` makes the program for a key from that
+        code, or returns None if it does not serve the key. Lengths of 0 and 1, for which different facts hold than for
+        others, are constants in the code. Returns None if the device does not support it, if all lengths are 0 or 1, or
+        if no code is valid for all: `refused` says why.
         """
         if not self.device.runs_on_host or self.profile is not None or not at:
             return None
         lengths = {name: key[i] for i, name in at.items()}
         if any(key[i] != lengths[name] for i, name in at.items()):
-            return None  # one name for two lengths
+            return None  # one name for two different lengths
         few = {name: length for name, length in lengths.items() if length < LEAST}
         at = {i: name for i, name in at.items() if name not in few}
         pattern = _without(key, at)
@@ -223,20 +226,20 @@ class Specialised(Generic[V]):
             try:
                 code = compile_open(lambda opened, make=make: make({**few, **opened}), usual, entry=entry)
                 break
-            except (NeedsLength, UserError, Limit) as error:  # a program for each length is as right
+            except (NeedsLength, UserError, Limit) as error:  # programs for each length are correct too
                 why = f"{type(error).__name__}: {error}"
         else:
             self.refused = why
             self._refused.add(pattern)
             remark(TOPIC, f"a program for each length: {why}", user_location())
             return None
-        # Where it is not for these lengths it may be for the next.
+        # If it does not serve these lengths, it may serve the next.
         self._for_any.append(_ForAll(pattern, at, code, program))
         return self.find(key)
 
     def count(self, what: Callable[[int], str]) -> None:
-        """Counts a program that serves one key only. Warns once, where more are made than are kept: `what` says of so many what they
-        are for."""
+        """Counts a program that serves only one key. Warns once if more are made than are cached; `what` returns the
+        text for their number."""
         self._counted += 1
         if self._counted == self.most + 1:
             reasons = "".join(f"; along {n} {w.message} ({w.location})" for n, w in self.why.items())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What computations gave, in numbers: kept while a transformer is asked to, for a file."""
+"""Statistics of the results of computations, recorded while a transformer is asked to, and written to a file."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..support.files import write_file
 
 
 class OutputStatistics:
-    """Of each result of each computation: calls, least, greatest and mean element, and how many were NaN or infinite."""
+    """For each result of each computation: calls, minimum, maximum and mean, and the number of NaNs and infinities."""
 
     def __init__(self, file: str | Path | IO[str]):
         self.file = file
         self.rows: dict[str, dict[str, dict[str, float]]] = {}
 
     def note(self, computation: str, returns: Iterable[Op], results: Any) -> None:
-        """Takes in what a call gave."""
+        """Adds the results of a call."""
         for name, value in _named(returns, results):
             row = self.rows.setdefault(computation, {}).setdefault(name, {"calls": 0, "nonfinite": 0})
             array = np.asarray(value, np.float64)
@@ -38,7 +38,7 @@ class OutputStatistics:
                 )
 
     def save(self) -> None:
-        """Writes what was noted, as JSON: `{computation: {result: {calls, nonfinite, min, max, mean}}}`."""
+        """Writes the statistics, as JSON: `{computation: {result: {calls, nonfinite, min, max, mean}}}`."""
         text = json.dumps(self.rows, indent=2) + "\n"
         if isinstance(self.file, (str, Path)):
             write_file(str(self.file), [text.encode()])
@@ -47,7 +47,7 @@ class OutputStatistics:
 
 
 def _named(returns: Iterable[Op], results: Any) -> Iterable[tuple[str, Any]]:
-    """The arrays that a call gave, by name."""
+    """The arrays of a call's results, by name."""
     named: Iterable[tuple[str, Any]]
     if isinstance(results, Mapping):
         of = cast("Mapping[Any, Any]", results)
@@ -59,9 +59,9 @@ def _named(returns: Iterable[Op], results: Any) -> Iterable[tuple[str, Any]]:
 
 
 class Watched:
-    """What transformers do to keep such numbers."""
+    """The methods of transformers for these statistics."""
 
-    #: Where computations note what they gave; None while nobody asked.
+    #: The statistics to which computations add; None if they are off.
     statistics: OutputStatistics | None = None
 
     def set_output_statistics_file(self, statistics_file: str | Path | IO[str] | None) -> None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stepped execution: a computation op by op, on any transformer. Values of any op, breakpoints, where a NaN comes from."""
+"""Stepped execution: a computation op by op, on any transformer, with values of any op, breakpoints, and the origin of
+NaNs."""
 
 from __future__ import annotations
 
@@ -40,12 +41,12 @@ class Steppable(Protocol):
     def prepared(
         self, values: tuple[Any, ...], feed_dict: Mapping[Op, Any] | None, backend: Backend
     ) -> tuple[Program, tuple[Any, ...]]:
-        """A program of its own for these values, compiled by another backend, and the values by position."""
+        """A separate program for these values, compiled by another backend; and the values by position."""
         ...
 
 
 class Step(NamedTuple):
-    """An op that has just run: its value (of a write, what was written) and those of its arguments."""
+    """An op that has just run: its value (for a write, the value written) and those of its arguments."""
 
     number: int
     op: Op
@@ -72,14 +73,14 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class NonFinite:
-    """Where the first NaN or infinity of a computation comes from."""
+    """The origin of the first NaN or infinity of a computation."""
 
     op: Op
     value: Array
     place: tuple[int, ...]
     inputs: tuple[tuple[Op, Array], ...]
     within: tuple[Round, ...]
-    step: int | None  # None: it was fed, or is state from before
+    step: int | None  # None: it was fed, or was in state before
 
     @property
     def location(self) -> Location:
@@ -104,7 +105,7 @@ class NonFinite:
 
 
 class _Recorder:
-    """A backend that compiles nothing: it keeps what there would be to compile."""
+    """A backend that compiles nothing, and records what it would compile."""
 
     def __call__(self, module: Module) -> Bind:
         self.module = module
@@ -123,7 +124,7 @@ class _Recorder:
 
 
 class _Run:
-    """One run under way."""
+    """One run in progress."""
 
     def __init__(self, program: Program, recorder: _Recorder, values: Sequence[Any], compute: OneByOne):
         self.program, self.recorder = program, recorder
@@ -142,7 +143,7 @@ class _Run:
         self.results: list[Any] | None = None
 
     def advance(self) -> Ran | None:
-        """The next op that ran; None after the last one."""
+        """Runs to the next op of the graph; None after the last one."""
         with np.errstate(all="ignore"):
             try:
                 return next(self.going)
@@ -151,7 +152,7 @@ class _Run:
                 return None
 
     def commit(self) -> Any:
-        """Writes what was written to the state, and gives what the computation returns."""
+        """Writes the new contents of state; returns the results of the computation."""
         assert self.results is not None
         overwritten = dict(self.recorder.tied)
         for i, value in enumerate(self.results):
@@ -163,12 +164,12 @@ class _Run:
 class Stepper:
     """Runs a computation op by op: `transformer.stepped(results, *parameters)`.
 
-    `start(values)` begins a run; `step()` runs the next op, `run()` all until a breakpoint, `finish()` the rest. In between
-    `value(op)` is what any op that ran has, and what state holds at that place. Each op is a program of its own on the
-    transformer's target, so that it gives what it gives in the whole program: the same bits, or where a kernel sums in
-    another order, bits within the error that the op states. The steps of bodies of loops and branches are seen too, each
-    time that they run. State changes when the last op has run, all at once; a run that is left before changes nothing
-    (but values fed to variables are kept, as in any call).
+    `start(values)` begins a run; `step()` runs the next op, `run()` runs to a breakpoint, `finish()` runs the rest. In
+    between, `value(op)` is the value of any op that has run, and the present contents of state. Each op is compiled as
+    a separate program for the transformer's target, so its value is that in the whole program: with the same bits, or,
+    if a kernel sums in another order, within the error that the op states. The steps in bodies of loops and branches
+    are included, for each iteration. State changes when the last op has run, all at once; a run that is abandoned
+    changes nothing (except that values fed to variables are kept, as in any call).
     """
 
     def __init__(self, computation: Steppable):
@@ -183,7 +184,7 @@ class Stepper:
     # ---- running
 
     def start(self, *values: Any, feed_dict: Mapping[Op, Any] | None = None) -> Stepper:
-        """Begins a run with values of the parameters, as a call of the computation does; gives the stepper itself.
+        """Begins a run with values of the parameters, as a call of the computation does; returns the stepper itself.
 
         Raises what a call raises for values that do not fit.
         """
@@ -195,7 +196,7 @@ class Stepper:
         return self
 
     def step(self) -> Step | None:
-        """Runs the next op; None when all have run, and the state has what was written."""
+        """Runs the next op; None when all have run and state has its new contents."""
         found = self._next()
         if found is None and not self._finished:
             self.result, self._finished = self._now().commit(), True
@@ -217,20 +218,20 @@ class Stepper:
         return None
 
     def run(self) -> Step | None:
-        """Runs until a breakpoint holds, and gives the step after which it did; None when all have run."""
+        """Runs to a breakpoint, and returns the step at which it stopped; None when all ops have run."""
         for step in self:
             if any(self._holds(wanted, condition, step) for wanted, condition in self._breaks):
                 return step
         return None
 
     def finish(self) -> Any:
-        """Runs the rest, breakpoints or not: what the computation returns."""
+        """Runs the rest, ignoring breakpoints; returns the results of the computation."""
         while self.step() is not None:
             pass
         return self.result
 
     def __iter__(self) -> Iterator[Step]:
-        """The steps that are still to be run, each after it ran."""
+        """The remaining steps, each after it ran."""
         while (step := self.step()) is not None:
             yield step
 
@@ -243,7 +244,7 @@ class Stepper:
     # ---- breakpoints
 
     def break_at(self, op: Op | str, when: Callable[[Any], Any] | None = None) -> None:
-        """Makes `run` stop after an op (or one of a name), each time or where `when(value)` holds."""
+        """Makes `run` stop after an op (or one of a name), each time, or only where `when(value)` holds."""
         if when is not None:
             takes(when, 1, "the condition")
         self._breaks.append((self.op(op), when))
@@ -268,18 +269,18 @@ class Stepper:
     # ---- values
 
     def value(self, op: Op | str) -> Array:
-        """A copy of the value that an op (or one of a name) has by now: in a loop that of the round that ran last; of
-        storage what it holds at this place. UserError for one that has not run yet, or is not in the computation."""
+        """A copy of the present value of an op (or one of a name): in a loop that of the last iteration that ran; for
+        storage its present contents. UserError for an op that has not run yet, or is not in the computation."""
         return np.array(self._of(self.op(op)))
 
     __getitem__ = value
 
     def get_tensor_view_value(self, op: Op | str, host_tensor: Array | None = None) -> Array:
-        """The same; in `host_tensor`, which must have the shape, if one is given."""
+        """The same; copied into `host_tensor`, which must have the same shape, if one is given."""
         return self.get_op_tensor_view(op).get(host_tensor)
 
     def get_op_tensor_view(self, op: Op | str) -> DeviceTensor:
-        """The value of any op that ran as a tensor to look at: shape, strides, element type, parts."""
+        """The value of any op that has run, as a tensor to read: shape, strides, element type, parts."""
         found = self.op(op)
         value = self._of(found)
         assert isinstance(found, Tensor)
@@ -288,7 +289,7 @@ class Stepper:
         )
 
     def op(self, op: Op | str) -> Op:
-        """The op of the computation with that name, or, of an op, what stands in its place now."""
+        """The op of the computation with this name; for an op, the op that it is forwarded to."""
         if isinstance(op, str):
             return find_op(self.ops(), op)
         if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -296,7 +297,7 @@ class Stepper:
         return op.forwarded
 
     def ops(self) -> list[Op]:
-        """All ops of the computation, those of its bodies included, in order of creation."""
+        """All ops of the computation, including those in bodies, in order of creation."""
         found = closure([self.computation.computation_op], _and_bodies)
         return sorted(found, key=lambda op: op.serial)
 
@@ -316,7 +317,7 @@ class Stepper:
         fail(UserError, f"{op.called} has not run yet", "use stepper.break_at(op) and stepper.run()")
 
     def _known(self, op: Op) -> Array | None:
-        """The value of an op, where there is one by now."""
+        """The value of an op, if it has one by now."""
         op, walk = op.forwarded, self._now().walk
         if op in walk.at:
             return walk.at[op]
@@ -328,7 +329,7 @@ class Stepper:
                 return view_of(op, walk.states[storage])
         return None
 
-    # ---- where numbers go wrong
+    # ---- the origin of NaNs and infinities
 
     def first_nonfinite(
         self,
@@ -337,13 +338,14 @@ class Stepper:
         nan: bool = True,
         infinity: bool = True,
     ) -> NonFinite | None:
-        """Where the first NaN (or infinity) comes from in a run with these values: the first op that gives one and is given
-        none, or what was fed or is state already; None where all numbers are finite. No state changes."""
+        """The origin of the first NaN (or infinity) in a run with these values: the first op that returns one and none
+        of whose arguments has one, or a value that was fed or is in state already; None if all numbers are finite.
+        State does not change."""
         self.start(*values, feed_dict=feed_dict)
         try:
             return self._first_nonfinite(nan, infinity)
         finally:
-            self._finished = True  # the run is over, and nothing was written
+            self._finished = True  # the run ends without writing state
 
     def _first_nonfinite(self, nan: bool, infinity: bool) -> NonFinite | None:
         for op, value in self._now().walk.states.items():
@@ -367,7 +369,7 @@ class Stepper:
 
 
 class ValueStorage(DeviceBufferStorage):
-    """What an op gave, to be looked at."""
+    """The value of an op, for reading."""
 
     def __init__(self, op: Tensor, value: Array, lengths: Mapping[int, int], transformer: Any):
         super().__init__(cast(Any, op), transformer)
@@ -379,7 +381,7 @@ class ValueStorage(DeviceBufferStorage):
 
 
 def _and_bodies(op: Op) -> Iterator[Op]:
-    """What an op needs, and what its bodies hold."""
+    """The ops that an op depends on, and those in its bodies."""
     for needed in (*op.args, *op.members, *op.other_deps):
         yield needed.forwarded
     if isinstance(op, ControlOp):

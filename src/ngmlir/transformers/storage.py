@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a transformer keeps the contents of storage between runs."""
+"""The memory in which a transformer keeps the contents of storage between runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class UninitializedVariable(UserError):
 
 
 def fit(value: Any, op: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """A value as fed: broadcast to the shape and converted (see `converted`); itself where nothing is to be done."""
+    """A fed value: broadcast to the shape and converted (see `converted`); unchanged if it fits already."""
     if type(value) is np.ndarray and value.shape == shape and value.dtype == dtype:
         return value
     what = ValueFor(op)
@@ -43,24 +43,24 @@ def fit(value: Any, op: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) ->
 
 
 class Owner(Protocol):
-    """What storage asks of its transformer."""
+    """What storage needs of its transformer."""
 
-    #: Storage whose allocation is transformed, and made by `allocate_storage`.
+    #: Storage registered by `transform_allocate`, which `allocate_storage` allocates.
     to_allocate: list[DeviceBufferStorage]
 
     def initialize_state(self, ops: Iterable[AssignableTensorOp]) -> None: ...
 
 
 class DeviceBufferStorage:
-    """One allocation, made when it is first needed. On a GPU it moves there with its first use."""
+    """One allocation, made when it is first needed. On a GPU it is moved there at its first use."""
 
     def __init__(self, op: AssignableTensorOp, transformer: Owner):
         self.op = op
         self.transformer = transformer
         self.initialized = False
         self.shape: tuple[int, ...] | None = None
-        self.lengths: Mapping[int, int] = {}  # that were given when it was made
-        #: The tensors that lie in it.
+        self.lengths: Mapping[int, int] = {}  # the lengths given at its allocation
+        #: The tensors in this buffer.
         self.tensors: WeakSet[DeviceTensor] = WeakSet()
         self._host: np.ndarray[Any, Any] | None = None
         self._device: Any = None
@@ -71,7 +71,7 @@ class DeviceBufferStorage:
 
     @property
     def is_allocated(self) -> bool:
-        """Whether there is memory yet."""
+        """Whether the memory is allocated."""
         return self._host is not None or self._device is not None
 
     @property
@@ -81,18 +81,18 @@ class DeviceBufferStorage:
 
     @property
     def host(self) -> np.ndarray[Any, Any]:
-        """The array itself (of storage that is not on a device); programs write to it in place."""
+        """The array itself (for storage that is not on a device); programs write to it in place."""
         if self._host is None:
             self.allocate()
         assert self._host is not None
         return self._host
 
     def transform_allocate(self) -> None:
-        """Makes this allocation a part of what `Transformer.allocate_storage` does."""
+        """Adds this allocation to those that `Transformer.allocate_storage` makes."""
         self.transformer.to_allocate.append(self)
 
     def reserve(self) -> bool:
-        """Makes the buffer, full of zeros; whether there was none."""
+        """Allocates the buffer, filled with zeros; returns whether there was none before."""
         if self.is_allocated:
             return False
         self.shape, self.lengths = self.op.axes.known_shape, READING.given or {}
@@ -100,13 +100,13 @@ class DeviceBufferStorage:
         return True
 
     def allocate(self) -> None:
-        """Makes the buffer and gives it the initial value, once."""
+        """Allocates the buffer with its initial value, once."""
         if not self.is_allocated:
             self.transformer.initialize_state([self.op])
             self.reserve()
 
     def check_shape(self) -> None:
-        """AxisLengthError where the axes have other lengths now than when the storage was made."""
+        """AxisLengthError if the axes have other lengths now than when the storage was allocated."""
         if self.shape != (now := self.op.axes.known_shape):
             assert self.shape is not None
             differing = [i for i, n in enumerate(now) if n != self.shape[i]]
@@ -134,18 +134,18 @@ class DeviceBufferStorage:
 
     @property
     def device(self) -> Any:
-        """The buffer on a GPU; None for one that is not there (yet)."""
+        """The buffer on a GPU; None if it is not (yet) there."""
         return self._device
 
     def like(self) -> np.ndarray[Any, Any]:
-        """The contents where they lie; of those on a device, an array of their shape whose memory is not touched."""
+        """The contents in place; for those on a device, an uninitialised array of their shape."""
         if self._device is None:
             return self.host
         assert self.shape is not None
         return np.empty(self.shape, self.dtype)
 
     def part(self, show: Callable[[Any], Any]) -> np.ndarray[Any, Any]:
-        """A copy of what `show` gives of the contents; of those on a device no more is copied than that lies in."""
+        """A copy of `show(contents)`; of contents on a device only the bytes of that part are copied."""
         like = self.like()
         shown: Any = show(like)
         if self._device is None or not np.size(shown):
@@ -156,7 +156,7 @@ class DeviceBufferStorage:
         return np.array(cast(Any, shown))
 
     def change(self, show: Callable[[Any], np.ndarray[Any, Any]], item: Any, value: Any) -> None:
-        """`show(contents)[item] = value`; of contents on a device no more is copied than that lies in."""
+        """`show(contents)[item] = value`; of contents on a device only the bytes of that part are copied."""
         like = self.like()
         if self._device is None:
             show(like)[item] = value
@@ -172,17 +172,17 @@ class DeviceBufferStorage:
         self.initialized = True
 
     def set(self, value: Any) -> None:
-        """Replaces the contents; the value is broadcast and converted as a fed one is."""
+        """Replaces the contents; the value is broadcast and converted like a fed one."""
         self.write(self.fitted(value))
 
     def fitted(self, value: Any) -> np.ndarray[Any, Any]:
-        """A value as it can be written."""
+        """A value, broadcast and converted to the contents' shape and type."""
         self.allocate()
         assert self.shape is not None
         return fit(value, self.op, self.shape, self.op.dtype)
 
     def write(self, array: np.ndarray[Any, Any]) -> None:
-        """Replaces the contents with an array that fits."""
+        """Replaces the contents by an array that fits."""
         if self._device is not None:
             self._device.write(array)
         elif array is not self._host:
@@ -198,18 +198,18 @@ def _octets(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 class DeviceTensor:
-    """A tensor in a buffer: where it begins there, its shape, its strides and its element type. To read and to set from
-    the host; `np.from_dlpack(tensor)` looks at it where it lies."""
+    """A tensor in a buffer: its offset, shape, strides and element type. It can be read and set from the host;
+    `np.from_dlpack(tensor)` gives a view without a copy."""
 
     def __init__(self, storage: DeviceBufferStorage, op: Tensor, whole: bool = False):
         self.storage = storage
         self.op = op
-        self._whole = whole  # the buffer holds the value of the op, whatever that is a view of
+        self._whole = whole  # the buffer has the op's own value, even if the op is a view
         storage.tensors.add(self)
 
     @property
     def device_buffer(self) -> DeviceBufferStorage:
-        """The allocation that it lies in."""
+        """Its allocation."""
         return self.storage
 
     @property
@@ -223,22 +223,22 @@ class DeviceTensor:
 
     @property
     def offset(self) -> int:
-        """Where its first element lies in the buffer, in bytes."""
+        """The offset of its first element in the buffer, in bytes."""
         base, view = self._placed()
         return view.ctypes.data - base.ctypes.data if view.size else 0
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """How many bytes the next element is away, for each axis; 0 where elements are repeated."""
+        """The stride along each axis in bytes; 0 where elements are repeated."""
         return self._placed()[1].strides
 
     @property
     def c_contiguous(self) -> bool:
-        """Whether its elements lie row by row, with nothing between them."""
+        """Whether its elements are contiguous in row-major order."""
         return self._placed()[1].flags.c_contiguous
 
     def _placed(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """The buffer and the part of it that this is; NotAssignable where it is no part."""
+        """The buffer and the view of it that this tensor is; NotAssignable if it is not a view."""
         self.storage.allocate()
         base = self.storage.like()
         view = self._shown(base)
@@ -267,11 +267,11 @@ class DeviceTensor:
             return view_of(self.op, base)
 
     def __getitem__(self, item: Any) -> np.ndarray[Any, Any]:
-        """A copy of a part; no more than it lies in is copied from a device."""
+        """A copy of a part; only the bytes of that part are copied from a device."""
         return self.storage.part(lambda base: self._shown(base)[_with_ellipsis(item)])[()]
 
     def __setitem__(self, item: Any, value: Any) -> None:
-        """Writes a part; NotAssignable of what is no view, UserError for a value that does not fit."""
+        """Writes a part; NotAssignable if this is not a view, UserError for a value that does not fit."""
         self._placed()
         what = ValueFor(self.op)
         array = converted(numbers(value, what), self.op.element, what)
@@ -291,9 +291,9 @@ class DeviceTensor:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Where the elements lie on a GPU; programs change them under who holds them."""
+        """The elements on a GPU without a copy; later calls of programs change them."""
         device = self._device
-        if getattr(device, "ordinal", None) is None or self.dtype.kind == "V":  # it has no word for bfloat16
+        if getattr(device, "ordinal", None) is None or self.dtype.kind == "V":  # the protocol has no bfloat16
             raise AttributeError(
                 f"{self.op.called} has no __cuda_array_interface__: it is {self.dtype}, on the host or simulated"
             )
@@ -309,7 +309,7 @@ class DeviceTensor:
         }
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """(1, 0): the host; (2, number): a GPU. What is simulated lies on the host, as a copy."""
+        """(1, 0): the host; (2, number): a GPU. Contents on a simulated GPU are exported as a copy on the host."""
         number = getattr(self._device, "ordinal", None)
         return (1, 0) if number is None else (2, number)
 
@@ -326,8 +326,8 @@ class DeviceTensor:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """The elements where they lie: programs change them under who holds them. On the host where `dl_device` asks for
-        that (a copy of those of a GPU), and for those of a simulated GPU."""
+        """The elements without a copy: later calls of programs change them. On the host if `dl_device` asks for that (a
+        copy of those on a GPU), and for a simulated GPU."""
         here = self.__dlpack_device__()
         wanted = here if dl_device is None else tuple(dl_device)
         if wanted == (1, 0):
@@ -344,7 +344,7 @@ class DeviceTensor:
 
         base, view = self._placed()
         buffer = self.storage.device
-        if stream != -1:  # nobody waits
+        if stream != -1:  # -1: no synchronisation
             self._device.let_wait(1 if stream is None else stream)
         self._device.share(buffer.address)
         steps = [step // view.itemsize for step in view.strides]
@@ -353,13 +353,13 @@ class DeviceTensor:
 
 
 def _with_ellipsis(item: Any) -> tuple[Any, ...]:
-    """An index after which one element is a part too."""
+    """The index with an ellipsis, so that a single element is an array too."""
     places: tuple[Any, ...] = cast("tuple[Any, ...]", item) if isinstance(item, tuple) else (item,)
     return places if any(place is Ellipsis for place in places) else (*places, ...)
 
 
 def view_of(op: Op, base: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """What a view shows of its storage."""
+    """The part of the storage array that a view op shows."""
     op = op.forwarded
     if not op.is_view:
         return base

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class ByOp(OrderedSet[T], Generic[T]):
-    """A set in order, whose members can be asked for by their op."""
+    """An ordered set whose members can be looked up by their op."""
 
     __slots__ = ("_by_op",)
 
@@ -58,15 +58,15 @@ class ByOp(OrderedSet[T], Generic[T]):
 
 
 class Transformer(Layouts, Watched):
-    """Compiles and runs computations on one kind of device. Each transformer has its own state, which starts from
-    the initial values."""
+    """Compiles and runs computations on one kind of device. Each transformer has its own state, which starts from the
+    initial values."""
 
     transformer_name = ""
-    #: Which of the ways to run a program it takes (`backends.py`).
+    #: The name of its backend (`backends.py`).
     target: str = ""
-    #: What its devices carry out: a table in `lowering/`; without one, every op.
+    #: The ops that its devices support: a table in `lowering/`; "" if all.
     table: ClassVar[str] = ""
-    #: Name -> class, of all kinds.
+    #: Name -> class, of all transformers.
     transformers: ClassVar[dict[str, type[Transformer]]] = {}
     default_rtol = 1e-5
     default_atol = 1e-8
@@ -81,16 +81,16 @@ class Transformer(Layouts, Watched):
         threads: int | None = None,
         memory_limit: int | None = None,
     ) -> None:
-        #: How many threads its programs use on the CPU, where the environment does not say it.
+        #: How many threads its programs use on the CPU; None: from the environment.
         self.threads = None if threads is None else checked_threads(threads)
-        #: How many bytes the temporaries of a computation may take at once; 0 where nothing limits them.
+        #: How many bytes the temporaries of a computation may take at once; 0 for no limit.
         self.memory_limit = (
             0 if memory_limit is None else checked_limit(memory_limit, device_named(self.target).compiles)
         )
         self.lock = threading.RLock()  # held while programs are made
         self.closed = False
         self.to_allocate: list[DeviceBufferStorage] = []
-        #: What gives all state its initial values: the initializers of what computations used at the first call.
+        #: Gives all state its initial values: the initializers of the computations that existed at the first call.
         self.init_computation: DeviceComputation | None = None
         self._computations: dict[Computation, DeviceComputation] = {}
         self._storages: dict[AssignableTensorOp, DeviceBufferStorage] = {}
@@ -108,7 +108,7 @@ class Transformer(Layouts, Watched):
 
     @property
     def all_results(self) -> OrderedSet[Op]:
-        """What the computations made so far give."""
+        """The results of the computations made so far."""
         return OrderedSet(op for computation in self._computations for op in computation.returns)
 
     def computation(self, results: Any, *parameters: Any, name: str | None = None) -> DeviceComputation:
@@ -130,8 +130,8 @@ class Transformer(Layouts, Watched):
 
     @classmethod
     def base_set(cls) -> frozenset[str]:
-        """The primitive ops of this kind of device, by name (`ng.add`): standard transformations write every other
-        op in terms of these, and leave these as they are."""
+        """The primitive ops of this kind of device, by name (`ng.add`): standard transformations express every other op
+        in terms of these, and leave these unchanged."""
         if not cls.table:
             return frozenset(ng.OPS)
         table = load_target(cls.table)
@@ -194,15 +194,15 @@ class Transformer(Layouts, Watched):
                 self.run_registered_graph_passes(op.returns)
 
     def transformed_module(self, module: Module) -> Module:
-        """A module after the passes of this transformer that are on modules."""
+        """A module after those passes of this transformer that work on modules."""
         return self._passes.transformed(module, self.target)
 
     def transform_ordered_ops(self, ordered_ops: Sequence[Op], name: str = "main") -> Lifted:
-        """The function of ops that run in this order: a computation and all that it needs."""
+        """The function of ops that run in this order: a computation and everything it needs."""
         return lift_ordered(ordered_ops, name)
 
     def compile(self, programs: Sequence[Program]) -> None:
-        """Makes some programs callable, as functions of one module; apart from it, those that call Python functions."""
+        """Makes programs callable, as functions of one module; those that call Python functions get separate modules."""
         together = [p for p in programs if len(p.lifted.module.ops) == 1]
         for group in (together, *([p] for p in programs if p not in together)):
             if not group:
@@ -217,7 +217,7 @@ class Transformer(Layouts, Watched):
     def module(self) -> Module:
         """The functions of all computations made so far, and `@initialize`, which gives state its initial values.
 
-        Without computations that wait for values to say a length, and those that call Python functions.
+        Without computations for which a length must come from values, and those that call Python functions.
         """
         with self.lock:
             for computation in self._computations.values():
@@ -237,7 +237,8 @@ class Transformer(Layouts, Watched):
     def initialize(self) -> None:
         """Gives all state its initial values and compiles all computations made so far, as functions of one module.
 
-        Calls do it by themselves, each for its own computation. Where values are to say a length, their first call does.
+        Calls do that automatically, each for its own computation. If a length must come from values, their first call
+        does it.
         """
         self.check_open()
         with self.lock:
@@ -254,10 +255,11 @@ class Transformer(Layouts, Watched):
                 self.compile([program for program in made if program is not None])
 
     def begin(self) -> None:
-        """At the first call of any computation: passes, and initial values of all state that computations use by now.
+        """At the first call of any computation: runs passes, and gives all state that computations use by now its
+        initial values.
 
-        In the order in which it was made, so that what initial values draw from is the same whatever is called first.
-        State whose lengths are not set waits for the values that say them.
+        State is initialised in the order of creation, so random initial values are the same whichever computation is
+        called first. State whose lengths are not set waits for values that determine them.
         """
         with self.lock:
             if self.init_computation is not None:
@@ -275,11 +277,12 @@ class Transformer(Layouts, Watched):
             self.finish_transform_allocate()
 
     def ordered_initializers(self, ops: Iterable[Op]) -> list[InitTensorOp]:
-        """The initializers of the storage among some ops, and of what these read, in the order in which they run."""
+        """The initializers of the storage among some ops, and of the storage that they read, in the order in which they
+        run."""
         return initializers(ops)
 
     def initialize_state(self, ops: Iterable[AssignableTensorOp]) -> None:
-        """Runs the initializers of storage that has no memory yet: what is known is copied, what is not is computed."""
+        """Runs the initializers of storage that has no memory yet: known values are copied, others are computed."""
         with self.lock:
             fresh = [i for i in self.ordered_initializers(ops) if self._storage_for(i).reserve()]
             try:
@@ -303,7 +306,7 @@ class Transformer(Layouts, Watched):
         return [op for op in found if op.initial_value is not None and None not in op.axes.lengths]
 
     def _initialization(self, initializers: Sequence[Op], name: str = "init") -> DeviceComputation:
-        """What runs initializers; it is no computation of the user's, and passes leave it alone."""
+        """The computation that runs initializers; it is not one of the user's, and passes do not run on it."""
         op = doall(initializers)
         op.update_forwards()
         made = computation(op, name=name)
@@ -318,7 +321,7 @@ class Transformer(Layouts, Watched):
     # ---- memory
 
     def initialize_tensor_descriptions(self, ops: Iterable[Op]) -> None:
-        """Makes the buffers of the storage among some ops; their memory comes later."""
+        """Creates the buffers of the storage among some ops; their memory is allocated later."""
         for op in ops:
             if isinstance(op, AssignableTensorOp):
                 self.storage_of(op)
@@ -331,20 +334,20 @@ class Transformer(Layouts, Watched):
         """Ends what `start_transform_allocate` began."""
 
     def allocate_storage(self) -> None:
-        """Makes the buffers whose allocation was transformed (of all storage known so far, where none was), with their
-        initial values."""
+        """Allocates the buffers whose allocation was registered (those of all storage known so far, if none was), with
+        their initial values."""
         todo, self.to_allocate = self.to_allocate or [*self._storages.values()], []
         for storage in todo:
             storage.allocate()
 
     def allocate(self) -> None:
-        """Gives the state known so far its memory and initial values."""
+        """Allocates the state known so far, with its initial values."""
         for storage in self._storages.values():
             storage.allocate()
 
     @property
     def device_buffers(self) -> ByOp[DeviceBufferStorage]:
-        """The buffers of all storage that is known so far; `device_buffers[op]` is that of a storage."""
+        """The buffers of all storage known so far; `device_buffers[op]` is that of a storage op."""
         return ByOp(self._storages, self._of_other_shapes.values())
 
     def close(self) -> None:
@@ -379,7 +382,7 @@ class Transformer(Layouts, Watched):
         load(state, named(kept(self._computations)), self.storage_of, strict)
 
     def storage_of(self, op: AssignableTensorOp) -> DeviceBufferStorage:
-        """The contents that this transformer has for a storage; for what is only fed, one for each shape."""
+        """The buffer of a storage op in this transformer; for storage that is only fed, one for each shape."""
         found = self._storages.get(op)
         if found is None:
             found = self._storages[op] = DeviceBufferStorage(op, self)
@@ -409,9 +412,9 @@ class Transformer(Layouts, Watched):
         return self.get_op_tensor_view(op).get(host_tensor)
 
     def host_to_device(self, computation: Any, parameters: Any, args: Any) -> None:
-        """Puts values into the storage of parameters of a computation; calls feed by themselves.
+        """Copies values to the storage of parameters of a computation; calls do that automatically for fed values.
 
-        Raises UserError for another number of values than parameters, NotAssignable for what is no storage.
+        Raises UserError if there are not as many values as parameters, NotAssignable for ops that are not storage.
         """
         given, values = listed(parameters, "parameters"), listed(args, "values")
         if len(given) != len(values):

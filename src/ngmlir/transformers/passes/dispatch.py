@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Methods that go by the class of their argument: `@visit.on_type(ng.Add)`."""
+"""Methods that dispatch on the class of their argument: `@visit.on_type(ng.Add)`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Method = Callable[[Any, Any], Any]
 
 
 class GenericMethod:
-    """A method of one argument with variants for classes; the variant for the nearest class is called.
+    """A method of one argument with variants for classes; the variant for the nearest base class is called.
 
-    `on_type` gives a method with one variant more and leaves this one as it is, so that a class adds to what its base
-    has.
+    `on_type` returns a method with one more variant and does not change this one, so a class can extend the method of
+    its base.
     """
 
     def __init__(self, default: Method, variants: Mapping[type, Method] | None = None):
@@ -29,7 +29,7 @@ class GenericMethod:
         return lambda variant: GenericMethod(self.default, {**self.variants, **dict.fromkeys(kinds, variant)})
 
     def variant(self, kind: type) -> Method:
-        """What is called for instances of a class."""
+        """The function that is called for instances of a class."""
         return next((self.variants[base] for base in kind.__mro__ if base in self.variants), self.default)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -42,5 +42,5 @@ class GenericMethod:
 
 
 def generic_method(dispatch_base_type: type = object) -> Callable[[Method], GenericMethod]:
-    """A decorator that makes a method generic; what it decorates is called where no variant fits."""
+    """A decorator that makes a method generic; the decorated function is the default if no variant applies."""
     return GenericMethod

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes over the op graph: they replace ops by others that have the same value, before the graph is lifted."""
+"""Passes over the op graph: they replace ops by others of the same value, before the graph is lifted."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ...op_graph.regions import ControlOp, within
 from ...op_graph.writes import replace_by
 from .dispatch import GenericMethod
 
-#: A pass that still finds something to replace after so many rounds goes in circles.
+#: A pass that still replaces ops after this many rounds is taken not to terminate.
 MOST_ROUNDS = 1000
 
 
 class GraphPass(metaclass=ABCMeta):
-    """Looks at what some results depend on, and may replace it."""
+    """Visits the ops that some results depend on, and may replace them."""
 
     def begin_pass(self) -> None:  # noqa: B027
         """Called before `do_pass`."""
@@ -33,7 +33,7 @@ class GraphPass(metaclass=ABCMeta):
 
 
 class _WithVisit(ABCMeta):
-    """In the body of a class, `visit` is that of its base: `@visit.on_type(...)` adds to it."""
+    """In the body of a class, `visit` is bound to that of its base, so that `@visit.on_type(...)` extends it."""
 
     @classmethod
     def __prepare__(metacls, name: str, bases: tuple[type, ...], /, **_: Any) -> dict[str, object]:
@@ -46,14 +46,14 @@ class _WithVisit(ABCMeta):
 
 @GenericMethod
 def visit(self: Any, op: Op) -> None:
-    """Looks at one op, and may call `replace_op`; variants for classes of ops are made with `@visit.on_type(...)`."""
+    """Visits one op, and may call `replace_op`; `@visit.on_type(...)` adds variants for classes of ops."""
 
 
 class PeepholeGraphPass(GraphPass, metaclass=_WithVisit):
-    """Visits ops one by one, those before that others depend on, until nothing is replaced any more.
+    """Visits ops one by one, after those that they depend on, until nothing is replaced any more.
 
-    Bodies of loops and branches are visited too. What a visit makes takes the place of the op that it visits: it runs
-    after the same writes, in the same body, and has its line.
+    Bodies of loops and branches are visited too. An op that a visit creates takes the place of the visited op: it is
+    ordered after the same writes, in the same body, with the same location.
     """
 
     visit: Any = visit
@@ -62,7 +62,7 @@ class PeepholeGraphPass(GraphPass, metaclass=_WithVisit):
         self.replacements: dict[Op, Op] = {}
 
     def do_pass(self, ops: Iterable[Op]) -> None:
-        """Visits what `ops` depend on. Raises UserError where replacements never come to an end."""
+        """Visits the ops that `ops` depend on. Raises UserError if replacement does not terminate."""
         roots = OrderedSet(ops)
         for _ in range(MOST_ROUNDS):
             self.replacements = {}
@@ -88,13 +88,13 @@ class PeepholeGraphPass(GraphPass, metaclass=_WithVisit):
             each.take_place_of(op)
 
     def replace_op(self, op: Op, replacement: Op) -> None:
-        """Makes `replacement` stand for `op` once all ops are visited; both must have the same axes and elements."""
+        """Replaces the op by `replacement` after all ops have been visited; both must have the same axes and elements."""
         if replacement.forwarded is not op.forwarded:
             self.replacements[op] = replacement
 
 
 def everything(roots: Iterable[Op]) -> list[Op]:
-    """All ops that roots depend on, those in the bodies of loops and branches included, in order of creation."""
+    """All ops that the roots depend on, including those in bodies of loops and branches, in order of creation."""
     found = closure(roots)
     controls = [op for op in found if isinstance(op, ControlOp)]
     while controls:

@@ -18,13 +18,13 @@ from .graph import GraphPass
 
 
 class ModulePass(GraphPass):
-    """Rewrites the module of the functions that are compiled together. It has nothing to do with ops."""
+    """Rewrites the module of the functions that are compiled together; does nothing to ops of the graph."""
 
     def do_pass(self, ops: Any) -> None:
-        """Nothing: a module comes later."""
+        """Nothing: the module is made later."""
 
     def do_module(self, module: Module, target: Target) -> Module:
-        """The module after the pass, with the same functions of the same arguments and results."""
+        """The module after the pass, with the same functions, arguments and results."""
         raise NotImplementedError(f"{type(self).__name__} has no do_module")
 
 
@@ -54,18 +54,19 @@ class PipelinePass(ModulePass):
 
 
 class RequiredTensorShaping(PipelinePass):
-    """Fewer dimensions: elementwise ops become 1-d, reductions 2-d, products matrices. Compiled programs go through it anyway."""
+    """Fewer dimensions: elementwise ops become 1-d, reductions 2-d, products matrices. Compiled programs run this pass
+    anyway."""
 
     def __init__(self) -> None:
         super().__init__("shape")
 
 
 class CPUTensorShaping(RequiredTensorShaping):
-    """The same under the name that it had for a while."""
+    """An earlier name of the same pass."""
 
 
 def run_on_module(each: ModulePass, module: Module, target: Target) -> Module:
-    """What a pass makes of a module; UserError where that is no module that can stand for it."""
+    """The module that a pass returns; UserError unless it is a module with the same functions."""
     made = each.do_module(module, target)
     name = each.function.__name__ if isinstance(each, FunctionPass) else type(each).__name__
     if not isinstance(made, Module):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -83,7 +84,7 @@ def run_on_module(each: ModulePass, module: Module, target: Target) -> Module:
 
 
 def _shapes(function: Op) -> tuple[list[Any], list[Any]]:
-    """Shapes and elements of what a function takes and gives; names of axes may go."""
+    """Shapes and element types of a function's arguments and results; names of axes may be dropped."""
     attribute = function.attributes.get("function_type")
     if not isinstance(attribute, TypeAttr) or not isinstance(attribute.type, FunctionType):
         return [], []

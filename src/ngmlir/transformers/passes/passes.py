@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All passes that a transformer can be given, under one path."""
+"""All passes for transformers, under one import path."""
 
 from __future__ import annotations
 

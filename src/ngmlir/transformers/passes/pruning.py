@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simpler ops for ops, by the rules of `lowering/prune.rules`."""
+"""Simplification of ops by the rules of `lowering/prune.rules`."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ from .graph import PeepholeGraphPass
 Bindings = Mapping[str, Tensor]
 
 
-#: The rules that `SimplePrune()` grants what they assume; besides them it takes all that assume nothing.
+#: The rules whose assumptions `SimplePrune()` grants by default; it also uses all rules that assume nothing.
 RULES = ("add_zero", "multiply_zero", "log_exp")
 
 
 class SimplePrune(PeepholeGraphPass):
-    """Replaces `x + 0`, `x * 0`, `x * 1`, `log(exp(x))` and the like by what they equal, by rules of `lowering/prune.rules`.
+    """Replaces `x + 0`, `x * 0`, `x * 1`, `log(exp(x))` and the like by simpler ops, by rules of
+    `lowering/prune.rules`.
 
-    By default the rules are those that assume nothing (results keep their bits) and `add_zero` (that the sign of a zero
-    does not matter), `multiply_zero` (nor that, and that nothing is NaN or infinite) and `log_exp` (that numbers are real
-    ones, whose exponential does not overflow). `rules` names the only ones to use, and grants what they assume; `assume`
-    grants some assumptions to all rules: `SimplePrune(assume=["nsz"])`, or none, `SimplePrune(assume=())`. With both, the
-    rules named that assume no more.
+    By default it uses the rules that assume nothing (results keep their bits) and `add_zero` (assumes that the sign of
+    a zero does not matter), `multiply_zero` (also that nothing is NaN or infinite) and `log_exp` (assumes real numbers
+    whose exponential does not overflow). `rules` names the only rules to use, and grants their assumptions; `assume`
+    grants the named assumptions to all rules: `SimplePrune(assume=["nsz"])`, or none, `SimplePrune(assume=())`. With
+    both, the named rules are used that assume no more.
 
-    Raises UserError for a rule or an assumption that there is none of.
+    Raises UserError for an unknown rule or assumption.
     """
 
     def __init__(self, rules: Iterable[str] | None = None, assume: Iterable[str] | None = None):
@@ -56,7 +57,7 @@ class SimplePrune(PeepholeGraphPass):
             self._by_op.setdefault(rule.pattern.op, []).append(rule)
 
     def visit(self, op: Op) -> None:
-        """Replaces the op if a rule fits: the first one in the file."""
+        """Replaces the op by the first rule of the file that matches."""
         if not isinstance(op, Tensor) or op.operation is None or op.is_constant:
             return
         for rule in self._by_op.get(op.operation.name, ()):
@@ -88,7 +89,7 @@ def _fits(rule: Rule, op: Tensor, found: Bindings) -> bool:
         case Number(value) if not holds(op.element, value):
             return False
         case _:
-            # What an op further down read may have been written to since.
+            # Storage that an op deeper in the pattern read may have been written since.
             return all(
                 storage is None or not storage.has_writes or value in [arg.forwarded for arg in op.args]
                 for value in found.values()
@@ -127,7 +128,7 @@ def _match_all(patterns: Sequence[Pattern], ops: Sequence[Op], found: Bindings) 
 
 
 def _is_number(op: Tensor, number: float | int | bool | Literal["ones"]) -> bool:
-    """Whether every element is a constant with the bits of `number`."""
+    """Whether all elements are a constant with the bits of `number`."""
     while op.is_view and op.args:
         op = as_tensor(op.args[0].forwarded)
     if not isinstance(op, ConstantOp) or op.value.ndim or not holds(op.element, number):

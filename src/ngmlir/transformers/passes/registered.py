@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The list of passes of a transformer: first those over ops, when computations are transformed, then those over the module."""
+"""The list of passes of a transformer: those over ops run first, when computations are transformed, then those over the
+module."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ from ...runtime.targets import device_named, machine_of
 from .graph import GraphPass
 from .modules import FunctionPass, ModulePass, PipelinePass, run_on_module
 
-#: What a pass may be given as: itself, its class, a function from module to module, or passes of `ngopt` as text.
+#: The forms of a pass: a pass, its class, a function from module to module, or passes of `ngopt` as text.
 PassLike = GraphPass | type[GraphPass] | Callable[..., Module] | str
 
 
 def as_pass(given: PassLike) -> GraphPass:
-    """The pass that is meant; UserError for what is none."""
+    """The pass in any of these forms; UserError for other objects."""
     if isinstance(given, GraphPass):
         return given
     if isinstance(given, str):
@@ -47,7 +48,7 @@ class Passes:
         self.listed.insert(len(self.listed) if position is None else position, as_pass(given))
 
     def run(self, ops: Iterable[Op]) -> None:
-        """Runs all on what some ops depend on."""
+        """Runs all passes on the ops that some ops depend on."""
         roots = OrderedSet(op.forwarded for op in ops)
         for each in list(self.listed):
             _around(each, each.do_pass, roots)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes that look for patterns, and ask a function what to put in their place."""
+"""Passes that match patterns, and call a function for the replacement."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from ...op_graph.patterns import Labels, matches
 from ...op_graph.tensor import Tensor
 from .graph import PeepholeGraphPass
 
-#: `callback(op, labels)`: the op that the pattern stands at, and what its labels stand for. It gives the replacement, or
-#: calls `replace_op` itself; None leaves the op as it is.
+#: `callback(op, labels)`: the op at which the pattern matches, and the ops bound to its labels. It returns the
+#: replacement, or calls `replace_op` itself; None leaves the op unchanged.
 Callback = Callable[[Tensor, Labels], Any]
 
 
 class GraphRewritePass(PeepholeGraphPass):
     """Replaces what matches patterns, until none matches any more.
 
-    A pattern is a graph of `ng.PatternLabelOp` and `ng.PatternSkipOp`: an op matches one of its class whose arguments match,
-    in either order where the op does not mind; numbers match equal numbers. Attributes and axes do not matter: constraints
-    of labels, and the callback, say more. Patterns are tried in the order in which they were registered.
+    A pattern is a graph of ops, `ng.PatternLabelOp` and `ng.PatternSkipOp`: an op matches one of its class whose
+    arguments match, in either order if the op is commutative; numbers match equal numbers. Attributes and axes are
+    ignored: constraints of labels, and the callback, can check them. Patterns are tried in the order in which they were
+    registered.
     """
 
     def __init__(self) -> None:
@@ -30,7 +31,7 @@ class GraphRewritePass(PeepholeGraphPass):
         self.patterns: list[tuple[Tensor, Callback]] = []
 
     def register_pattern(self, pattern: Tensor, callback: Callback) -> None:
-        """Adds a pattern and what is called where it matches. Raises UserError for what is no pattern or no function."""
+        """Adds a pattern and the function to call where it matches. Raises UserError for other objects."""
         if not isinstance(pattern, Tensor) or not callable(callback):  # pyright: ignore[reportUnnecessaryIsInstance]
             fail(
                 UserError,
@@ -40,7 +41,7 @@ class GraphRewritePass(PeepholeGraphPass):
         self.patterns.append((pattern, callback))
 
     def visit(self, op: Op) -> None:
-        """Calls the function of the first pattern that matches, and gives a replacement for the op."""
+        """Calls the function of the first pattern that matches and yields a replacement."""
         for pattern, callback in self.patterns:
             for labels in matches(pattern, op):
                 assert isinstance(op, Tensor)
