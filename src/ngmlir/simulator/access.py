@@ -22,7 +22,7 @@ Array = np.ndarray
 
 
 class Space(Protocol):
-    """Turns addresses into places: the memory as words of `item` bytes, and an index of each thread's first."""
+    """Translates addresses: returns the memory as words of `item` bytes, and the index of each thread's first word."""
 
     def __call__(
         self, frame: Frame, threads: Threads, where: Array, item: int, count: int, use: str, at: Instruction
@@ -122,7 +122,8 @@ _WINDOWS: tuple[tuple[int, Space], ...] = (
 
 
 def split_generic(frame: Frame, threads: Threads, where: Array) -> list[tuple[Space, Array, Array]]:
-    """Generic addresses by the space whose window they lie in: (space, running threads, addresses there)."""
+    """Generic addresses grouped by the state space that contains them: (space, running threads, addresses in the
+    space)."""
     running = frame.threads(threads)
     window = where // WINDOW_BYTES
     parts: list[tuple[Space, Array, Array]] = []
@@ -138,7 +139,7 @@ def split_generic(frame: Frame, threads: Threads, where: Array) -> list[tuple[Sp
 
 
 def space_of(instruction: Instruction) -> Space | None:
-    """The space that the opcode names, None for generic addresses."""
+    """The state space in the opcode; None for generic addresses."""
     for modifier in instruction.modifiers:
         name = modifier.partition("::")[0]
         if name in _SPACES:
@@ -149,7 +150,7 @@ def space_of(instruction: Instruction) -> Space | None:
 def _in_space(
     instruction: Instruction, where: Reader, act: Callable[[Frame, Threads, Array, Space], None]
 ) -> Step:
-    """A step that does `act` in the space that the opcode names, or in each space that the addresses name."""
+    """A step that calls `act` for the state space in the opcode, or for each space that generic addresses are in."""
     space = space_of(instruction)
     if space is not None:
         return lambda frame, threads: act(frame, threads, where(frame, threads), space)
@@ -209,7 +210,7 @@ def _store(slots: Slots, instruction: Instruction) -> Step:
 
 
 def _same(stored: Array, written: Array) -> bool:
-    """Whether what lies in memory is what each thread wrote, bit for bit."""
+    """Whether memory holds what each thread wrote, bit for bit."""
     return bool((stored == np.ascontiguousarray(written).view(stored.dtype).reshape(stored.shape)).all())
 
 
@@ -227,7 +228,7 @@ _OPERATIONS: dict[str, Elementwise] = {
 
 @decodes("atom", "red")
 def _atomic(slots: Slots, instruction: Instruction) -> Step:
-    """Threads that meet at one address act one after the other, in the order of their numbers."""
+    """Threads with the same address act sequentially, in the order of their numbers."""
     operands = list(instruction.operands)
     if instruction.head == "red":
         operands.insert(0, Sink())
@@ -277,7 +278,7 @@ def _lanes(lanes: int) -> tuple[int, ...]:
 
 
 def _turns(index: Array) -> list[Array]:
-    """Positions in groups of distinct addresses: the first at each address, then the second, ..."""
+    """Indices in groups of distinct addresses: the first at each address, then the second, ..."""
     order = np.argsort(index, kind="stable")
     ordered = index[order]
     starts = np.r_[0, np.flatnonzero(np.diff(ordered)) + 1]
@@ -310,7 +311,8 @@ def _trap(slots: Slots, instruction: Instruction) -> Step:
 
 @decodes("fence", "membar")
 def _fence(slots: Slots, instruction: Instruction) -> Step:
-    """Fences between proxies, and between blocks. Memory is sequentially consistent here: others order nothing more."""
+    """Fences between proxies, and between blocks. Memory is sequentially consistent here, so other fences have no
+    effect."""
     if reaches_blocks(instruction):
         return lambda frame, threads: frame.fence(threads)
     if "mbarrier_init" in instruction.modifiers:

@@ -171,7 +171,7 @@ def _high_product(a: Array, b: Array) -> Array:
 
 @decodes("dp4a")
 def _dp4a(slots: Slots, instruction: Instruction) -> Step:
-    """c plus the products of four bytes of a and four of b."""
+    """c plus the dot product of the four bytes of a and those of b."""
     *_, a_kind, b_kind = instruction.modifiers
     kind = "s32" if "s32" in (a_kind, b_kind) else "u32"
     a, b, c = (
@@ -207,7 +207,8 @@ def _rem(slots: Slots, instruction: Instruction) -> Step:
 
 
 def _quotient(a: Array, b: Array) -> tuple[Array, Array]:
-    """Truncating division. By zero the result is not defined; the hardware's is all ones, the remainder `a`."""
+    """Truncating division. The result of division by zero is undefined in PTX; the hardware gives all ones, and the
+    remainder `a`."""
     unsigned = UNSIGNED[a.dtype.itemsize]
     signed = a.dtype.kind == "i"
     ua = np.where(a < 0, -a, a).view(unsigned) if signed else a
@@ -271,7 +272,7 @@ def _copysign(slots: Slots, instruction: Instruction) -> Step:
 
 
 def _sign_bits(slots: Slots, instruction: Instruction) -> tuple[str, np.unsignedinteger]:
-    """For operations on signs alone, exact for NaNs too: the type of the bits, and which of them are signs."""
+    """For operations on signs alone, exact also for NaNs: the type of the bits, and a mask of the sign bits."""
     if "ftz" in instruction.modifiers:
         raise slots.limit(instruction)
     dtype, lanes = STORAGE[instruction.type]
@@ -306,6 +307,6 @@ _UNARY: dict[str, Callable[[Array], Array]] = {
 
 @decodes(*_UNARY)
 def _unary(slots: Slots, instruction: Instruction) -> Step:
-    """Approximate instructions are computed to nearest: the simulator models what they mean, not their error."""
+    """Approximate instructions are rounded to nearest: the simulator models their meaning, not their error."""
     _rounds_to_nearest(slots, instruction)
     return floating(slots, instruction, _UNARY[instruction.head])

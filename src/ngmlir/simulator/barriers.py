@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbered barriers of a block (bar, barrier): who has arrived, who waits, when they may go on."""
+"""The numbered barriers of a block (bar, barrier): arrivals, waiting threads, and their release."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def _barrier(slots: Slots, instruction: Instruction) -> Step:
 
 
 def _lanes_have_met(frame: Frame, threads: Threads) -> None:
-    """bar.warp.sync: the scheduler has brought them together."""
+    """bar.warp.sync: the scheduler has already converged the lanes."""
     if frame.shadow is not None:
         frame.shadow.join_lanes(frame.threads(threads))
 
 
 def _everyone(frame: Frame, finish: Finish | None) -> None:
-    """All threads of all blocks are here at once: nobody has to wait."""
+    """All threads of all blocks arrive at once: none has to wait."""
     frame.pass_barrier(np.arange(frame.blocks))
     if finish is not None:
         for members in frame.thread.reshape(frame.blocks, -1):
@@ -117,7 +117,7 @@ def _people(count: int) -> str:
 
 
 def _release(frame: Frame, key: int, barrier: Barrier) -> None:
-    """Lets the waiting threads go on if everybody has arrived; threads that have exited are not awaited."""
+    """Releases the waiting threads if all have arrived; threads that have exited are not expected."""
     block = key // 16
     if barrier.arrived < (barrier.count or int(frame.alive_in_block[block])):
         return
@@ -137,7 +137,7 @@ def _release(frame: Frame, key: int, barrier: Barrier) -> None:
 
 
 def release_after_exit(frame: Frame, blocks: Array) -> None:
-    """Barriers that awaited nobody but threads that have just exited are complete now."""
+    """Completes barriers that were waiting only for threads that have just exited."""
     for key, barrier in list(frame.barriers.items()):
         if key // 16 in blocks:
             _release(frame, key, barrier)

@@ -46,7 +46,7 @@ def _operate(
     result: str,
     operation: Elementwise,
 ) -> Step:
-    """A step whose operands have types of their own."""
+    """A step whose operands have different types."""
     sources = instruction.operands[1:]
     reads = [reader(slots, instruction, o, kind) for o, kind in zip(sources, kinds, strict=True)]
     write = writer(slots, instruction, instruction.operands[0], result)
@@ -55,7 +55,7 @@ def _operate(
 
 @decodes("shl", "shr")
 def _shift(slots: Slots, instruction: Instruction) -> Step:
-    """Amounts at or past the width shift everything out, as NumPy's do."""
+    """Shift amounts at or above the width shift all bits out, as NumPy's do."""
     kind = instruction.type
     dtype = STORAGE[kind][0]
     shift = np.left_shift if instruction.head == "shl" else np.right_shift
@@ -85,7 +85,7 @@ def _funnel(slots: Slots, instruction: Instruction) -> Step:
 
 @decodes("bfe")
 def _extract(slots: Slots, instruction: Instruction) -> Step:
-    """A field of `length` bits from `position`; bits past the end are the field's sign."""
+    """A field of `length` bits from `position`; bits beyond the end are copies of the field's sign."""
     kind = instruction.type
     dtype = STORAGE[kind][0]
     bits = 8 * dtype.itemsize
@@ -150,7 +150,7 @@ def _clz(slots: Slots, instruction: Instruction) -> Step:
 
 @decodes("bfind")
 def _bfind(slots: Slots, instruction: Instruction) -> Step:
-    """The highest bit that differs from the sign, 0xFFFFFFFF without one."""
+    """The highest bit that differs from the sign; 0xFFFFFFFF if there is none."""
     kind = instruction.type
     unsigned = UNSIGNED[STORAGE[kind][0].itemsize]
     bits = np.uint32(8 * unsigned.itemsize)
@@ -181,7 +181,7 @@ def _brev(slots: Slots, instruction: Instruction) -> Step:
 
 @decodes("prmt")
 def _permute(slots: Slots, instruction: Instruction) -> Step:
-    """Four bytes picked from the eight of two registers; bit 3 of a selector spreads the byte's sign."""
+    """Four bytes selected from the eight of two registers; bit 3 of a selector replicates the byte's sign."""
     if instruction.type != "b32":
         raise slots.limit(instruction)
 

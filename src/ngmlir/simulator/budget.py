@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""setmaxnreg: the registers of a block, which groups of four warps give back and take.
+"""setmaxnreg: the registers of a block, which warpgroups release and acquire.
 
-The block begins with what every thread may use at most, as ptxas gives it: `.maxnreg`, else an equal share of
-the register file. A group that asks for more waits until others have given back enough, as the device has it
-wait; if they never do, that is a deadlock.
+The block starts with the maximum for each thread, as ptxas allocates it: `.maxnreg`, else an equal share of the
+register file. A warpgroup that requests more waits until others have released enough, as on the device; if they never
+do, that is a deadlock.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .registers import Slots, Threads
 Array = np.ndarray
 
 GROUP = 4 * WARP
-#: Of one thread, at most.
+#: The most registers of one thread.
 MOST = THREAD_REGISTERS
 _STEP = 8
 
 
 def at_launch(threads: int, directives: dict[str, tuple[int, ...]]) -> int:
-    """Registers of each thread when a block of `threads` begins."""
+    """Registers of each thread when a block of `threads` starts."""
     if "maxnreg" in directives:
         return directives["maxnreg"][0]
     blocks = directives.get("minnctapersm", (1,))[0]
@@ -42,7 +42,7 @@ def _wanted(slots: Slots, instruction: Instruction) -> int:
 
 
 def decode_ready(slots: Slots, instruction: Instruction) -> Callable[[Frame, Threads], Array]:
-    """Which threads' groups there are enough registers for."""
+    """For which threads' warpgroups there are enough registers."""
     wanted = _wanted(slots, instruction)
     grows = "inc" in instruction.modifiers
 
@@ -76,7 +76,7 @@ def _setmaxnreg(slots: Slots, instruction: Instruction) -> Step:
             first = int(frame.warp_of[leader])
             held = int(frame.held_registers[first])
             if grows and wanted < held:
-                continue  # the assembler has given fewer at the start than it might have
+                continue  # the assembler may have allocated fewer at the start
             if not grows and wanted > held:
                 message = f"the threads hold {held} registers, and give none back"
                 frame.fault("registers", message, instruction, leader)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk copies (TMA): whole tiles between global and shared memory, signalled by an mbarrier or in groups.
+"""Bulk copies (TMA): whole tiles between global and shared memory, completed by an mbarrier or in groups.
 
-A load poisons its destination at issue and lands when nothing else can run (or, with a seed, at a random
-moment). A store reads shared memory when its group is waited for, as late as the hardware may.
-Tensor maps are the project's own 128 bytes here: the driver's encoding is not public.
+A load poisons its destination at issue, and its data arrives when nothing else can run (or, with a seed, at a random
+time). A store reads shared memory when its group is waited for, as late as the hardware may. Tensor maps have the
+project's own format of 128 bytes here: the driver's encoding is not public.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _MAGIC = b"ngtensor"
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A tensor in global memory, innermost dimension first, and the box that one copy takes from it.
+    """A tensor in global memory, innermost dimension first, and the box that one copy transfers.
 
-    `strides` are bytes from one index of dimension 1, 2, ... to the next; `swizzle` is 0, 32, 64 or 128.
+    `strides` are the strides of dimension 1, 2, ... in bytes; `swizzle` is 0, 32, 64 or 128.
     """
 
     address: int
@@ -67,7 +67,8 @@ class TensorMap:
         return int(np.prod(self.box)) * self.item
 
     def places(self, corner: Sequence[int]) -> tuple[Array, Array]:
-        """Offsets in the store of each element of the box, outermost dimension first, and which ones exist."""
+        """Offsets in the store of each element of the box, outermost dimension first; and which elements are inside the
+        tensor."""
         total = np.zeros((1,) * len(self.box), np.int64)
         exists = np.ones(total.shape, np.bool_)
         strides = (self.item, *self.strides)
@@ -107,7 +108,7 @@ def decode_bulk(slots: Slots, instruction: Instruction) -> Step:
 def _tensor_map(
     slots: Slots, instruction: Instruction, operand: Address
 ) -> Callable[[Frame, int], TensorMap]:
-    """The map that one thread names; it lies among the kernel's parameters or in global memory."""
+    """The tensor map of one thread, from the kernel's parameters or global memory."""
     where = address(slots, instruction, Address(operand.base, operand.offset))
 
     def find(frame: Frame, thread: int) -> TensorMap:
@@ -131,7 +132,7 @@ def _corner(slots: Slots, instruction: Instruction, operand: Address) -> Callabl
 
 
 def _reserve(frame: Frame, thread: int, where: int, size: int, instruction: Instruction) -> int:
-    """Marks `size` bytes of shared memory as the destination of a copy in flight; their place in the batch."""
+    """Marks `size` bytes of shared memory as the destination of a copy in flight; returns their offset in the batch."""
     if where % 16 or size % 16:
         frame.fault("misaligned", "a bulk copy needs multiples of 16 bytes", instruction, thread)
     chunks = where + 16 * np.arange(size // 16)
@@ -151,7 +152,7 @@ def _touch(
     use: Literal["read", "write"],
     instruction: Instruction,
 ) -> None:
-    """Notes and counts what one copy reads or writes of global memory; it is one request."""
+    """Records and counts the reads or writes of global memory by one copy; they are one request."""
     if len(offsets):
         running = np.full(len(offsets), thread)
         frame.note_global(running, offsets, size, use, instruction)

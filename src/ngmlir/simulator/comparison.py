@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""set and setp, testp, and selp, which picks one of two values."""
+"""set and setp, testp, and selp, which selects one of two values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _comparison(name: str, target: Format | None) -> Callable[[Array, Array], Ar
 
 
 def _compare_step(slots: Slots, instruction: Instruction, kind: str) -> Callable[[Frame, Threads], Array]:
-    """The comparison of set and setp, the boolean operation with a third operand included."""
+    """The comparison of set and setp, including the boolean operation with a third operand."""
     modifiers = instruction.modifiers
     target = FORMATS.get(kind)
     compare = _comparison(modifiers[0], target)

@@ -99,7 +99,8 @@ def _integer_to_float(instruction: Instruction, target: Format) -> Callable[[Arr
     def convert(value: Array) -> Array:
         if mode == "rn" and target.direct:
             return value.astype(target.compute)
-        # Past 2**40 the low bits are folded into one that keeps the sum inexact: f64 then holds the rest exactly.
+        # Beyond 2**40 the low bits are replaced by one sticky bit: f64 then holds the value exactly, and it still
+        # rounds correctly.
         if value.dtype.itemsize == 8 and target.precision < 40:
             large = (value >= 2**40) | (value <= -(2**40)) if value.dtype.kind == "i" else value >= 2**40
             sticky = (value & value.dtype.type(0xFFFF)) != 0
@@ -121,9 +122,9 @@ def _float_to_integer(
     if whole is None:
         raise slots.wrong(instruction, "a conversion to an integer needs a rounding")
     info = np.iinfo(dtype)
-    low, high = float(info.min), float(info.max)  # of 64 bits, `high` rounds up to a power of two
+    low, high = float(info.min), float(info.max)  # for 64 bits, `high` rounds up to a power of two
     wide = dtype.itemsize == 8
-    # PTX: NaN becomes zero, except where f64 or a 64-bit integer takes part.
+    # PTX: NaN becomes zero, except for conversions from f64 or to a 64-bit integer.
     special = wide or source == "f64"
     not_a_number = (
         np.array(1 << (8 * dtype.itemsize - 1), np.uint64).astype(dtype) if special else dtype.type(0)
@@ -161,7 +162,7 @@ _WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDO
 
 @decodes("cvta")
 def _cvta(slots: Slots, instruction: Instruction) -> Step:
-    """Addresses of a state space to generic ones, or back with `.to`."""
+    """Converts addresses of a state space to generic ones, or back with `.to`."""
     modifiers = instruction.modifiers
     space = next((m.partition("::")[0] for m in modifiers if m.partition("::")[0] in _WINDOWS), None)
     if space is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cp.async: copies from global to shared memory that land late.
+"""cp.async: copies from global to shared memory that complete late.
 
-The destination is poisoned with 0xFF when a copy is issued, and the bytes are read and written only when the
-thread waits: code that forgets to wait, or waits for too few groups, computes with NaN or is stopped.
+The destination is poisoned with 0xFF when a copy is issued, and the bytes are read and written only when the thread
+waits: code that forgets to wait, or waits for too few groups, computes with NaN or is stopped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Array = np.ndarray
 
 
 def land(frame: Frame, due: Callable[[Copy], Array]) -> None:
-    """Lands the copies of the threads that `due` chooses."""
+    """Completes the copies of the threads that `due` selects."""
     rest: list[Copy] = []
     for copy in frame.copies:
         now = due(copy)
@@ -93,7 +93,7 @@ def _issue(slots: Slots, instruction: Instruction) -> Step:
 def _check_source(
     frame: Frame, running: Array, where: Array, count: Array, size: int, instruction: Instruction
 ) -> None:
-    """A copy of fewer than `size` bytes may end where its buffer ends; only what is read must lie inside."""
+    """A copy of fewer than `size` bytes may end at the end of its buffer; only the bytes that are read must be inside."""
     bad = (where & (size - 1)) != 0
     if bad.any():
         frame.fault("misaligned", f"{size}-byte asynchronous copy", instruction, int(running[bad][0]))
@@ -118,7 +118,8 @@ def _commit(slots: Slots, instruction: Instruction) -> Step:
 
 
 def _wait(slots: Slots, instruction: Instruction) -> Step:
-    """Lands all groups of the running threads but the newest `n`; wait_all counts what is not committed too."""
+    """Completes all groups of the running threads except the newest `n`; wait_all includes copies that are not
+    committed."""
     everything = "wait_all" in instruction.modifiers
     left = 0
     if not everything:
@@ -139,7 +140,7 @@ def _wait(slots: Slots, instruction: Instruction) -> Step:
 
 
 def _arrive_when_landed(slots: Slots, instruction: Instruction) -> Step:
-    """cp.async.mbarrier.arrive: an arrival that follows the thread's copies, at some later moment."""
+    """cp.async.mbarrier.arrive: an arrival after the thread's copies are complete, at some later time."""
     where = address(slots, instruction, instruction.operands[0])
     counted = "noinc" in instruction.modifiers
 

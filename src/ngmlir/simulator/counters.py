@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a launch asks of a GPU, counted while it is simulated, and the least time that follows from it.
+"""The costs of a launch on a GPU, counted while it is simulated, and a lower bound on its time.
 
-A request is one instruction of one warp. Global memory answers in sectors of 32 bytes, shared memory in wavefronts
-of 32 banks of 4 bytes. The ideal is what the same bytes would need side by side, and of global memory no less than the
-sectors in which they lie, each once: who wants one column of a matrix has to touch a sector for each row.
+A request is one instruction of one warp. Global memory transfers sectors of 32 bytes, shared memory takes wavefronts of
+32 banks of 4 bytes. The ideal is the number that the same bytes would need if they were contiguous; for global memory
+at least the distinct sectors that contain them: reading one column of a matrix has to touch a sector for each row.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from .uses import reads_and_writes
 Array = np.ndarray
 
 _BANKS = 32
-#: Parts of a multiprocessor, each of which begins one instruction of its own warps in a cycle.
+#: Partitions of a multiprocessor, each of which issues one instruction of its own warps per cycle.
 _PARTS = 4
-#: Warp instructions that a multiprocessor can begin in a cycle, by kind, where that is the same of all GPUs.
+#: Warp instructions that a multiprocessor can issue per cycle, by kind, where all GPUs have the same rate.
 _RATES = {"special": 0.5, "shuffle": 1.0, "memory": 1.0}
-#: The type of the multiply-adds that an instruction is one of, by its own.
+#: Type of an instruction -> type of the multiply-adds that it counts as.
 _MULTIPLIED = {"f32": "f32", "f64": "f64", "s32": "i32", "u32": "i32", "s64": "i64", "u64": "i64"}
 _SPECIAL = ("ex2", "lg2", "sin", "cos", "tanh", "rcp", "rsqrt", "sqrt")
 _MEMORY = ("ld", "st", "atom", "red", "ldmatrix", "stmatrix", "cp")
 
 
 def kind_of(instruction: Instruction) -> str:
-    """The part of a multiprocessor that carries an instruction out."""
+    """The execution unit of a multiprocessor that executes an instruction."""
     head = instruction.head
     if head in ("mma", "wgmma"):
         return "matrix"
@@ -56,23 +56,23 @@ def kind_of(instruction: Instruction) -> str:
 
 @dataclass
 class Requests:
-    """Requests to one kind of memory: how many, the sectors or wavefronts that answer them, the least that could if what
-    each names lay side by side, and (of global memory) the sectors that a launch touches, each once."""
+    """Requests to one kind of memory: their number, the sectors or wavefronts that they take, the number if the bytes
+    of each request were contiguous, and (for global memory) the distinct sectors that a launch touches."""
 
     count: int = 0
     parts: int = 0
     ideal: int = 0
     touched: int = 0
-    sectors: list[Array] = field(default_factory=list[Array], repr=False, compare=False)  # while it runs
+    sectors: list[Array] = field(default_factory=list[Array], repr=False, compare=False)  # during a launch
 
     def touch(self, sectors: Array) -> None:
-        """Notes that sectors were touched."""
+        """Records that sectors were touched."""
         self.sectors.append(sectors)
         if len(self.sectors) > 64:
             self.sectors = [np.unique(np.concatenate(self.sectors))]
 
     def add(self, other: Requests, weight: float = 1.0) -> None:
-        """So many times what another has."""
+        """Adds another's counts, multiplied by `weight`."""
         self.count += round(weight * other.count)
         self.parts += round(weight * other.parts)
         self.ideal += round(weight * other.ideal)
@@ -80,26 +80,26 @@ class Requests:
 
     @property
     def ratio(self) -> float:
-        """Parts for each that there would be at best."""
+        """Sectors or wavefronts, divided by the ideal number."""
         ideal = max(self.ideal, self.touched)
         return self.parts / ideal if ideal else 1.0
 
     @property
     def per_request(self) -> float:
-        """Parts that answer one request."""
+        """Sectors or wavefronts per request."""
         return self.parts / self.count if self.count else 0.0
 
 
 @dataclass
 class Counters:
-    """The sums of all launches of one kernel."""
+    """The sums over all launches of one kernel."""
 
     kernel: str = ""
     launches: int = 0
     blocks: int = 0
     threads: int = 0  # of one block
     shared_bytes: int = 0
-    flight_bytes: int = 0  # that one thread asks for before it needs the first of them, at most
+    flight_bytes: int = 0  # loads that one thread issues before it uses the first, at most
     warp_instructions: int = 0
     thread_instructions: int = 0
     mix: Counter[str] = field(default_factory=Counter[str])  # warp instructions by kind
@@ -108,7 +108,7 @@ class Counters:
     writes: Requests = field(default_factory=Requests)
     shared: Requests = field(default_factory=Requests)
 
-    # ---- while it runs
+    # ---- during a launch
 
     def begin(self, function: Function, blocks: int, threads: int, shared_bytes: int) -> None:
         self.kernel, self.threads, self.shared_bytes = function.name, threads, shared_bytes
@@ -128,7 +128,7 @@ class Counters:
             self.flops += flops * (warps if instruction.head == "mma" else warps // 4)
 
     def globally(self, warp: Array, offsets: Array, size: int, writes: bool) -> None:
-        """A request of each of the warps: byte offsets of `size` bytes, by thread."""
+        """One request of each of the warps: byte offsets of `size` bytes, by thread."""
         asked = self.writes if writes else self.reads
         keys = np.unique((warp.astype(np.int64) << 40) | (offsets // SECTOR_BYTES))
         places = np.unique((warp.astype(np.int64) << 40) | offsets)
@@ -139,7 +139,7 @@ class Counters:
         asked.touch(np.unique(keys & ((1 << 40) - 1)))
 
     def in_shared(self, warp: Array, lane: Array, offsets: Array, size: int) -> None:
-        """Wide accesses are answered for half or a quarter of the warp at a time."""
+        """One request of each of the warps; wide accesses are served for half or a quarter of the warp at a time."""
         phases = max(1, size // 4)
         group = warp.astype(np.int64) * phases + lane // max(1, WARP // phases)
         words = np.concatenate([offsets // 4 + k for k in range(max(1, size // 4))])
@@ -154,9 +154,9 @@ class Counters:
         self.shared.ideal += int((-(-each // _BANKS)).sum())
 
     def end(self, parts: Sequence[tuple[Counters, float]], regions: Sequence[tuple[int, int]]) -> None:
-        """What was counted in a launch: for some of its blocks, and how many each of them stands for.
+        """Adds the counts of a launch: for some of its blocks, and the number of blocks that each of them represents.
 
-        Where blocks stand for others, as many more sectors are touched, but none more than the regions have.
+        Where a block represents several, the touched sectors are scaled too, up to those of the regions.
         """
         starts = np.array([start // SECTOR_BYTES for start, _ in regions], np.int64)
         for part, weight in parts:
@@ -179,11 +179,11 @@ class Counters:
                     touched += weight * np.bincount(which, minlength=len(regions))
             getattr(self, name).touched += int(np.minimum(touched, most).sum())
 
-    # ---- what follows
+    # ---- derived figures
 
     @property
     def useful_threads(self) -> float:
-        """The share of the lanes of all instructions that did something."""
+        """The fraction of the lanes of all instructions that were active."""
         return self.thread_instructions / max(1, WARP * self.warp_instructions)
 
     @property
@@ -196,16 +196,17 @@ class Counters:
 
     @property
     def is_far_off(self) -> bool:
-        """More than a tenth above the ideal of sectors or wavefronts, or fewer than nine tenths of the lanes useful."""
+        """More than a tenth above the ideal number of sectors or wavefronts, or fewer than nine tenths of the lanes
+        active."""
         return self.globally_asked.ratio > 1.1 or self.shared.ratio > 1.1 or self.useful_threads < 0.9
 
     @property
     def memory_bytes(self) -> int:
-        """Of all sectors that a launch touches, once each: what has to come from memory or go there."""
+        """Bytes of all distinct sectors that a launch touches: the least traffic from and to memory."""
         return SECTOR_BYTES * (self.reads.touched + self.writes.touched)
 
     def blocks_at_once(self, gpu: Gpu, registers: int = 0) -> int:
-        """Blocks that one multiprocessor holds; `registers` of a thread, where they are known."""
+        """Resident blocks per multiprocessor; `registers`: of a thread, if known."""
         threads = -(-self.threads // WARP) * WARP
         room = [gpu.blocks, gpu.threads // threads]
         if self.shared_bytes:
@@ -215,20 +216,20 @@ class Counters:
         return max(1, min(room))
 
     def bytes_in_flight(self, gpu: Gpu, registers: int = 0) -> int:
-        """Of loads, on one multiprocessor: those that threads ask for before they need an answer."""
+        """Bytes of loads in flight on one multiprocessor: those that threads issue before they use a result."""
         return self.flight_bytes * self.threads * self.blocks_at_once(gpu, registers)
 
     def bounds(self, gpu: Gpu, registers: int = 0) -> dict[str, float]:
-        """Seconds that each part of a GPU needs at least for one launch of the mean; the most of them binds."""
+        """Lower bounds on the seconds of an average launch, by resource; the largest is the bound."""
         launches = max(1, self.launches)
         blocks = self.blocks / launches
-        # Blocks are not parted: as long as the multiprocessor with the most of them works, the others wait. How many it
-        # holds at once changes nothing of that: those that are left at the end have it for themselves.
+        # Blocks are not divided: the time is that of the multiprocessor with the most blocks. The number of resident
+        # blocks does not change that: the last ones have the multiprocessor for themselves.
         busy = blocks / max(1, ceil(blocks / gpu.multiprocessors))
         cycles = busy * gpu.clock * 1e6 * launches
         memory = self.memory_bytes / launches / (gpu.bandwidth * 1e9)
         resident = min(self.blocks_at_once(gpu, registers), -(-blocks // gpu.multiprocessors))
-        working = min(_PARTS, resident * -(-self.threads // WARP))  # parts that have warps
+        working = min(_PARTS, resident * -(-self.threads // WARP))  # partitions that have warps
         found = {
             "memory": memory,
             "sectors": SECTOR_BYTES * (self.reads.parts + self.writes.parts) / (64 * cycles),
@@ -240,26 +241,27 @@ class Counters:
             found[type] = self.mix[type] * WARP * _PARTS / (each * working * cycles)
         for kind, rate in _RATES.items():
             found[kind if kind != "memory" else "requests"] = self.mix[kind] / (rate * cycles)
-        # A thread waits as often for what lies scattered: its loads are under way together, each with a sector of its own.
+        # Scattered loads do not wait more often: those of a thread are in flight together, each with a sector of its
+        # own.
         loads = self.reads.ideal * SECTOR_BYTES / launches
         if self.flight_bytes and loads:
             found["latency"] = loads / busy / (self.flight_bytes * self.threads * resident) * MEMORY_LATENCY
         return found
 
     def bound(self, gpu: Gpu, registers: int = 0) -> tuple[float, str]:
-        """The seconds that one launch takes at least, and what binds it."""
+        """A lower bound on the seconds of one launch, and the resource that limits it."""
         found = self.bounds(gpu, registers)
         most = max(found, key=lambda name: found[name])
         return found[most], most
 
 
-#: What takes a loaded word apart or converts it: ptxas puts these behind all loads of a row.
+#: Instructions that unpack or convert a loaded word: ptxas moves these after all loads of a sequence.
 _BEHIND = ("mov", "cvt")
 
 
 def flight_bytes(function: Function) -> int:
-    """Bytes of global loads that stand in a row before the first of their results is used, at most; 0 where there are bulk
-    copies, which have as much under way as there is shared memory for."""
+    """Bytes of global loads in sequence before the first of their results is used, at most; 0 if there are bulk copies,
+    whose bytes in flight are limited by shared memory alone."""
     if any(instruction.opcode.startswith("cp.async.bulk") for instruction in function.instructions):
         return 0
     heads = set(function.labels.values())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table from opcode heads to decoders, and the ways to read and write operands that decoders share.
+"""The table from opcodes to decoders, and the accessors of operands that decoders share.
 
-A decoder looks at one instruction once and returns a step: a function of the frame and the running threads.
+A decoder analyses one instruction once and returns a step: a function of the frame and the running threads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Decoder = Callable[[Slots, Instruction], Step]
 Reader = Callable[[Frame, Threads], np.ndarray]
 Writer = Callable[[Frame, Threads, np.ndarray], None]
 
-#: What an instruction computes from its operands, thread by thread.
+#: The elementwise function of an instruction.
 Elementwise = (
     Callable[[np.ndarray], np.ndarray]
     | Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -29,7 +29,7 @@ Elementwise = (
 
 DECODERS: dict[str, Decoder] = {}
 
-#: Words of an opcode that change what it does, and the heads with which each is modelled.
+#: Modifiers that change the meaning of an opcode, and the opcodes with which each is supported.
 _MODELLED: dict[str, frozenset[str]] = {
     "sat": frozenset({"add", "sub", "mul", "mad", "fma", "cvt"}),
     "relu": frozenset({"fma", "cvt", "min", "max"}),
@@ -43,7 +43,7 @@ _MODELLED: dict[str, frozenset[str]] = {
 
 
 def decoder_of(slots: Slots, instruction: Instruction) -> Decoder:
-    """The decoder of an instruction; Limit where there is none, or a word of the opcode would be passed over."""
+    """The decoder of an instruction; Limit if there is none, or if it would ignore a modifier."""
     for modifier in instruction.modifiers:
         heads = _MODELLED.get(modifier.partition("::")[0])
         if heads is not None and instruction.head not in heads:
@@ -55,7 +55,7 @@ def decoder_of(slots: Slots, instruction: Instruction) -> Decoder:
 
 
 def decodes(*heads: str) -> Callable[[Decoder], Decoder]:
-    """Enters a decoder for the opcodes that begin with one of `heads`."""
+    """Registers a decoder for the opcodes that begin with one of `heads`."""
 
     def enter(decoder: Decoder) -> Decoder:
         for head in heads:
@@ -84,7 +84,7 @@ def writer(slots: Slots, instruction: Instruction, operand: Operand, kind: str) 
 
 
 def address(slots: Slots, instruction: Instruction, operand: Operand) -> Reader:
-    """The address that `[base+offset]` names, as 64-bit integers."""
+    """The address `[base+offset]`, as 64-bit integers."""
     if not isinstance(operand, Address):
         raise slots.wrong(instruction, "expected an address in brackets")
     base, offset = operand.base, operand.offset

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error that a simulated kernel stops with."""
+"""The error that stops a simulated kernel."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from ..support.diagnostics import Location, NgmlirError
 
 
 class SimulationFault(NgmlirError):
-    """What a GPU would do wrongly, silently or never end: `kind` names the rule that the kernel breaks.
+    """An error that a GPU would not report, or a kernel that would never end: `kind` names the rule that is broken.
 
-    Kinds: "out of bounds", "misaligned", "read-only", "uninitialised", "race", "in flight", "fence",
-    "not converged", "shuffle", "barrier", "registers", "trap", "deadlock", "endless".
+    Kinds: "out of bounds", "misaligned", "read-only", "uninitialised", "race", "in flight", "fence", "not converged",
+    "shuffle", "barrier", "registers", "trap", "deadlock", "endless".
     """
 
     def __init__(

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Global memory of kernels whose blocks order one another, by fences and strong operations (PTX's memory model).
+"""Races in global memory for kernels whose blocks synchronise by fences and strong operations (PTX's memory model).
 
-A release (a fence of scope `gpu` or more and a strong write after it, or one operation that says `.release`) leaves what its
-thread knows at the place that is written. An acquire (a strong read and a fence after it, or `.acquire`) takes what was left
-there. A barrier of the whole block hands on what any of its threads knows. Two accesses of one place, one of them a write and
-not both strong, must be ordered so: the later thread knows of the earlier access, whichever came first in this run.
+A release (a fence of scope `gpu` or wider and a strong write after it, or one operation with `.release`) stores the
+knowledge of its thread at the location that is written. An acquire (a strong read and a fence after it, or `.acquire`)
+adds the knowledge stored at the location. A barrier of the whole block shares the knowledge of all its threads. Two
+accesses of one location, of which one is a write and not both are strong, must be ordered in this way: the later thread
+knows of the earlier access, whichever came first in this run.
 
-A fence releases what happened before it to the thread that executes it. What other threads of the block wrote is part of
-that only if a barrier came between.
+A fence releases what happened before it to the thread that executes it. Writes of other threads of the block are
+included only if a barrier came between.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _STRONG = {"relaxed", "acquire", "release", "acq_rel", "volatile", "mmio"}
 
 
 def reaches_blocks(instruction: Instruction) -> bool:
-    """Whether the blocks of a kernel with this instruction may order one another by it."""
+    """Whether blocks of a kernel may synchronise by this instruction."""
     modifiers = set(instruction.modifiers)
     if instruction.head == "membar":
         return bool({"gl", "sys"} & modifiers)
@@ -39,7 +40,7 @@ def reaches_blocks(instruction: Instruction) -> bool:
 
 @dataclass
 class _Knowledge:
-    """Up to which moments the accesses of whole blocks, and of single threads, are known."""
+    """The times up to which the accesses of whole blocks, and of single threads, are known."""
 
     blocks: Array
     threads: dict[int, int] = field(default_factory=dict[int, int])
@@ -63,7 +64,7 @@ class _Read(NamedTuple):
 
 
 class FencedTraffic:
-    """The accesses of one launch, compared while it runs. `ordered`: only whole barriers order the threads of a block."""
+    """The accesses of one launch, checked while it runs. `ordered`: only whole barriers order the threads of a block."""
 
     def __init__(self, granule: int, block_threads: int, blocks: int, ordered: bool, stop: Stop):
         self.granule = granule
@@ -72,22 +73,23 @@ class FencedTraffic:
         self.ordered = ordered
         self.stop = stop
         self.now = 1
-        self.met = np.zeros(blocks, np.int64)  # when all threads of each block met last
-        self.common: dict[int, _Knowledge] = {}  # what all threads of a block know of others
+        self.met = np.zeros(blocks, np.int64)  # time of the last barrier of each block
+        self.common: dict[int, _Knowledge] = {}  # what all threads of a block know of other blocks
         self.own: dict[
             int, dict[int, _Knowledge]
         ] = {}  # what single threads have acquired since: block, thread
-        self.heard: dict[int, _Knowledge] = {}  # what a thread has read, with no fence yet
+        self.heard: dict[int, _Knowledge] = {}  # what a thread has read, without a fence yet
         self.released: dict[int, _Knowledge] = {}  # what a thread knew at its last fence
-        self.places: dict[int, _Knowledge] = {}  # what is left at a place
-        # Of each region: the last writer of each granule (from 1 on), when, and whether that was a strong write.
+        self.places: dict[int, _Knowledge] = {}  # what was released at a location
+        # For each region: the last writer of each granule (counted from 1), the time, and whether it was a strong
+        # write.
         self.writers: dict[Region, tuple[Array, Array, Array]] = {}
         self.reads: dict[Region, list[_Read]] = {}
 
-    # ---- what orders
+    # ---- synchronisation
 
     def meet(self, blocks: Array) -> None:
-        """All threads of each of these blocks have met."""
+        """A barrier of all threads of each of these blocks."""
         self.now += 1
         self.met[blocks] = self.now
         for block in blocks.tolist():
@@ -95,7 +97,7 @@ class FencedTraffic:
                 self._common(block).add(knowledge)
 
     def fence(self, threads: Array) -> None:
-        """Fences of scope `gpu` or more by these threads of the launch."""
+        """Fences of scope `gpu` or wider by these threads of the launch."""
         self.now += 1
         for thread in threads.tolist():
             if thread in self.heard:
@@ -109,7 +111,7 @@ class FencedTraffic:
 
     def _acquire(self, thread: int, what: _Knowledge) -> None:
         block = thread // self.block_threads
-        if not self.ordered:  # what orders the threads of this block is not followed
+        if not self.ordered:  # the order within this block is not tracked
             self._common(block).add(what)
             return
         own = self.own.setdefault(block, {})
@@ -119,7 +121,7 @@ class FencedTraffic:
             own[thread] = what.copy()
 
     def _knowledge(self, thread: int) -> _Knowledge:
-        """All that a thread knows at this moment."""
+        """Everything that a thread knows at this time."""
         block = thread // self.block_threads
         found = self._common(block).copy()
         if (own := self.own.get(block, {}).get(thread)) is not None:
@@ -129,7 +131,7 @@ class FencedTraffic:
         return found
 
     def _signal(self, thread: int, place: int, instruction: Instruction) -> None:
-        """A strong operation takes what is left at a place, and leaves what its thread has released."""
+        """A strong operation acquires what was released at a location, and releases what its thread has released."""
         modifiers, head = set(instruction.modifiers), instruction.head
         left = self.places.get(place)
         if head in ("ld", "atom") and left is not None:
@@ -143,7 +145,7 @@ class FencedTraffic:
             given = (
                 self._knowledge(thread) if {"release", "acq_rel"} & modifiers else self.released.get(thread)
             )
-            if head != "st" and left is not None:  # who changes a value goes on with what others have left
+            if head != "st" and left is not None:  # extends the release sequence of others
                 if given is not None:
                     left.add(given)
             elif given is not None:
@@ -181,7 +183,7 @@ class FencedTraffic:
                 self._signal(thread, place, instruction)
 
     def compare(self) -> None:
-        """Everything was compared when it was noted."""
+        """Nothing: accesses are checked when they are recorded."""
 
     def _granules(self, region: Region, access: Access) -> list[Array]:
         first = (access.offsets - region.start) // self.granule
@@ -198,7 +200,7 @@ class FencedTraffic:
         return self.writers[region]
 
     def _check_reads(self, region: Region, access: Access, strong: bool) -> None:
-        """Whether a write is ordered after the reads of what it overwrites."""
+        """Checks that a write is ordered after the reads of what it overwrites."""
         written = self._granules(region, access)
         for read in self.reads.get(region, ()):
             if strong and read.strong:
@@ -217,7 +219,7 @@ class FencedTraffic:
                     self._check(access, found, readers[at], np.full(len(at), read.moment), "read")
 
     def _check(self, access: Access, which: Array, others: Array, moments: Array, what: str) -> None:
-        """Whether the threads `which` know of what `others` did at `moments`."""
+        """Checks that the threads `which` know of the accesses of `others` at `moments`."""
         threads = access.threads
         block, other_block = threads // self.block_threads, others // self.block_threads
         unknown = which & (threads != others)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Number formats: how each PTX type lies in memory, and IEEE arithmetic that NumPy alone would round twice.
+"""Number formats: how each PTX type is stored, and IEEE arithmetic that NumPy alone would round twice.
 
-f16 and bf16 are computed in f32 and rounded once; that is exact for +, -, *, / and the square root because f32
-has more than twice their precision and two bits. Fused multiply-add goes through `odd_sum`: a sum rounded to
-odd keeps enough of the lost bits that one more rounding, to any narrower format, is correct.
+f16 and bf16 are computed in f32 and rounded once; that is exact for +, -, *, / and the square root because f32 has more
+than twice their precision and two bits. Fused multiply-add uses `odd_sum`: a sum rounded to odd keeps enough of the
+lost bits that one more rounding, to any narrower format, is correct.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 Array = np.ndarray
 
-#: PTX type -> (NumPy type of one lane, lanes within a register). bf16 is kept as its bits.
+#: PTX type -> (NumPy type of one lane, lanes per register). bf16 is stored as its bits.
 STORAGE: dict[str, tuple[np.dtype, int]] = {
     name: (np.dtype(kind), lanes)
     for name, kind, lanes in (
@@ -52,7 +52,7 @@ def _same(value: Array) -> Array:
 
 @dataclass(frozen=True)
 class Format:
-    """A floating-point type: `decode` to the type that NumPy computes in, `encode` rounds back to storage."""
+    """A floating-point type: `decode` converts to the type in which NumPy computes, `encode` rounds back to storage."""
 
     name: str
     compute: np.dtype
@@ -63,11 +63,11 @@ class Format:
 
     @property
     def direct(self) -> bool:
-        """Whether registers can be computed on as they lie."""
+        """Whether NumPy can compute with registers directly."""
         return self.decode is _same
 
     def encode_exactly(self, value: Array) -> Array:
-        """Storage of f64 values, rounded once to the nearest."""
+        """Storage of f64 values, rounded once to nearest."""
         if self.name == "f64":
             return value
         if self.name == "bf16":
@@ -100,7 +100,7 @@ def round_to(value: Array, target: Format, mode: str) -> Array:
     exponent = np.maximum(np.frexp(value)[1] - 1, target.least_exponent)
     scale = exponent - (target.precision - 1)
     rounded = np.ldexp(_ROUND.get(mode, _away)(np.ldexp(value, -scale)), scale)
-    # f32, bf16 and tf32 end at 2**128, f16 at 2**16: two more than the mirrored least exponent.
+    # f32, bf16 and tf32 overflow at 2**128, f16 at 2**16: the exponent is 2 minus the least exponent.
     limit = ldexp(1.0, 2 - target.least_exponent)
     largest = limit * (1 - 2.0**-target.precision)
     beyond = (np.abs(rounded) >= limit) & np.isfinite(value)
@@ -111,7 +111,7 @@ def round_to(value: Array, target: Format, mode: str) -> Array:
 
 
 def odd_sum(a: Array, b: Array) -> Array:
-    """a + b in f64, rounded to odd: where the sum is inexact, its last bit is one."""
+    """a + b in f64, rounded to odd: if the sum is inexact, its last bit is one."""
     total = a + b
     back = total - a
     error = (a - (total - back)) + (b - back)
@@ -128,14 +128,14 @@ _NAN = np.uint32(0x7FFFFFFF).view(np.float32)
 
 
 def fma(a: Array, b: Array, c: Array, target: Format) -> Array:
-    """a * b + c, rounded once; the operands are values of `target` in its compute type, the result its storage. As on the
-    hardware, an f32 that is no number has all bits of its payload, whatever the operands had."""
+    """a * b + c, rounded once; the operands are values of `target` in its compute type, the result is in storage form.
+    As on the hardware, an f32 NaN has all bits of its payload set, whatever the operands had."""
     if target.name == "f64":
         return _fma64(a, b, c)
     product = a.astype(np.float64) * b  # exact: at most 48 bits
     total = product + c
-    # The second rounding can err only where the first ended half-way between two neighbours of the target,
-    # or where the target's numbers are spaced more widely than their exponent says.
+    # The second rounding can be wrong only if the first one gave a value half-way between two neighbours of the target,
+    # or in the range of the target's denormals.
     dropped = 53 - target.precision
     half = np.int64(1 << (dropped - 1))
     doubtful = (total.view(np.int64) & np.int64((1 << dropped) - 1)) == half
@@ -167,7 +167,7 @@ def _split(value: Array) -> tuple[Array, Array]:
 
 
 def _fma64(a: Array, b: Array, c: Array) -> Array:
-    """f64 through error-free transforms; where those leave the normal range, exact fractions."""
+    """f64 through error-free transforms; exact fractions where these leave the normal range."""
     product = a * b
     result = product + c
     size_a, size_b, size_c, size_p = (np.abs(v) for v in (a, b, c, product))
@@ -177,7 +177,7 @@ def _fma64(a: Array, b: Array, c: Array) -> Array:
     ah, al = _split(a)
     bh, bl = _split(b)
     low = ((ah * bh - product) + ah * bl + al * bh) + al * bl
-    # product + low + c: the two larger parts exactly, the remainders rounded to odd, then once to nearest.
+    # product + low + c: the sum of the larger two exactly, the remainders rounded to odd, then once to nearest.
     high = product + c
     back = high - product
     error = (product - (high - back)) + (c - back)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of one batch of blocks while it runs: registers, memory, where each thread stands, what is under way."""
+"""The state of one batch of blocks while it runs: registers, memory, program counters, and operations in flight."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array = np.ndarray
 
 WARP = 32
 
-# What a thread does at the moment.
+# The status of a thread.
 READY, AT_COLLECTIVE, AT_BARRIER, AT_MBARRIER, DONE = range(5)
 
 
@@ -36,11 +36,11 @@ class Shape:
     threads: tuple[int, int, int]
     shared_bytes: int
     local_bytes: int
-    granule: int  # bytes that the race detector tells apart
+    granule: int  # resolution of the race detector in bytes
     check_races: bool
     proxies: bool = False  # whether there are mbarriers, bulk copies or products of whole warp groups
-    registers: int = 0  # of each thread at the start
-    watched: tuple[str, ...] = ()  # registers that may be read before they are set
+    registers: int = 0  # per thread at the start
+    watched: tuple[str, ...] = ()  # registers that may be read before they are written
     guesses: frozenset[Operand] = (
         frozenset()
     )  # addresses of compare-and-swap: what is loaded there is only a guess
@@ -63,7 +63,7 @@ class Shape:
     def fault(
         self, kind: str, message: str, instruction: Instruction, thread: int | None = None
     ) -> SimulationFault:
-        """The error that names the line and the thread, by its number in the launch."""
+        """The error, with the line, and the thread by its number in the launch."""
         block = within = None
         if thread is not None:
             x, y, _ = self.grid
@@ -80,15 +80,15 @@ class Shape:
         )
 
 
-# What is under way between two instructions
+# Operations in flight between instructions
 
-#: What is done for threads when the barrier opens at which they have waited.
+#: Called for the waiting threads when a barrier completes.
 Finish: TypeAlias = "Callable[[Frame, Array], None]"
 
 
 @dataclass
 class Barrier:
-    """One barrier of one block that some but not all of its threads have reached; `count` 0: all threads."""
+    """One barrier of one block at which some but not all of its threads have arrived; `count` 0: all threads."""
 
     count: int
     arrived: int = 0
@@ -100,9 +100,9 @@ class Barrier:
 class MBarrier:
     """One mbarrier in shared memory.
 
-    `clock` gathers what the arriving warps know; `completed` is what the last whole phase handed over.
-    `maker` is the thread of the block that initialised it at the moment `made`; `shown` says that a fence
-    has told bulk copies of that.
+    `clock` accumulates the knowledge of the arriving warps; `completed` is that of the last complete phase. `maker` is
+    the thread of the block that initialised it, at time `made`; `shown` says that a fence has made the initialisation
+    visible to bulk copies.
     """
 
     count: int
@@ -118,7 +118,7 @@ class MBarrier:
 
 @dataclass
 class Copy:
-    """One cp.async of several threads: byte places, and the commit group of each thread."""
+    """One cp.async of several threads: byte offsets, and the commit group of each thread."""
 
     threads: Array
     source: Array
@@ -144,7 +144,7 @@ class Copy:
 
 
 class BulkStore(NamedTuple):
-    """A store of one thread that may still read shared memory, since which moment, and its commit group."""
+    """A store of one thread that may still read shared memory, the time of its issue, and its commit group."""
 
     thread: int
     group: int
@@ -155,7 +155,7 @@ class BulkStore(NamedTuple):
 
 @dataclass
 class Product:
-    """A wgmma in flight: its warpgroup, its commit group, and since which moment it reads shared memory."""
+    """A wgmma in flight: its warpgroup, its commit group, and the time since which it reads shared memory."""
 
     warpgroup: int
     group: int
@@ -166,7 +166,7 @@ class Product:
 
 
 class Frame:
-    """Arrays over all threads of some blocks; `numbers` are those of the blocks in the grid."""
+    """Arrays over all threads of some blocks; `numbers` are the numbers of the blocks in the grid."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class Frame:
         self.status = np.full(count, READY, np.int8)
         self.alive = count
         self.alive_in_block = np.full(blocks, per_block)
-        # 0xFF is NaN in every float format: reading what nobody wrote shows in the result.
+        # 0xFF is NaN in every float format: reads of unwritten memory show in the result.
         self.shared = np.full(blocks * shape.shared_span, 0xFF, np.uint8)
         self.shared_base = self.block_of * shape.shared_span
         self.local = np.full(count * shape.local_bytes, 0xFF, np.uint8)
@@ -215,15 +215,15 @@ class Frame:
                 shape.proxies,
                 self.fault,
             )
-        # Barriers of the whole block that each block has passed, and whether they are as many in each.
+        # How many barriers of the whole block each block has passed, and whether the numbers are equal.
         self.passed = np.zeros(blocks, np.int64)
         self.even = True
         self._special: dict[str, np.ndarray] = {}
         self.views = fill(slots, registers, count, self._special_register)
-        # Block number * 16 + barrier number -> the barrier that some have reached; offset -> the mbarrier.
+        # Block number * 16 + barrier number -> an incomplete barrier; offset -> mbarrier.
         self.barriers: dict[int, Barrier] = {}
         self.mbarriers: dict[int, MBarrier] = {}
-        # Asynchronous copies: of each thread, in groups; and what happens by itself at some later moment.
+        # Asynchronous copies: of each thread, in groups; and events that happen at some later time.
         self.copy_group = np.zeros(count, np.int64)
         self.copies: list[Copy] = []
         self.issued = 0
@@ -232,8 +232,8 @@ class Frame:
         self.product_group = np.zeros(count, np.int64)
         self.products: list[Product] = []
         self.unset = {name: np.full(count, 0xFFFF, np.uint16) for name in shape.watched}
-        # Warpgroup -> registers used since its last wgmma.fence, those that hold what products have made, and the
-        # products since the fence, by shape.
+        # Warpgroup -> registers used since its last wgmma.fence, those that hold results of products, and the products
+        # since the fence, by shape.
         self.disturbed: dict[int, set[str]] = {}
         self.made: dict[int, set[str]] = {}
         self.multiplied: dict[int, list[tuple[str, frozenset[str]]]] = {}
@@ -247,11 +247,11 @@ class Frame:
         return self.thread[threads]
 
     def in_launch(self, threads: np.ndarray) -> np.ndarray:
-        """The numbers that threads of the batch have in the launch."""
+        """The numbers in the launch of threads of the batch."""
         return self.numbers[self.block_of[threads]] * self.shape.block_threads + self.within[threads]
 
     def pass_barrier(self, blocks: np.ndarray) -> None:
-        """All threads of each of `blocks` have met."""
+        """All threads of each of `blocks` have arrived at a barrier."""
         self.passed[blocks] += 1
         self.even = bool((self.passed == self.passed[0]).all())
         if self.shadow is not None:
@@ -260,14 +260,14 @@ class Frame:
             self.traffic.meet(self.numbers[blocks])
 
     def fence(self, threads: Threads) -> None:
-        """A fence that other blocks can see."""
+        """A fence that orders accesses for other blocks."""
         if isinstance(self.traffic, FencedTraffic):
             self.traffic.fence(self.in_launch(self.threads(threads)))
 
     def note_global(
         self, threads: np.ndarray, offsets: np.ndarray, size: int, use: str, instruction: Instruction
     ) -> None:
-        """Threads access `size` bytes each of global memory, which lie within allocations."""
+        """Records accesses of `size` bytes of global memory by each thread, which are inside allocations."""
         if self.traffic is None or ((guesses := self.shape.guesses) and instruction.operands[-1] in guesses):
             return
         region = self.memory.find(int(offsets[0]))
@@ -287,7 +287,8 @@ class Frame:
             self.traffic.note(region, Access(instruction, use, offsets[at], numbers[at], size, int(phase)))
 
     def unset_bytes(self, name: str, threads: Threads) -> np.ndarray:
-        """The bytes of a watched register that each thread has not set, a bit each; none of one that is not watched."""
+        """The bytes of a watched register that each thread has not written, one bit each; 0 for a register that is not
+        watched."""
         flags = self.unset.get(name)
         return np.zeros(len(self.threads(threads)), np.uint16) if flags is None else flags[threads]
 
@@ -333,7 +334,7 @@ class Frame:
         return np.asarray(table.get(name, lambda: 0)()).astype(np.uint32)
 
     def fault(self, kind: str, message: str, instruction: Instruction, thread: int | None = None) -> NoReturn:
-        """Stops the simulation, naming the line and the thread."""
+        """Stops the simulation with the line and the thread."""
         if thread is not None:
             thread = int(self.in_launch(np.array(thread)))
         raise self.shape.fault(kind, message, instruction, thread)

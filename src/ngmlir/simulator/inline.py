@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of device functions, expanded: every call site gets a copy of the callee with registers of its own.
+"""Inlines device functions: every call site gets a copy of the callee with separate registers.
 
-A `.param` variable of a call is memory of the calling thread; after expansion it is a local variable, and
-the callee's parameters and results are other names for it.
+A `.param` variable of a call is memory of the calling thread; after inlining it is a local variable, and the callee's
+parameters and results are other names for it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .program import (
 
 
 def expand_calls(program: Program, entry: Function) -> Function:
-    """`entry` without calls; functions that call themselves are a `Limit`."""
+    """`entry` without calls; Limit for functions that call themselves."""
     return _Expansion(program, entry).result
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decoding a kernel: its variables get their places, its instructions become operations, and what the detectors need to
-know of the whole is noted."""
+"""Decoding a kernel: variables get their offsets, instructions become operations, and facts about the whole kernel are
+collected for the detectors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .schedule import Code, Operation
 from .unset import Watched, watch
 from .warp import member_mask_operand
 
-#: The modules whose import fills the table of decoders.
+#: The modules whose import registers the decoders.
 OPERATIONS = (access, arithmetic, bits, budget, comparison, conversion, copies, matrix, moves, warp, wgmma)
 
 _ALIGNED_WARP = {"mma", "ldmatrix", "stmatrix", "movmatrix"}
@@ -57,18 +57,18 @@ class Kernel:
     global_granule: int
     ordered: bool  # whether only barriers of the whole block order its threads
     guesses: frozenset[Operand]
-    talks: bool  # whether blocks may order one another, by fences and atomic operations
+    talks: bool  # whether blocks may synchronise by fences and atomic operations
 
 
 def decode(program: Program, entry: Function, addresses: Mapping[str, int]) -> Kernel:
-    """An entry of a program whose variables lie at `addresses`, ready to run."""
+    """An entry of a program whose variables are at `addresses`, ready to run."""
     function = expand_calls(program, entry)
     symbols = dict(addresses)
     local_bytes = _lay_out([v for v in function.variables.values() if v.space == "local"], symbols)
     shared = [v for v in program.variables.values() if v.space == "shared"]
     shared += [v for v in function.variables.values() if v.space == "shared"]
     static_shared = _lay_out([v for v in shared if v.bytes], symbols)
-    for variable in shared:  # dynamic shared memory follows the static; all its names are one place
+    for variable in shared:  # dynamic shared memory follows static; all its names alias
         if not variable.bytes:
             static_shared = -(-static_shared // variable.alignment) * variable.alignment
     symbols |= {v.name: static_shared for v in shared if not v.bytes}
@@ -153,7 +153,7 @@ def _branch(slots: Slots, function: Function, instruction: Instruction, guard: R
 
 
 def _watch(function: Function, code: Code, slots: Slots) -> tuple[str, ...]:
-    """Notes in each operation which registers it may read before they are set; the names of all of them."""
+    """Records in each operation which registers it may read before they are written; returns the names of all of them."""
     ends = {i for i, o in enumerate(code.operations) if o.kind in ("branch", "table", "exit")}
     starts = {i + 1 for i in ends} | set(function.labels.values())
     found = watch(function.instructions, list(function.registers), code.successors, starts)
@@ -169,12 +169,12 @@ def _watch(function: Function, code: Code, slots: Slots) -> tuple[str, ...]:
 
 
 def _note_registers(operations: Sequence[Operation]) -> None:
-    """For each instruction but the matrix products themselves: the registers that it uses, those it writes, and those
-    of them that products use."""
+    """For each instruction except matrix products: the registers that it uses, those it writes, and those of them that
+    products use."""
     products = [o.instruction for o in operations if "mma_async" in o.instruction.modifiers]
     shared = {name for i in products for name in _registers([o for o in i.operands if isinstance(o, Vector)])}
     copies = [o.instruction.operands for o in operations if o.instruction.head == "mov"]
-    for _ in copies:  # what is copied into them, from copy to copy
+    for _ in copies:  # sources of copies into them, transitively
         more = {
             name for to, *of in copies if shared.intersection(_registers([to])) for name in _registers(of)
         }
@@ -208,7 +208,7 @@ def _registers(operands: Sequence[Operand]) -> Iterator[str]:
 
 
 def _lay_out(variables: Sequence[Variable], symbols: dict[str, int]) -> int:
-    """Gives each variable an offset, enters it in `symbols` and returns the bytes of all."""
+    """Assigns each variable an offset, adds it to `symbols` and returns the total bytes."""
     end = 0
     for variable in variables:
         start = -(-end // variable.alignment) * variable.alignment
@@ -218,7 +218,7 @@ def _lay_out(variables: Sequence[Variable], symbols: dict[str, int]) -> int:
 
 
 def _global_granule(instructions: Sequence[Instruction]) -> int:
-    """The narrowest access of global memory."""
+    """The width of the narrowest access of global memory."""
     granule = 16
     for instruction in instructions:
         modifiers = {m.partition("::")[0] for m in instruction.modifiers}
@@ -238,7 +238,7 @@ def _global_granule(instructions: Sequence[Instruction]) -> int:
 
 
 def _granule(instructions: Sequence[Instruction]) -> int:
-    """The narrowest access of shared memory: neighbours of that size may belong to different warps."""
+    """The width of the narrowest access of shared memory: neighbours of that size may belong to different warps."""
     granule = 16
     for instruction in instructions:
         modifiers = {m.partition("::")[0] for m in instruction.modifiers}

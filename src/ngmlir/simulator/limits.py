@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a launch may ask for: the limits that a driver or the assembler would refuse it by."""
+"""The limits of a launch, which the driver or the assembler enforces."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_launch(
     static_bytes: int,
     dynamic_bytes: int,
 ) -> None:
-    """Raises UserError for a launch that no GPU of architecture `target` would begin, Limit for clusters of blocks."""
+    """Raises UserError for a launch that no GPU of architecture `target` accepts, Limit for clusters of blocks."""
     name, directives = f"kernel {function.name!r}", function.directives
     where = Location("<ptx>", function.line, 1)
     if prod(directives.get("reqnctapercluster", (1,))) > 1:

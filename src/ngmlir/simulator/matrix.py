@@ -39,7 +39,7 @@ def _whole_warps(frame: Frame, threads: Threads, instruction: Instruction) -> Ar
 def _row_places(
     frame: Frame, running: Array, where: Array, count: int, use: str, instruction: Instruction
 ) -> tuple[Array, Array]:
-    """16-bit words of the rows that the lanes 8*k .. 8*k+7 address, by (warp, matrix, row, column)."""
+    """Indices of the 16-bit words of the rows to which the lanes 8*k .. 8*k+7 point, by (warp, matrix, row, column)."""
     where = np.where(where >= SHARED_WINDOW, where - SHARED_WINDOW, where).reshape(-1, WARP)[:, : 8 * count]
     owners = running.reshape(-1, WARP)[:, : 8 * count].reshape(-1)
     words, index = shared_space(frame, owners, where.reshape(-1), 2, 8, use, instruction)
@@ -111,10 +111,10 @@ _EIGHT_BITS = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
 
 
 def _decode_words(words: Array, kind: str) -> Array:
-    """Elements that 32-bit registers hold, along a new last axis."""
+    """The elements in 32-bit registers, along a new last axis."""
     if kind == "f32":
         return words.view(np.float32)[..., None]
-    if kind == "tf32":  # the low 13 bits do not take part
+    if kind == "tf32":  # the low 13 bits are ignored
         return (words & np.uint32(0xFFFFE000)).view(np.float32)[..., None]
     if kind in ("f16", "bf16"):
         halves = np.ascontiguousarray(words)[..., None].view(np.uint16)
@@ -126,7 +126,7 @@ def _decode_words(words: Array, kind: str) -> Array:
 
 
 def _gather(frame: Frame, threads: Threads, reads: list[Reader], kind: str) -> Array:
-    """By (warp, register, row of 8, quad of 4, element)."""
+    """Elements by (warp, register, row of 8, quad of 4, element)."""
     words = [np.broadcast_to(read(frame, threads), frame.threads(threads).shape) for read in reads]
     stacked = np.stack([word.reshape(-1, 8, 4) for word in words], axis=1)
     return _decode_words(stacked, kind)
@@ -170,7 +170,7 @@ def _mma(slots: Slots, instruction: Instruction) -> Step:
             _scatter_halves(frame, threads, writes, total.astype(np.float16))
             return
         start = _accumulator([start[:, number, :, :, 0] for number in range(4)])
-        # The products are exact in f32 and their sum is kept in f64: the order of the sum is not specified.
+        # The products are exact in f32 and the sum is computed in f64: the order of the sum is not specified.
         total = np.matmul(left.astype(np.float64), right.astype(np.float64)) + start
         _scatter(frame, threads, writes, total.astype(np.float32).view(np.uint32))
 
@@ -178,7 +178,7 @@ def _mma(slots: Slots, instruction: Instruction) -> Step:
 
 
 def _left(fragments: Array, depth: int) -> Array:
-    """A, 16 x depth: registers alternate between the row halves first, then along the depth."""
+    """A, 16 x depth: registers alternate between the row halves first, then advance along the depth."""
     warps, registers, rows, quads, elements = fragments.shape
     columns = registers // 2
     tiles = fragments.reshape(warps, columns, 2, rows, quads, elements)

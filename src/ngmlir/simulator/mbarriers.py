@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """mbarrier objects in shared memory: phases that complete by arrivals and by bytes of asynchronous copies.
 
-A try_wait blocks here until its phase is over, so that a deadlock is seen as one; hardware may give up earlier
-and answer no, so a missing loop around it is not found.
+A try_wait blocks here until its phase is complete, so that a deadlock is detected; hardware may return false earlier,
+so a missing loop around it is not detected.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def keys_of(frame: Frame, threads: Threads, where: Array, instruction: Instructi
 
 
 def find(frame: Frame, key: int, instruction: Instruction, thread: int) -> MBarrier:
-    """The mbarrier that a thread uses; it must know that there is one."""
+    """The mbarrier that a thread uses; its initialisation must be ordered before."""
     barrier = frame.mbarriers.get(key)
     if barrier is None:
         frame.fault("barrier", "the mbarrier is not initialised", instruction, thread)
@@ -40,7 +40,7 @@ def find(frame: Frame, key: int, instruction: Instruction, thread: int) -> MBarr
 
 
 def show_to_copies(frame: Frame, threads: Threads) -> None:
-    """fence.mbarrier_init: copies may use what these threads have initialised."""
+    """fence.mbarrier_init: makes the mbarriers that these threads have initialised visible to copies."""
     own = {(int(frame.block_of[t]), int(frame.within[t])) for t in frame.threads(threads)}
     for key, barrier in frame.mbarriers.items():
         if (key // frame.shape.shared_span, barrier.maker) in own:
@@ -58,7 +58,7 @@ def check_shown(frame: Frame, key: int, thread: int, instruction: Instruction) -
 
 
 def complete_bytes(frame: Frame, key: int, count: int, instruction: Instruction, thread: int) -> None:
-    """An asynchronous copy of `count` bytes has landed."""
+    """An asynchronous copy of `count` bytes has completed."""
     barrier = find(frame, key, instruction, thread)
     barrier.bytes -= count
     if frame.shadow is not None:
@@ -81,7 +81,7 @@ def _gather(barrier: MBarrier, clock: Array) -> None:
 
 
 def _turn(frame: Frame, barrier: MBarrier) -> None:
-    """Ends the phase if nothing is awaited any more, and wakes all who wait."""
+    """Completes the phase if nothing is pending any more, and wakes all waiting threads."""
     if barrier.pending or barrier.bytes:
         return
     barrier.phase += 1
@@ -174,7 +174,7 @@ def _transaction(
 
 
 def _test(slots: Slots, instruction: Instruction, result: Operand, rest: tuple[Operand, ...]) -> Action:
-    """test_wait answers at once; for try_wait the scheduler has seen to it that the answer is yes."""
+    """test_wait returns at once; for try_wait the scheduler has made sure that the phase is complete."""
     finished = _finished(slots, instruction, rest)
     write = writer(slots, instruction, result, "pred")
 
@@ -195,7 +195,7 @@ def _test(slots: Slots, instruction: Instruction, result: Operand, rest: tuple[O
 def _finished(
     slots: Slots, instruction: Instruction, rest: tuple[Operand, ...]
 ) -> Callable[[Frame, Threads, Array], Array]:
-    """Whether the phase that each thread asks for is over; by its parity or by the state that `arrive` gave."""
+    """Whether the phase that each thread names is complete; by its parity or by the state that `arrive` returned."""
     parity = "parity" in instruction.modifiers
     wanted = reader(slots, instruction, rest[0], "u32" if parity else "u64")
 
@@ -215,7 +215,7 @@ def _finished(
 
 
 def decode_wait(slots: Slots, instruction: Instruction) -> Callable[[Frame, Threads], Array]:
-    """Which threads a try_wait lets go on; it blocks the others, so that a deadlock is seen as one."""
+    """Which threads a try_wait lets continue; it blocks the others, so that a deadlock is detected."""
     place = instruction.operands[1]
     where = address(slots, instruction, place)
     finished = _finished(slots, instruction, instruction.operands[2:])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device memory of the simulator: one growing store, allocations with gaps between them, poisoned when fresh."""
+"""Device memory of the simulator: one growing store, with gaps between allocations, poisoned when allocated."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: Where the device's addresses begin: far from zero, so that small integers are never valid addresses.
+#: The first device address: far from zero, so that small integers are never valid addresses.
 BASE = 0x7F00_0000_0000
-#: Generic addresses of the other state spaces: a window each.
+#: The windows of the other state spaces in generic addresses.
 SHARED_WINDOW = 0x0100_0000_0000
 LOCAL_WINDOW = 0x0200_0000_0000
 PARAM_WINDOW = 0x0300_0000_0000
@@ -30,7 +30,7 @@ class Region:
 
 
 class DeviceMemory:
-    """Allocates, frees, copies; finds the region that an access falls into."""
+    """Allocates and frees memory; finds the region that contains an access."""
 
     def __init__(self, capacity: int = 1 << 24, fresh: int = 0xFF):
         self.fresh = fresh
@@ -42,7 +42,7 @@ class DeviceMemory:
         self._views: dict[int, np.ndarray] = {}
 
     def allocate(self, size: int, writable: bool = True) -> int:
-        """The address of `size` fresh bytes; they read as `fresh` (0xFF: NaN) until written."""
+        """The address of `size` new bytes, which are `fresh` (0xFF: NaN) until written."""
         span = -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT + _GAP
         start = self._reuse(span)
         if start is None:
@@ -80,7 +80,7 @@ class DeviceMemory:
         self._release(region.start, span)
 
     def _release(self, start: int, length: int) -> None:
-        """Joins the span with free neighbours, so that a long run does not splinter the store."""
+        """Merges the span with free neighbours, so that a long run does not fragment the store."""
         spans = sorted([*self.free_spans, (start, length)])
         merged: list[tuple[int, int]] = []
         for begin, size in spans:
@@ -91,7 +91,7 @@ class DeviceMemory:
         self.free_spans = merged
 
     def bytes_at(self, address: int, size: int) -> np.ndarray:
-        """The `size` bytes at `address`, as a view; they must lie within one allocation."""
+        """The `size` bytes at `address`, as a view; they must be within one allocation."""
         start = address - BASE
         region = self.find(start)
         if region is None or start + size > region.end:
@@ -99,14 +99,14 @@ class DeviceMemory:
         return self.store[start : start + size]
 
     def find(self, offset: int) -> Region | None:
-        """The region that holds byte `offset` of the store."""
+        """The region that contains byte `offset` of the store."""
         position = bisect_right(self.starts, offset) - 1
         if position < 0 or offset >= self.regions[position].end:
             return None
         return self.regions[position]
 
     def words(self, item: int) -> np.ndarray:
-        """The whole store as unsigned numbers of `item` bytes."""
+        """The whole store as unsigned integers of `item` bytes."""
         view = self._views.get(item)
         if view is None:
             usable = len(self.store) // 16 * 16
@@ -115,7 +115,7 @@ class DeviceMemory:
         return view
 
     def outside(self, offsets: np.ndarray, size: int) -> np.ndarray:
-        """Which accesses of `size` bytes do not lie within one allocation."""
+        """Which accesses of `size` bytes are not within one allocation."""
         starts = np.array(self.starts, np.int64)
         ends = np.array([region.end for region in self.regions], np.int64)
         position = np.searchsorted(starts, offsets, "right") - 1

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs PTX kernels in NumPy: the GPU of every machine that has none.
+"""Runs PTX kernels in NumPy, for machines without a GPU.
 
-A `Module` places the variables of a program in device memory and decodes its kernels; `launch` runs one over
-a grid, as many blocks at a time as is good for speed. What a GPU would do wrongly in silence (accesses out of
-bounds, races, reads of copies in flight, shuffles of lanes that are elsewhere, deadlocks) is a
-`SimulationFault` here. Not modelled: relaxed memory order, clusters, the error of approximate instructions, time.
+A `Module` places the variables of a program in device memory and decodes its kernels; `launch` runs one over a grid, in
+batches of blocks. Errors that a GPU does not report (accesses out of bounds, races, reads of copies in flight, shuffles
+from inactive lanes, deadlocks) raise `SimulationFault`. Not modelled: relaxed memory order, clusters, the error of
+approximate instructions, time.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from .sampling import representatives
 from .schedule import run
 from .traffic import Traffic
 
-#: Threads of one batch: enough to hide NumPy's cost per call, few enough to stay in the cache.
+#: Threads of one batch: enough to amortise NumPy's cost per call, few enough to stay in the cache.
 BATCH_THREADS = 1 << 15
-#: Shared memory of one batch, all blocks together.
+#: Shared memory of all blocks of one batch.
 BATCH_SHARED_BYTES = 1 << 25
 
 
@@ -81,9 +81,11 @@ class Module:
         step_limit: int = 5_000_000,
         sample: int | None = None,
     ) -> None:
-        """Runs kernel `name` to its end. A `seed` lets warps and asynchronous copies run in a random order.
-        `counters` count what the launch asks of a GPU, which takes time; with a `sample`, about so many blocks run, and
-        are counted for all (`sampling`). Blocks that may wait for one another all run."""
+        """Runs kernel `name` to its end. With a `seed`, warps and asynchronous copies run in a random order.
+
+        `counters` count the costs of the launch on a GPU, which takes time; with a `sample`, about that many blocks
+        run, and represent all (`sampling`). If blocks may wait for one another, all of them run.
+        """
         kernel = self.kernel(name)
         shape_of_block = (threads, 1, 1) if isinstance(threads, int) else threads
         if len(arguments) != len(kernel.parameters):

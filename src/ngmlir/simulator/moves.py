@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mov: from register to register, and between one wide register and several narrow ones."""
+"""mov: between registers, and between one wide register and several narrow ones."""
 
 from __future__ import annotations
 

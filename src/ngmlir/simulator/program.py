@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PTX as records: what the reader makes of the text and the simulator runs."""
+"""PTX as records: produced by the reader, and run by the simulator."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-#: Width in bytes of the fundamental types; predicates have none.
+#: Width in bytes of the fundamental types; predicates are not included.
 TYPE_BYTES = {
     f"{kind}{bits}": bits // 8
     for kind, widths in {"b": (8, 16, 32, 64, 128), "u": (8, 16, 32, 64), "s": (8, 16, 32, 64)}.items()
@@ -28,7 +28,7 @@ class Integer:
 
 @dataclass(frozen=True, slots=True)
 class Real:
-    """A floating-point literal, kept as its bits: `0f3F800000`, `0d...`."""
+    """A floating-point literal, as its bits: `0f3F800000`, `0d...`."""
 
     bits: int
     width: int
@@ -68,7 +68,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """`_`: a result that nobody wants."""
+    """`_`: a result that is discarded."""
 
 
 Operand = Register | Integer | Real | Symbol | Address | Vector | Pair | Sink
@@ -94,7 +94,7 @@ class Instruction:
 
     @property
     def type(self) -> str:
-        """The last part of the opcode: in most instructions, the type that it works on."""
+        """The last part of the opcode: in most instructions, the type of its operands."""
         return self.opcode.rpartition(".")[2]
 
 

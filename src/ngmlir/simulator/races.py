@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared memory: reads of what nobody wrote, and accesses of two threads, one a write, that nothing orders.
+"""Shared memory: reads of unwritten memory, and accesses of two threads, one of them a write, that nothing orders.
 
-Time is a counter. `seen[w, v]` says up to which moment warp w knows what warp v has done, `seen[w, w]` up to
-which moment the lanes of w know one another: a barrier brings the participants' knowledge together. An access
-made at time t by v is ordered before w when t < seen[w, v]; a thread is always ordered after itself. Behind the
-warps stand columns for what runs on by itself: bulk stores, by the warp that issues them; matrix products, by their
-group of four warps; and bulk loads, by the mbarrier that tells of them.
+Time is a counter. `seen[w, v]` is the time up to which warp w knows the accesses of warp v, `seen[w, w]` the time up to
+which the lanes of w know one another's: a barrier merges the knowledge of its participants. An access made at time t by
+v is ordered before w if t < seen[w, v]; a thread is always ordered after itself. After the columns of the warps there
+are columns for asynchronous operations: bulk stores, by the warp that issues them; matrix products, by their warpgroup;
+and bulk loads, by the mbarrier that signals them.
 
 A bulk store and a matrix product read shared memory from when they are issued until they are waited for. So their reads
-have the moment of the issue, and only a wait tells a warp that reads up to some moment are over: a write by whoever does
-not know of that wait is wrong, even if it comes long after.
+have the time of the issue, and only a wait tells a warp that reads up to some time are complete: a write by a warp that
+does not know of that wait is an error, even if it comes long after.
 
-Matrix products and bulk copies go through the asynchronous proxy. `fenced[w, t]` says up to which moment what thread t
-wrote is known to w *and* visible to that proxy. A proxy fence makes it so of what the fencing thread itself wrote.
+Matrix products and bulk copies go through the asynchronous proxy. `fenced[w, t]` is the time up to which the writes of
+thread t are known to w *and* visible to that proxy. A proxy fence makes those of the fencing thread visible.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ import numpy as np
 
 from .program import Instruction
 
-#: Stops the simulation: the kind of fault, a message, the instruction and the thread.
+#: Stops the simulation: (kind of fault, message, instruction, thread).
 Stop = Callable[[str, str, Instruction, int], NoReturn]
 
 WARP = 32
 _ATOMIC = -1
 _SEVERAL = -1
-#: The time of bytes that are the destination of an asynchronous copy in flight: later than all.
+#: The time of bytes that are the destination of an asynchronous copy in flight: later than all others.
 _BUSY = np.iinfo(np.int32).max
-#: Mbarriers that are told apart, by their addresses; more than that share columns.
+#: How many mbarriers are distinguished, by their addresses; more than that share columns.
 _MBARRIERS = 32
 
 
 class Shadow:
-    """Who wrote and who read each granule of the batch's shared memory, and when.
+    """For each granule of the batch's shared memory: who wrote and read it last, and when.
 
-    `warps` are those of one block, `warp_of` gives the warp of each thread, counted over all blocks. Threads
-    are kept by their number within the block.
+    `warps` are those of one block, `warp_of` gives the warp of each thread, counted over all blocks. Threads are
+    identified by their number within the block.
     """
 
     def __init__(
@@ -64,15 +64,15 @@ class Shadow:
         self.now = 1
         self.written_at = np.zeros(granules, np.int32)
         self.written_by = np.zeros(granules, np.int16)  # thread within its block, or less than 0
-        self.read_at = np.zeros(granules, np.int32)  # by whomever
-        #: Who reads: the warps, then their bulk stores, then the products of four warps.
+        self.read_at = np.zeros(granules, np.int32)  # by any thread
+        #: Sources of reads: the warps, then their bulk stores, then the products of their warpgroups.
         self.sources = warps + (warps + -(-warps // 4) if proxies else 0)
         columns = self.sources + (_MBARRIERS if proxies else 0)
         self.seen = np.ones((blocks * warps, columns), np.int32)
         self.fenced = np.ones((blocks * warps, warps * WARP), np.int32) if proxies else None
         self.reads = np.zeros(self.sources * granules, np.int32)  # by each source
         self.readers = np.zeros(warps * granules, np.int8)  # the lane, or several
-        # The moment that each warp knows everything before; most accesses are settled by it alone.
+        # The time up to which each warp knows all accesses; it decides most checks alone.
         self.floor = np.ones(blocks * warps, np.int32)
 
     # ---- accesses
@@ -85,7 +85,7 @@ class Shadow:
         instruction: Instruction,
         source: int | None = None,
     ) -> None:
-        """`source`: by what runs on, through the asynchronous proxy, which the threads have issued."""
+        """`source`: an asynchronous operation that the threads have issued, which reads through the asynchronous proxy."""
         warp = self.warp_of[threads]
         self.now += 1
         floor = self.floor[warp]
@@ -141,7 +141,7 @@ class Shadow:
             self.written_at[granule] = self.now
             self.written_by[granule] = _ATOMIC if atomic else thread
             if not atomic:
-                # Lanes of one warp that write one place are looked at where their values are known.
+                # Lanes of one warp that write one location are checked where their values are known.
                 clash = self.written_by[granule] >> 5 != thread >> 5
                 if clash.any():
                     other = int(self.written_by[granule][clash][0])
@@ -159,7 +159,7 @@ class Shadow:
         instruction: Instruction,
         atomic: bool,
     ) -> None:
-        """Whether the `late` of the accesses are ordered after the writes that they find."""
+        """Checks that the accesses `late` are ordered after the writes of the same granules."""
         threads, granule = threads[late], granule[late]
         at, by = self.written_at[granule], self.written_by[granule]
         busy = at == _BUSY
@@ -175,7 +175,7 @@ class Shadow:
             self._race(int(threads[unseen][0]), int(by[unseen][0]), "write", instruction)
 
     def _check_reads(self, threads: np.ndarray, granule: np.ndarray, instruction: Instruction) -> None:
-        """Whether a write is ordered after the reads of every warp."""
+        """Checks that a write is ordered after the reads of every warp."""
         warp = self.warp_of[threads]
         lane = self.within[threads] & (WARP - 1)
         for other in range(self.warps):
@@ -193,7 +193,7 @@ class Shadow:
                 self._overwritten(int(threads[unseen][0]), int(at[unseen][0]), source, instruction)
 
     def _overwritten(self, thread: int, moment: int, source: int, instruction: Instruction) -> NoReturn:
-        """A write to what a bulk store or a product reads, or has read and only others know that."""
+        """Reports a write to memory that a bulk store or a product still reads, or has read without the writer knowing."""
         name = "bulk store" if source < 2 * self.warps else "matrix product"
         block = int(self.warp_of[thread]) // self.warps
         known = self.seen[block * self.warps : (block + 1) * self.warps, source].max()
@@ -223,21 +223,21 @@ class Shadow:
             self.written_at[granule] = _BUSY
 
     def landed(self, threads: np.ndarray, offset: np.ndarray, size: int) -> None:
-        """The issuing thread has waited: from now on this is a write of its own."""
+        """The issuing thread has waited: from now on the copy counts as a write of this thread."""
         self.now += 1
         for granule in self._granules(offset, size):
             self.written_at[granule] = self.now
             self.written_by[granule] = self.within[threads]
 
     def delivered(self, place: int, size: int, mbarrier: int) -> None:
-        """A bulk copy has landed; its mbarrier tells whoever waits for it."""
+        """A bulk copy has completed; its mbarrier passes that on to threads that wait for it."""
         self.now += 1
         granules = slice(place // self.granule, (place + size) // self.granule)
         self.written_at[granules] = self.now
         self.written_by[granules] = -2 - mbarrier // 8 % _MBARRIERS
 
     def told(self, mbarrier: int) -> np.ndarray:
-        """The clock of what the copies of an mbarrier have done until now."""
+        """The clock of the completed copies of an mbarrier."""
         self.now += 1
         clock = np.ones_like(self._clock(0))
         clock[self.sources + mbarrier // 8 % _MBARRIERS] = self.now
@@ -246,15 +246,15 @@ class Shadow:
     # ---- bulk stores and products
 
     def store_source(self, warp: int) -> int:
-        """The source of the bulk stores that a warp issues."""
+        """The source number of the bulk stores that a warp issues."""
         return self.warps + warp % self.warps
 
     def product_source(self, warp: int) -> int:
-        """The source of the matrix products of a warp's group of four."""
+        """The source number of the matrix products of a warp's warpgroup."""
         return 2 * self.warps + warp % self.warps // 4
 
     def waited(self, warps: np.ndarray, source: int, running: Sequence[int]) -> None:
-        """Warps (batch numbers) have waited for what a source runs, but for what it issued at the moments `running`."""
+        """Warps (batch numbers) have waited for the operations of a source, except those issued at the times `running`."""
         self.now += 1
         self.seen[warps, source] = np.maximum(self.seen[warps, source], min(running, default=self.now))
         self.floor[warps] = self.seen[warps].min(axis=1)
@@ -272,24 +272,24 @@ class Shadow:
             self.stop("fence", message, instruction, thread)
 
     def fence(self, threads: np.ndarray) -> None:
-        """What each of `threads` has written becomes visible to the asynchronous proxy."""
+        """Makes the writes of each of `threads` visible to the asynchronous proxy."""
         if self.fenced is not None:
             self.now += 1
             self.fenced[self.warp_of[threads], self.within[threads]] = self.now
 
     def is_fenced(self, thread: int, moment: int, by: int) -> bool:
-        """Whether what thread `by` of its block wrote at `moment` is visible to copies that `thread` starts."""
+        """Whether the writes of thread `by` of its block at `moment` are visible to copies that `thread` starts."""
         return self.fenced is None or moment < int(self.fenced[self.warp_of[thread], by])
 
     def is_known(self, thread: int, moment: int, by: int) -> bool:
-        """Whether what thread `by` of its block did at `moment` is ordered before `thread`."""
+        """Whether the accesses of thread `by` of its block at `moment` are ordered before `thread`."""
         same = int(self.within[thread]) == by
         return same or moment < int(self.seen[self.warp_of[thread], by >> 5])
 
     # ---- order
 
     def join(self, warps: np.ndarray) -> None:
-        """All of `warps` (batch numbers of one block) have met: each knows what any of them knew or did."""
+        """A barrier of all of `warps` (batch numbers of one block): each knows the accesses and the knowledge of all."""
         self.now += 1
         knowledge = self.seen[warps].max(axis=0)
         knowledge[warps % self.warps] = self.now
@@ -299,7 +299,7 @@ class Shadow:
             self.fenced[warps] = self.fenced[warps].max(axis=0)
 
     def join_blocks(self, blocks: np.ndarray) -> None:
-        """All threads of each of `blocks` have met."""
+        """A barrier of all threads of each of `blocks`."""
         self.now += 1
         seen = self.seen.reshape(self.blocks, self.warps, -1)
         if self.fenced is None:
@@ -313,7 +313,7 @@ class Shadow:
         fenced[blocks] = fenced[blocks].max(axis=1, keepdims=True)
 
     def join_lanes(self, threads: np.ndarray) -> None:
-        """The lanes of each warp of `threads` have met."""
+        """The lanes of each warp of `threads` have synchronised."""
         self.now += 1
         warps = np.unique(self.warp_of[threads])
         self.seen[warps, warps % self.warps] = self.now
@@ -325,7 +325,7 @@ class Shadow:
         )
 
     def knowledge(self, warp: int) -> np.ndarray:
-        """What `warp` knows now, itself included: the clock that an arrival at an mbarrier carries."""
+        """What `warp` knows now, including its own accesses: the clock that an arrival at an mbarrier carries."""
         self.now += 1
         clock = self._clock(warp).copy()
         clock[warp % self.warps] = self.now

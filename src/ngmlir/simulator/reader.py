@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PTX text -> Program. Reads what LLVM's NVPTX back end prints, inline assembly with its scopes included."""
+"""PTX text -> Program. Reads the output of LLVM's NVPTX back end, including inline assembly with scopes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .tokens import Token, Tokens
 
 _LINKAGE = {".visible", ".extern", ".weak", ".common"}
 _SPACES = {".global", ".const", ".shared", ".local", ".param"}
-#: Directives of the whole file or of debug information, that change nothing in what a kernel computes.
+#: Directives of the whole file or of debug information that do not affect the results of a kernel.
 _SKIPPED = {".file", ".loc", ".pragma", ".section", ".address_size", ".alias"}
 
 
 def read(source: str) -> Program:
-    """The program that `source` spells; a `UserError` names the line that is wrong."""
+    """The program in `source`; a `UserError` names the line that is wrong."""
     return _Reader(source).program()
 
 
@@ -64,7 +64,7 @@ class _Reader(Tokens):
         return result
 
     def skip(self, directive: Token) -> None:
-        """Past a directive without meaning here; it ends at `;` or, if it has none, with its line."""
+        """Skips an ignored directive; it ends at `;` or, if it has none, at the end of its line."""
         if directive.text == ".section":
             self.name() if self.here.kind == "word" else self.take()
             self.expect("{")
@@ -174,7 +174,7 @@ class _Reader(Tokens):
 
 
 class _Body:
-    """The statements between the braces of one function; names are looked up through nested scopes."""
+    """The statements between the braces of one function; names are resolved in nested scopes."""
 
     def __init__(self, reader: _Reader, function: Function):
         self.reader = reader

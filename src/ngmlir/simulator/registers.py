@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operands as arrays over threads.
 
-Decoding gives each (operand, type) pair a slot number; a `Frame` fills the slots for one batch of blocks:
-views of the registers, and constants spread over all threads without taking memory.
+Decoding assigns each (operand, type) pair a slot number; a `Frame` fills the slots for one batch of blocks: views of
+the registers, and constants broadcast over all threads without taking memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..support.diagnostics import Limit, Location, UserError
 from .formats import STORAGE
 from .program import TYPE_BYTES, Function, Instruction, Integer, Operand, Real, Register, Sink, Symbol
 
-#: The threads that an instruction runs for: all of the batch (`...`), or their sorted numbers.
+#: The threads that execute an instruction: all of the batch (`...`), or their sorted numbers.
 Threads = np.ndarray | EllipsisType
 
 SPECIAL = {
@@ -39,7 +39,7 @@ class Slot:
 
 
 class Slots:
-    """Hands out slot numbers while a kernel is decoded."""
+    """Assigns slot numbers while a kernel is decoded."""
 
     def __init__(self, function: Function, symbols: Mapping[str, int], source: str):
         self.function = function
@@ -67,7 +67,7 @@ class Slots:
         return UserError(f"{why}: {instruction.text}", location, source=self.source)
 
     def width(self, operand: Operand) -> int:
-        """Bytes of a register; 8 for whatever is an address by nature."""
+        """Bytes of a register; 8 for addresses."""
         if isinstance(operand, Register) and operand.name in self.function.registers:
             return TYPE_BYTES[self.function.registers[operand.name]]
         return 4 if isinstance(operand, Register) else 8
@@ -94,7 +94,7 @@ class Slots:
         return self._number(Slot(kind, bits=bits & ((1 << 8 * TYPE_BYTES[kind]) - 1)))
 
     def write(self, instruction: Instruction, operand: Operand, kind: str) -> int | None:
-        """The slot that results of type `kind` go to, None for `_`; narrow results fill the whole register."""
+        """The slot for results of type `kind`, None for `_`; narrow results are extended to the whole register."""
         if isinstance(operand, Sink):
             return None
         if not isinstance(operand, Register) or operand.name not in self.function.registers:
@@ -110,7 +110,7 @@ class Slots:
 
 
 def _as_kind(bits: int, width: int, kind: str) -> int:
-    """A literal's bits as `kind`; PTX lets `0f` literals stand for bits of the same width only."""
+    """The bits of a literal as `kind`; in PTX, `0f` literals represent bits of the same width only."""
     if TYPE_BYTES.get(kind) == width:
         return bits
     if kind == "f64" and width == 4:
@@ -122,7 +122,7 @@ def _as_kind(bits: int, width: int, kind: str) -> int:
 def fill(
     slots: list[Slot], registers: Mapping[str, str], count: int, special: Callable[[str], np.ndarray]
 ) -> list[np.ndarray]:
-    """The arrays of all slots, for `count` threads. Registers start as 0xFF: reading an unset one shows."""
+    """The arrays of all slots, for `count` threads. Registers start as 0xFF, so that reads of unwritten ones show."""
     files: dict[str, np.ndarray] = {}
     arrays: list[np.ndarray] = []
     for slot in slots:
@@ -146,7 +146,7 @@ def _register(kind: str, count: int) -> np.ndarray:
 
 
 def _view(base: np.ndarray, kind: str) -> np.ndarray:
-    """`base` read as `kind`; of a wider register, its low part (memory is little-endian)."""
+    """`base` viewed as `kind`; for a wider register, its low part (memory is little-endian)."""
     dtype, lanes = STORAGE[kind]
     if base.dtype.itemsize < dtype.itemsize * lanes:
         return base.astype(dtype)  # a 32-bit special register read as 64 bits

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the threads of one batch of blocks, segment by segment.
 
-A segment is straight-line code up to a branch, an exit or an operation that threads do together. While all
-threads are at one place they run together without masks. Threads that have parted meet again only where an
-instruction demands it (`.sync`, `.aligned`) or where they happen to stand at the same place; programs that
-need more than that are stopped.
+A segment is straight-line code up to a branch, an exit or an operation that threads execute together. While all threads
+have the same program counter they run together without masks. Threads that have diverged reconverge only where an
+instruction requires it (`.sync`, `.aligned`) or where they happen to reach the same instruction; programs that rely on
+more than that are stopped.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from .wgmma import check_registers, disturb
 
 Array = np.ndarray
 
-#: Every so many turns the threads that have waited longest run, whatever the order says.
+#: Every this many turns the threads that have waited longest run, whatever the order says.
 _FAIRNESS = 64
 
 
 @dataclass
 class Operation:
-    """One decoded instruction. `group` threads must come together for it (0: none need to)."""
+    """One decoded instruction. `group` threads must converge for it (0: none need to)."""
 
     instruction: Instruction
     kind: Literal["step", "branch", "table", "exit", "barrier", "wait"]
     step: Step | None = None
     guard: Reader | None = None
-    members: Reader | None = None  # mask of the lanes that take part, where the instruction names them
+    members: Reader | None = None  # mask of the participating lanes, if the instruction has one
     group: int = 0
     targets: tuple[int, ...] = ()
     choose: Reader | None = None  # index into `targets`
     ready: Callable[[Frame, Threads], Array] | None = None
-    touched: frozenset[str] = frozenset()  # registers, in kernels whose matrix products run on
+    touched: frozenset[str] = frozenset()  # registers, in kernels with asynchronous matrix products
     written: frozenset[str] = frozenset()
-    disturbs: frozenset[str] = frozenset()  # of them, those that matrix products use, copied or not
+    disturbs: frozenset[str] = frozenset()  # those that matrix products use, maybe through copies
     watched: Watched | None = None
-    copies: bool = False  # whether it is a copy, which the assembler may make of no instruction
+    copies: bool = False  # whether it is a copy, which the assembler may eliminate
 
     @property
     def ends_segment(self) -> bool:
@@ -54,7 +54,7 @@ class Operation:
 
 
 class Code:
-    """A decoded kernel: operations, where segments end, and in which order places are best visited."""
+    """A decoded kernel: operations, the ends of segments, and the order in which instructions are best visited."""
 
     def __init__(self, operations: Sequence[Operation], entry_points: set[int]):
         self.operations = operations
@@ -62,7 +62,7 @@ class Code:
         self.rank = self._ranks()
 
     def _segment_ends(self, entry_points: set[int]) -> list[int]:
-        """For each place, the first one after it that is not run straight through."""
+        """For each instruction, the end of the straight-line code after it."""
         ends = [0] * len(self.operations)
         following = len(self.operations)
         for index in range(len(self.operations) - 1, -1, -1):
@@ -84,7 +84,7 @@ class Code:
         return following
 
     def _ranks(self) -> Array:
-        """Reverse postorder: threads behind run first, so that those ahead wait where paths join."""
+        """Reverse postorder: threads that are behind run first, so that those ahead wait where paths join."""
         count = len(self.operations)
         rank = np.full(count + 1, count, np.int64)
         seen = {0}
@@ -106,7 +106,7 @@ class Code:
 
 
 def run(frame: Frame, code: Code, step_limit: int) -> None:
-    """Until every thread has exited; a `SimulationFault` if that cannot happen."""
+    """Runs until every thread has exited; a `SimulationFault` if that cannot happen."""
     _Scheduler(frame, code, step_limit).run()
 
 
@@ -125,7 +125,7 @@ class _Scheduler:
                 return
             self._advance(*choice)
 
-    # ---- whose turn it is
+    # ---- choosing threads
 
     def _choose(self) -> tuple[int, Threads] | None:
         frame = self.frame
@@ -155,7 +155,7 @@ class _Scheduler:
         return place, (... if len(chosen) == frame.count else chosen)
 
     def _some(self, ready: Array) -> Array:
-        """A random half of the warps: what a correct program computes does not depend on who is first."""
+        """A random half of the warps: the results of a correct program do not depend on the order."""
         frame = self.frame
         assert frame.random is not None
         lucky = frame.random.random(frame.blocks * frame.shape.warps) < 0.5
@@ -163,13 +163,13 @@ class _Scheduler:
         return chosen if chosen.any() else ready
 
     def _check_end(self) -> None:
-        """Copies that still need the shared memory of a block that has ended."""
+        """Reports copies that still need the shared memory of a block that has ended."""
         for store in self.frame.bulk_stores:
             message = "the block ends before this store is waited for"
             self.frame.fault("in flight", message, store.instruction, store.thread)
 
     def _let_something_happen(self) -> bool:
-        """One asynchronous event; False if none is outstanding."""
+        """Runs one asynchronous event; False if none is outstanding."""
         frame = self.frame
         if not frame.events:
             return False
@@ -180,7 +180,7 @@ class _Scheduler:
     # ---- running
 
     def _advance(self, place: int, threads: Threads) -> None:
-        """Runs `threads` from `place` until they part, wait or reach a place where others may join."""
+        """Runs `threads` from `place` until they diverge, wait or reach an instruction where others may join."""
         frame, code = self.frame, self.code
         operations = code.operations
         while True:
@@ -268,14 +268,14 @@ class _Scheduler:
         frame.counters.executed(operation.instruction, warps, len(running))
 
     def _guarded(self, operation: Operation, threads: Threads) -> Threads:
-        """The threads whose guard holds."""
+        """The threads whose guard is true."""
         if operation.guard is None:
             return threads
         holds = operation.guard(self.frame, threads)
         return threads if holds.all() else self.frame.threads(threads)[holds]
 
     def _branch(self, operation: Operation, place: int, threads: Threads) -> int | None:
-        """Where all go, or None after each thread has been told its own place."""
+        """The common target, or None after each thread's program counter has been set."""
         frame = self.frame
         if operation.choose is not None:
             index = operation.choose(frame, threads).astype(np.int64)
@@ -305,11 +305,11 @@ class _Scheduler:
             self._recheck_collectives()
 
     def _recheck_collectives(self) -> None:
-        """Lanes that waited for one that has exited look again."""
+        """Lanes that waited for a lane that has exited check again."""
         frame = self.frame
         frame.status[frame.status == AT_COLLECTIVE] = READY
 
-    # ---- coming together
+    # ---- convergence
 
     def _gather(self, operation: Operation, place: int, threads: Threads) -> Threads | None:
         """The threads whose groups are complete here; the others wait. None if no group is complete."""
@@ -353,7 +353,7 @@ class _Scheduler:
         return ... if len(going) == frame.count else going
 
     def _check_members(self, operation: Operation, threads: Threads) -> Array:
-        """The masks of the lanes that take part; each thread must be in its own."""
+        """The masks of the participating lanes; each thread must be in its own."""
         frame = self.frame
         assert operation.members is not None
         mask = operation.members(frame, threads)
@@ -368,7 +368,7 @@ class _Scheduler:
         return mask
 
     def _barrier(self, operation: Operation, place: int, threads: Threads) -> bool:
-        """True if all threads may go on together."""
+        """True if all threads may continue together."""
         frame = self.frame
         going = self._guarded(operation, threads)
         frame.pc[threads] = place
@@ -380,13 +380,13 @@ class _Scheduler:
         assert operation.step is not None
         operation.step(frame, going)
         if going is ... and frame.status[0] == READY and frame.pc[0] == place:
-            return True  # nobody had to wait
+            return True  # no thread had to wait
         if "arrive" in operation.instruction.modifiers:
             frame.pc[going] = place + 1
         return False
 
     def _wait(self, operation: Operation, place: int, threads: Threads) -> bool:
-        """True if all threads' phases are over."""
+        """True if the phases of all threads are complete."""
         frame = self.frame
         assert operation.ready is not None and operation.step is not None
         done = operation.ready(frame, threads)
@@ -401,10 +401,10 @@ class _Scheduler:
         frame.status[running[~done]] = AT_MBARRIER
         return False
 
-    # ---- the end of the road
+    # ---- deadlocks
 
     def _stuck(self) -> None:
-        """Nothing can run: reports who waits where."""
+        """No thread can run: reports which threads wait where."""
         frame = self.frame
         waiting = frame.status != DONE
         parted = frame.status == AT_COLLECTIVE

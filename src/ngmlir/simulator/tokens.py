@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PTX text as tokens, taken one after the other."""
+"""Tokeniser of PTX text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Token(NamedTuple):
 
 
 class Tokens:
-    """The tokens of a text and a position among them; what is not as expected is a `UserError` with its line."""
+    """The tokens of a text and a current position; unexpected tokens are a `UserError` with their line."""
 
     def __init__(self, source: str):
         self.source = source

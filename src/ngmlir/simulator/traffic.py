@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Global memory: what the blocks of one launch do to one another.
+"""Global memory: races between the blocks, and within the blocks, of one launch.
 
-Nothing orders two blocks of a launch, and two threads of a block only barriers do. So what a launch reads and
-writes is noted while it runs, and compared when it has ended: two threads that touch one place, one of them to
-write it, with no barrier in between, are a race, in whatever order they happened to run. What is read through
-the read-only cache (`.nc`) must not be written by the launch at all.
+Nothing orders two blocks of a launch, and only barriers order two threads of a block. So the accesses of a launch are
+recorded while it runs, and compared when it has ended: two threads that access one location, one of them to write it,
+with no barrier in between, are a race, in whatever order they happened to run. Memory that is read through the
+read-only cache (`.nc`) must not be written by the launch at all.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from .program import Instruction
 
 Array = np.ndarray
 
-#: Stops the simulation: kind, message, instruction and the number of a thread of the launch.
+#: Stops the simulation: (kind, message, instruction, number of a thread in the launch).
 Stop = Callable[[str, str, Instruction, int], NoReturn]
 
-#: Accesses that are kept until they are compared.
+#: How many accesses are kept before they are compared.
 _KEPT = 1 << 24
 _SEVERAL = np.iinfo(np.int32).min
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One instruction of several threads: byte offsets in the store, numbers of the threads in the launch."""
+    """One instruction of several threads: byte offsets in the store, and numbers of the threads in the launch."""
 
     instruction: Instruction
     use: str  # read, write, atomic
     offsets: Array
     threads: Array
     size: int
-    phase: int  # barriers that the blocks of these threads have met at
+    phase: int  # number of barriers that the blocks of these threads have passed
 
 
 class Traffic:
-    """The accesses of one launch. `ordered`: only whole barriers order the threads of a block in this kernel."""
+    """The accesses of one launch. `ordered`: only barriers of the whole block order its threads in this kernel."""
 
     def __init__(self, granule: int, block_threads: int, ordered: bool, stop: Stop):
         self.granule = granule
@@ -52,8 +52,9 @@ class Traffic:
         self.kept = 0
         self.accesses: dict[Region, list[Access]] = {}
         self.written: set[Region] = set()
-        # Of each region that is written: 0, the thread that did (from 1 on), or for atomics minus the block (from
-        # 1 on), if it was one; the phase of that; and the block that has read it, from 1 on.
+        # For each region that is written: the writer of each granule (0, the thread counted from 1, or for atomics
+        # minus the block counted from 1, if there was only one); its phase; and the block that has read it, counted
+        # from 1.
         self.writers: dict[Region, Array] = {}
         self.phases: dict[Region, Array] = {}
         self.readers: dict[Region, Array] = {}
@@ -67,7 +68,7 @@ class Traffic:
             self.compare(last=False)
 
     def compare(self, last: bool = True) -> None:
-        """Looks for races in what was noted; not the `last` time, it remembers what was read."""
+        """Looks for races in the recorded accesses; except the `last` time, it keeps what was read."""
         for region, accesses in self.accesses.items():
             if region in self.written:
                 self._compare(region, accesses)
@@ -86,7 +87,7 @@ class Traffic:
         return tables[region]
 
     def _compare(self, region: Region, accesses: list[Access]) -> None:
-        # Of each block in the order in which they happened: no block goes back to a phase.
+        # For each block in the order in which they happened: phases of a block only increase.
         in_turn = sorted(accesses, key=lambda a: a.phase)
         groups = [list(group) for _, group in groupby(in_turn, lambda a: a.phase)]
         for together in groups:
@@ -153,7 +154,7 @@ class Traffic:
     def _check(
         self, access: Access, which: Array, before: Array, phases: Array, what: str, same_block: bool
     ) -> None:
-        """Whether the threads `which` are of other blocks than those `before`, or of no later phase."""
+        """Checks that the threads `which` are of the same blocks as those of `before`, and in a later phase."""
         block = np.where(before > 0, (before - 1) // self.block_threads, -1 - before)
         foreign = block != access.threads // self.block_threads
         if same_block:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registers that are read before anything was written to them.
+"""Reads of registers that have not been written.
 
-Which reads can be such follows from the paths through the kernel, once, when it is decoded; mostly there are
-none. Only those registers are watched while it runs, byte by byte. Copies, selections, and what puts words together or
-takes them apart hand on what was not written, as compilers let them where the value is never used; everything else that
-reads it is a fault.
+A data-flow analysis finds them once, when a kernel is decoded; mostly there are none. Only those registers are watched
+while it runs, byte by byte. Copies, selections, packing and unpacking propagate unwritten bytes, as compilers emit them
+where the value is never used; every other read of them is a fault.
 """
 
 from __future__ import annotations
@@ -20,18 +19,19 @@ from .registers import Threads
 from .uses import reads_and_writes
 
 _COPIES = ("mov", "selp")
-#: Of a register that is set: no byte is missing.
+#: A register that is written: no byte is missing.
 _SET = np.uint16(0)
 
 
 @dataclass(frozen=True)
 class Watched:
-    """The registers of one instruction that may be unset when it reads them, and those it sets; `copies`: from one to the other."""
+    """The registers of one instruction that may be unwritten when it reads them, and those it writes; `copies`: from
+    the former to the latter."""
 
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     copies: bool
-    choice: Callable[[Frame, Threads], np.ndarray] | None = None  # of a selection: True takes the first
+    choice: Callable[[Frame, Threads], np.ndarray] | None = None  # predicate of a selection
 
 
 def watch(
@@ -40,7 +40,8 @@ def watch(
     successors: Callable[[int], Sequence[int]],
     starts: set[int],
 ) -> dict[int, tuple[list[str], list[str]]]:
-    """Places -> the registers to watch there that are read, and those that are written. `starts` are where blocks begin."""
+    """Instruction -> the watched registers that it reads, and those that it writes. `starts` are the starts of basic
+    blocks."""
     bit = {name: 1 << number for number, name in enumerate(registers)}
     used = [reads_and_writes(instruction) for instruction in instructions]
     count = len(instructions)
@@ -90,7 +91,8 @@ def watch(
 
 
 def follow(frame: Frame, threads: Threads, watched: Watched, instruction: Instruction) -> None:
-    """Before `threads` run an instruction: faults if it reads what they have not set, and notes what it sets."""
+    """Before `threads` run an instruction: faults if it reads registers that they have not written, and records what it
+    writes."""
     if not watched.copies:
         for name in watched.reads:
             check(frame, threads, name, instruction)
@@ -113,7 +115,7 @@ def follow(frame: Frame, threads: Threads, watched: Watched, instruction: Instru
 
 
 def _read(frame: Frame, threads: Threads, instruction: Instruction) -> np.ndarray:
-    """The bytes that a copy reads and nothing has set, a bit each."""
+    """The unwritten bytes that a copy reads, one bit each."""
     unset = np.zeros(1, np.uint16)
     for operand in instruction.operands[1:]:
         for name, start, count in _parts(instruction, operand):
@@ -122,7 +124,7 @@ def _read(frame: Frame, threads: Threads, instruction: Instruction) -> np.ndarra
 
 
 def _parts(instruction: Instruction, operand: Operand) -> Iterator[tuple[str, int, int]]:
-    """The registers of an operand of a copy: (name, its first byte, how many)."""
+    """The registers of an operand of a copy: (name, first byte, number of bytes)."""
     if isinstance(operand, Register):
         yield operand.name, 0, 16
     elif isinstance(operand, Vector):
@@ -133,7 +135,7 @@ def _parts(instruction: Instruction, operand: Operand) -> Iterator[tuple[str, in
 
 
 def check(frame: Frame, threads: Threads, name: str, instruction: Instruction) -> None:
-    """Faults if some of `threads` have not set a register."""
+    """Faults if some of `threads` have not written a register."""
     unset = frame.unset_bytes(name, threads)
     if unset.any():
         thread = int(frame.threads(threads)[unset != 0][0])

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which registers an instruction reads, and which it writes."""
+"""The registers that an instruction reads, and those that it writes."""
 
 from __future__ import annotations
 
 from .program import Address, Instruction, Integer, Operand, Pair, Register, Vector
 
-#: Instructions whose first operand is no result.
+#: Instructions whose first operand is not a result.
 _NO_RESULT = frozenset({"st", "red", "stmatrix", "cp", "bra", "brx", "setmaxnreg", "prefetch", "prefetchu", "applypriority"})  # fmt: skip
 
 
 def names(operand: Operand, into: list[str]) -> None:
-    """Adds the registers of an operand."""
+    """Appends the registers of an operand."""
     if isinstance(operand, Register):
         into.append(operand.name)
     elif isinstance(operand, Address):
@@ -27,7 +27,7 @@ def names(operand: Operand, into: list[str]) -> None:
 
 
 def reads_and_writes(instruction: Instruction) -> tuple[list[str], list[str]]:
-    """The registers that an instruction needs, its guard included, and those that it sets."""
+    """The registers that an instruction reads, including its guard, and those that it writes."""
     reads: list[str] = []
     writes: list[str] = []
     operands = instruction.operands
@@ -37,7 +37,7 @@ def reads_and_writes(instruction: Instruction) -> tuple[list[str], list[str]]:
         if head == "wgmma":
             names(operands[0], writes)
             if len(operands) > 3 and isinstance(operands[3], Integer) and operands[3].value:
-                names(operands[0], reads)  # a sum that goes on
+                names(operands[0], reads)  # accumulates into its result
         else:
             names(operands[0], reads if barrier else writes)
         operands = operands[1:]

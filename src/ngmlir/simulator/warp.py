@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lanes of one warp do together: shuffles, votes, matches and reductions.
+"""Operations between the lanes of one warp: shuffles, votes, matches and reductions.
 
-The scheduler calls these steps only when every lane that takes part is there; `threads` are whole groups.
+The scheduler runs these steps only when all participating lanes have converged; `threads` are whole groups.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Array = np.ndarray
 
 
 def member_mask_operand(instruction: Instruction) -> Operand | None:
-    """The operand of a `.sync` instruction that names its lanes; None for `.aligned` ones: the whole warp."""
+    """The operand of a `.sync` instruction that is its mask of lanes; None for `.aligned` ones: the whole warp."""
     if instruction.head in ("shfl", "vote", "match", "redux", "elect"):
         return instruction.operands[-1]
     if instruction.opcode.startswith("bar.warp.sync"):
@@ -28,7 +28,7 @@ def member_mask_operand(instruction: Instruction) -> Operand | None:
 
 
 def _table(frame: Frame, running: Array, values: Array, fill: int = 0) -> Array:
-    """`values` by (warp of the batch, lane); lanes that do not run hold `fill`."""
+    """`values` by (warp of the batch, lane); lanes that do not run have `fill`."""
     whole = np.full(frame.blocks * frame.shape.warps * WARP, fill, values.dtype)
     whole[frame.warp_of[running] * WARP + frame.lane[running]] = values
     return whole.reshape(-1, WARP)
@@ -183,7 +183,7 @@ def _redux(slots: Slots, instruction: Instruction) -> Step:
 
 @decodes("elect")
 def _elect(slots: Slots, instruction: Instruction) -> Step:
-    """One lane of the mask is chosen: the lowest."""
+    """Elects one lane of the mask: the lowest."""
     result, members = instruction.operands
     mask = reader(slots, instruction, members, "u32")
     lane, chosen = (result.first, result.second) if isinstance(result, Pair) else (None, result)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""wgmma: matrix products of four warps, which read shared memory and run on after they are issued.
+"""wgmma: asynchronous matrix products of a warpgroup, which read shared memory.
 
-A product is computed at issue. Until its group is waited for, its accumulators may be touched by other
-products only, registers and shared memory that it reads must stay as they are; whatever breaks this is a
-fault. Shared memory may be written again only by who knows of the wait (`races`). The summation order within a product is not specified; here it is that of f64.
+A product is computed at issue. Until its group is waited for, only other products may use its accumulators, and the
+registers and shared memory that it reads must not change; violations are faults. Shared memory may be written again
+only by threads that know of the wait (`races`). The order of the sum within a product is not specified; here it is that
+of f64.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _ITEM = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
 
 
 def numbers(raw: Array, kind: str) -> Array:
-    """f64 values of elements that lie as unsigned words of their size."""
+    """f64 values of elements that are stored as unsigned words of their size."""
     if kind == "bf16":
         return from_bf16(raw).astype(np.float64)
     if kind == "tf32":
@@ -39,12 +40,12 @@ def numbers(raw: Array, kind: str) -> Array:
 
 
 def swizzled(offset: Array, width: int) -> Array:
-    """Byte offsets after the XOR pattern of a row `width` bytes wide."""
+    """Byte offsets after the XOR pattern of a row of `width` bytes."""
     return offset ^ (((offset >> 7) & (width // 16 - 1)) << 4) if width else offset
 
 
 def tile_places(descriptor: int, rows: int, depth: int, item: int, along_rows: bool) -> Array:
-    """Byte offsets in shared memory of a rows x depth operand, as its descriptor lays it out."""
+    """Byte offsets in shared memory of a rows x depth operand, as its descriptor describes it."""
     start, leading, stride = ((descriptor >> shift & 0x3FFF) << 4 for shift in (0, 16, 32))
     width = _SWIZZLE[descriptor >> 62]
     row, k = np.arange(rows)[:, None], np.arange(depth)[None]
@@ -126,10 +127,10 @@ def _fence(frame: Frame, threads: Threads) -> None:
 def disturb(
     frame: Frame, threads: Threads, names: frozenset[str], written: frozenset[str], copies: bool
 ) -> None:
-    """These threads use registers of products otherwise: they write them, or read what a product has made.
+    """These threads use registers of products otherwise: they write them, or read the result of a product.
 
-    What is copied is as old as that which it is a copy of: back ends put copies anywhere, and the assembler gives
-    both sides one register.
+    A copy has the state of its source: back ends put copies anywhere, and the assembler assigns both sides one
+    register.
     """
     for group in _groups(frame, threads) if frame.disturbed else ():
         found = frame.disturbed.get(group, set[str]())
@@ -146,7 +147,7 @@ def disturb(
 def _check_fence(
     frame: Frame, group: int, shape: str, sums: frozenset[str], inputs: frozenset[str], at: Instruction
 ) -> None:
-    """Whether a wgmma.fence lies between the last other use of a product's registers and the product."""
+    """Checks that there is a wgmma.fence between the last other use of a product's registers and the product."""
     thread = group * GROUP
     if group not in frame.disturbed:
         frame.fault("fence", "no wgmma.fence precedes the first product", at, thread)
@@ -239,7 +240,7 @@ def _multiply(slots: Slots, instruction: Instruction) -> Step:
 def _flags(
     slots: Slots, instruction: Instruction, flags: list[Operand], from_registers: bool
 ) -> tuple[tuple[int, int], tuple[bool, bool]]:
-    """Signs of the operands, and whether A and B lie along their rows (MN-major)."""
+    """Signs of the operands, and whether A and B are contiguous along their rows (MN-major)."""
     values = [flag.value for flag in flags if isinstance(flag, Integer)]
     if len(values) != len(flags):
         raise slots.wrong(instruction, "signs and layouts must be literals")
