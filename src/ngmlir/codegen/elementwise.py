@@ -282,7 +282,7 @@ def _floor_divide(b: Instructions, element: Type, x: Value, y: Value) -> Value:
 
 
 def _remainder(b: Instructions, element: Type, x: Value, y: Value) -> Value:
-    """Of integers; that of floats is in the math library."""
+    """The remainder of integers; that of floats is in the math library."""
     return _divided(b, element, x, y)[1]
 
 

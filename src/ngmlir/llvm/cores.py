@@ -7,7 +7,7 @@ import os
 
 from ..support.diagnostics import UserError
 
-#: Each takes some 100 MB, and more than these seldom have work to do.
+#: The most processes: each takes some 100 MB, and more than these seldom have work to do.
 _MOST = 8
 
 

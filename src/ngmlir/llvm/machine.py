@@ -45,7 +45,7 @@ def assembly(text: str, target: Target, optimise: Optimise = "cleanup") -> str:
 
 
 def listing(text: str, target: Target, optimise: Optimise = "cleanup") -> str:
-    """The same for people to read: with the names of blocks."""
+    """Assembler text for people to read: with the names of blocks."""
     return str(_generate("listing", text, target, optimise))
 
 

@@ -83,7 +83,7 @@ def _machine(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
     import llvmlite.binding as llvm
 
     prepare_llvm()
-    # Hard-float calls must be asked for on RISC-V, whose default keeps floats in integer registers.
+    # Hard-float calls must be requested on RISC-V, whose default keeps floats in integer registers.
     convention = "lp64d" if triple.startswith("riscv64") else ""
     return llvm.Target.from_triple(triple).create_target_machine(
         cpu=cpu, features=features, opt=2, reloc="pic", codemodel="small", abiname=convention
@@ -98,7 +98,7 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, optimise: Opt
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = options.slp_vectorization = optimise == "speed"
     builder = llvm.create_pass_builder(machine, options)
-    # Pass managers serve one run only: LLVM ends the process on the second.
+    # A pass manager can run only once: LLVM ends the process on the second run.
     if optimise == "speed":
         passes = builder.getModulePassManager()
     else:

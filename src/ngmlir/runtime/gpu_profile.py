@@ -85,7 +85,7 @@ class GpuProfile(Profile):
         return [go]
 
     def _by_kernel(self) -> dict[tuple[int, str], GpuRow]:
-        """By program and kernel."""
+        """The rows of all kernels, by program and kernel."""
         found: dict[tuple[int, str], GpuRow] = {}
         for program in self._programs.values():
             known = registers_of(program.artifact, self.gpu.name) if program.counters else {}

@@ -58,7 +58,7 @@ def _has_no_gil() -> bool:
     """Whether this Python was built without the GIL: its object headers are different."""
     if sys.version_info < (3, 13):
         return False
-    import sysconfig  # reads a large table
+    import sysconfig  # imported late: reads a large table
 
     return bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 

@@ -10,7 +10,7 @@ themselves. Workers spin for a moment for the next call and then sleep on a fute
 that has more than one chunk, and again in a forked child.
 
 On a machine whose cores are busy, a worker may lose its core in the middle of a chunk, and the caller may wait for
-longer than all the work would have taken it alone. So the pool keeps a balance of the time that sharing has gained and
+longer than all the work would have taken it alone. So the pool keeps a balance (@account) of the time that sharing has gained and
 lost, with some credit, since waking a worker costs first and pays off later. When the balance falls below the credit,
 it is reset and callers run their chunks alone for a while: for as long as what was lost, twice as long each time, up to
 16 times; every call that gains decrements that factor. So a machine that stays busy loses a few percent, and one that
@@ -25,12 +25,11 @@ from .pool_machines import MACHINES
 _PATIENCE = 64
 #: How often it yields before it sleeps.
 _OFFERS = 100
-#: The largest factor of the time lost for which calls run alone.
+#: Calls run alone for at most this many times the time that sharing has lost.
 _REST = 16
 #: Ticks of the clock, some 200 us: the credit below 0 that the balance may have.
 _CREDIT = {"x86_64": 500_000, "aarch64": 20_000}
-#: Ticks of the clock, some 400 us, that a worker spins for the next call before it sleeps: a tenth of that is the time
-#: to wake it.
+#: Ticks of the clock, some 400 us, that a worker spins for the next call before it sleeps: waking it takes ten us.
 _SPIN = {"x86_64": 1_000_000, "aarch64": 40_000}
 #: The balance is at most this many times the length of the last call: gains of long calls do not offset losses of short
 #: ones.

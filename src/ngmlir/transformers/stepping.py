@@ -276,7 +276,7 @@ class Stepper:
     __getitem__ = value
 
     def get_tensor_view_value(self, op: Op | str, host_tensor: Array | None = None) -> Array:
-        """The same; copied into `host_tensor`, which must have the same shape, if one is given."""
+        """A copy of the value of an op that has run; in `host_tensor`, which must have the same shape, if one is given."""
         return self.get_op_tensor_view(op).get(host_tensor)
 
     def get_op_tensor_view(self, op: Op | str) -> DeviceTensor:

@@ -27,7 +27,7 @@ class Machine(NamedTuple):
     ranges: bool  # AVX-512's VRANGE
     longs: bool  # vectors of floats to 64-bit integers
     fma: bool  # products with a sum, rounded once
-    minps: bool  # x86's MINPS and MAXPS: of equal operands, and of NaN and a number, the second
+    minps: bool  # x86's MINPS and MAXPS, which return the second operand if both are equal or one is NaN
 
 
 def machine_of(target: Target) -> Machine:
@@ -109,13 +109,13 @@ def _to_long(b: Instructions, x: Value, unsigned: bool) -> Value:
     lane by lane."""
     x = x if element_of(x.type) == llvm.f64 else b.fpext(x, with_element(x.type, llvm.f64))
     low, end = (0.0, 2.0**64) if unsigned else (-(2.0**63), 2.0**63)
-    below = end - end * 2.0**-53  # the float before it
+    below = end - end * 2.0**-53  # the next smaller float
     inside = x if unsigned else b.select(b.fcmp("ord", x, x), x, 0.0)
     inside = b.select(b.fcmp("ogt", inside, low), inside, low)
     whole = b.ftrunc(b.select(b.fcmp("olt", inside, below), inside, below))
     upper = b.floor(b.fmul(whole, 2.0**-32))
     lower = b.fsub(whole, b.fmul(upper, 2.0**32))
-    # The last bits of 2**52 + n are those of n, also of a negative one beside 2**51.
+    # The low bits of 2**52 + n are those of n; of a negative n if 2**51 is added too.
     upper_bits = b.shl(_as(b, b.fadd(upper, 1.5 * 2.0**52), llvm.i64), 32)
     lower_bits = b.and_(_as(b, b.fadd(lower, 2.0**52), llvm.i64), 0xFFFFFFFF)
     greatest = -1 if unsigned else (1 << 63) - 1
@@ -147,7 +147,7 @@ def _half_to_float(b: Instructions, x: Value) -> Value:
     bits = _wide(b, x)
     sign = b.shl(b.and_(bits, 0x8000), 16)
     magnitude = b.shl(b.and_(bits, 0x7FFF), 13)
-    # The exponent is 112 too small; a multiplication corrects it, of denormals too.
+    # The exponent is 112 too small; a multiplication corrects it, also for denormals.
     scaled = b.fmul(_as(b, magnitude, llvm.f32), 2.0**112)
     special = b.or_(magnitude, 0x7F800000)
     finite = b.icmp("ult", magnitude, 0x7C00 << 13)

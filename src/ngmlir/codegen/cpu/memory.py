@@ -206,12 +206,12 @@ COPIES = 64
 #: Copies of at least this many bytes test whether source and target are the same buffer, as where a kernel works in
 #: place.
 LOOKED_AT = 1 << 10
-#: The function that copies bytes where there are more.
+#: The name of the function that copies bytes, for functions with more than COPIES copies.
 COPY = "copy.bytes"
 
 
 def write_copy(text: Module) -> None:
-    """A function that copies bytes, for functions with many copies."""
+    """Emits the function that copies bytes, for functions with many copies."""
     given = [Argument(ptr, "to"), Argument(ptr, "from"), Argument(i64, "count")]
     b = text.function(COPY, "void", given, linkage="internal", attributes=f"{FUNCTION_ATTRIBUTES} noinline")
     b.memcpy(*b.arguments)
