@@ -105,6 +105,17 @@ def test_few_of_wide_elements_are_selected() -> None:
     np.testing.assert_array_equal(order(x, "i64", 0, 32), expected(x, 0, 32))
 
 
+def test_the_first_of_equal_ones_and_of_rows_beyond_scratch() -> None:
+    random = np.random.default_rng(12)
+    for size, count in ((300, 40), (2048, 30), (2049, 600), (9001, 90)):
+        equal = np.full((2, size), 2.5, np.float32)
+        ordered = np.sort(random.standard_normal((2, size)).astype(np.float32), 1)
+        ends = random.choice(np.array([-(1 << 31), (1 << 31) - 1, 0], np.int32), (2, size))
+        for x in (equal, ordered, np.flip(ordered, 1), ends):
+            kind = "f32" if x.dtype.kind == "f" else "i32"
+            np.testing.assert_array_equal(order(x, kind, 1, count), expected(x, 1, count))
+
+
 @pytest.mark.parametrize("q", [0.0, 0.01, 0.3, 0.5, 0.77, 0.99, 1.0])
 def test_ranks_are_selected_from_the_nearer_end(q: float) -> None:
     x = np.random.default_rng(5).standard_normal((3, 2000)).round(2).astype(np.float32)

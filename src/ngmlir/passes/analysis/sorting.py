@@ -15,7 +15,7 @@ from ...support.diagnostics import Limit
 
 #: Of this many first ones each is found by insertion: an element that goes among them takes as many steps, and so at most
 #: as long as its digits would take; most elements do not.
-INSERTED = 16
+INSERTED = 8
 #: The longest row that one block of threads sorts.
 LONGEST = 4096
 

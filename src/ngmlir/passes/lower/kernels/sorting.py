@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ....ir.core import Op, Value
+from ....ir.literals import item_bytes
 from ....ir.types import IntegerType, MemRefType, VectorType, element_type, i32, i64, index, shape_of
 from ....ops.fields import get_i64
 from ....support.lengths import at_least, below
@@ -18,7 +19,7 @@ from ....support.target import Target
 from ...analysis.reduction import merged
 from ...analysis.sorting import INSERTED, check_plain_order, comes_before
 from .finished import Finished
-from .frame import Span
+from .frame import Span, positions
 from .single import SingleFrame
 
 #: Bits of a digit: its counters and the places that are written side by side are few enough for the near caches.
@@ -26,7 +27,10 @@ DIGIT = 8
 _VALUES = 1 << DIGIT
 #: Elements that are selected, at least and for each that is wanted, before they are sorted: with more of them that is seldom,
 #: with less it is short.
-SELECTED, SELECTED_EACH = 128, 4
+SELECTED, SELECTED_EACH = 2048, 4
+#: Elements, for each lane of a register, of which each is compared with all others in less time than their digits take; and in how many
+#: registers they are at once.
+RANKED, RANKS = 32, 4
 #: What sorting an element costs beside one that is copied.
 _STEPS = 32
 
@@ -43,10 +47,10 @@ def argsort_kernel(op: Op, target: Target) -> Finished:
     def row(span: Span) -> None:
         outer, inner = frame.delinearize(span.start, (before, after))
         line = _Row(frame, outer.start, inner.start, size, kept)
-        selected = max(SELECTED, SELECTED_EACH * kept) if at_least(size, kept + 1) else size
+        selected = max(SELECTED, SELECTED_EACH * kept)
         if at_least(INSERTED, kept) and below(kept, size):
             line.insert()
-        elif at_least(size, 2 * selected):
+        elif at_least(size, 2 * kept):
             line.select(selected)
         else:
             line.sort()
@@ -83,6 +87,9 @@ class _Row:
 
     def read(self, place: Value) -> Value:
         return self.frame.scalar(self.frame.sources[0], [self.outer, place, self.inner])
+
+    def element(self, buffer: Value, place: Value) -> Value:
+        return self.frame.scalar(buffer, [place])
 
     def records(self, *shape: int) -> list[Value]:
         """Scratch for records."""
@@ -207,49 +214,146 @@ class _Row:
     # -- selection ---------------------------------------------------------------------------------------
 
     def select(self, most: int) -> None:
-        """Those that may be among the first so far stand in scratch; where they are more than `most`, they are sorted, and the
-        first ones stay. A tile of elements of which none is less than the last of these is passed by."""
-        b, frame, size = self.b, self.frame, self.size
-        width = min(frame.width, size - most)
-        begin = most + (size - most) % width
-        lines, zero = self.records(2, most + 2 * width), b.index(0)
+        """Keys that may be among the first so far stand in scratch, in the order of their places, with these beside them. Where they
+        are more than `most`, the first ones stay; a tile of which no key is less than the last of these is passed by."""
+        b, size, width = self.b, self.size, self.frame.width
+        begin = size if at_least(most, size) else most
+        number = i32 if self.packed else i64
+        self.wide = VectorType((width,), number)
+        self.keys, self.places = (
+            b.alloc(type=MemRefType((most + 2 * width,), number, None, 0, 3)) for _ in range(2)
+        )
 
-        b.loop(0, begin, 1, (), lambda i, _: self.store(self.unsigned(self.read(i), i), lines, zero, i))
+        def first(span: Span, _: object) -> None:
+            type = VectorType((span.size,), number)
+            b.store(b.cast(self.tile(span.start, span.size), type=type), self.keys, [span.start])
+            b.store(positions(b, span.start, type), self.places, [span.start])
 
-        def enter(start: Value, count: Value, bound: Value) -> list[Value]:
-            """The elements of a tile that are less than the bound; each is written, and the next one over those that are not."""
+        self.frame.tiles(begin, width, (), first, masks=False)
+        count, bound = self.shortened(b.index(begin))
+
+        def some(span: Span, carried: Sequence[Value]) -> list[Value]:
+            count, bound = carried
+            start = b.add(span.start, b.index(begin))
+
+            def enter() -> list[Value]:
+                def one(i: Value, carried: Sequence[Value]) -> list[Value]:
+                    key = b.cast(self.read(i), type=number)
+                    return [self.put(carried[0], key, b.cast(i, type=number), b.less(key, bound))]
+
+                (more,) = b.loop(start, b.add(start, b.index(span.size)), 1, [count], one)
+                full = b.less(b.index(most), more)
+                return list(b.branch(full, lambda: self.shortened(more), lambda: [more, bound]))
+
+            key = b.cast(self.tile(start, span.size), type=VectorType((span.size,), number))
+            less = b.less(key, b.broadcast(bound, type=key.type, dimensions=()))
+            return list(b.branch(b.any(less, axes=[0]), enter, lambda: [count, bound]))
+
+        if begin < size:
+            count, bound = self.frame.tiles(size - begin, width, [count, bound], some, masks=False)
+            self.shortened(count)
+        lanes = self.frame.target.lanes(item_bytes(i64))
+        if self.packed and self.kept <= RANKED * lanes:
+            return self.rank(RANKS * lanes)
+        lines = self.records(2, self.kept)
+
+        def found(i: Value) -> _Record:
+            record = self.unsigned(
+                b.cast(self.element(self.keys, i), type=self.key), self.element(self.places, i)
+            )
+            self.store(record, lines, b.index(0), i)
+            return record
+
+        length = b.index(self.kept)
+        self.finish(lines, self.in_order(lines, length, self.differences(length, found)))
+
+    def rank(self, width: int) -> None:
+        """Writes each of the positions in scratch where it belongs: behind as many as are less."""
+        b, whole = self.b, -(-self.kept // width) * width
+        (records,), (ranks,), type = self.records(whole), self.records(whole), VectorType((width,), i64)
+        result = self.frame.results[0]
+
+        def pack(i: Value, _: object) -> None:
+            self.store(self.record(self.element(self.keys, i), self.element(self.places, i)), [records], i)
+
+        def some(start: Value, _: object) -> None:
+            mine = b.load(records, [start], type=type)
 
             def one(i: Value, carried: Sequence[Value]) -> list[Value]:
-                key = self.read(i)
-                self.store(self.unsigned(key, i), lines, zero, carried[0])
-                less = b.less(b.cast(key, type=i64), bound)
-                return [b.add(carried[0], b.select(less, b.index(1), zero))]
+                less = b.less(b.broadcast(self.element(records, i), type=type, dimensions=()), mine)
+                return [b.add(carried[0], b.select(less, b.number(1, type), b.number(0, type)))]
 
-            return list(b.loop(start, b.add(start, b.index(width)), 1, [count], one))
+            b.store(b.loop(0, self.kept, 1, [b.number(0, type)], one)[0], ranks, [start])
+
+        def write(i: Value, _: object) -> None:
+            place = b.cast(self.element(self.places, i), type=element_type(result.type))
+            b.store(place, result, [self.outer, b.cast(self.element(ranks, i), type=index), self.inner])
+
+        b.loop(0, self.kept, 1, (), pack)
+        b.loop(0, whole, width, (), some)
+        b.loop(0, self.kept, 1, (), write)
+
+    def put(self, count: Value, key: Value, place: Value, wanted: Value) -> Value:
+        """The number of keys in scratch after one more, if it is wanted; if not, the next one is written over it."""
+        b = self.b
+        b.store(key, self.keys, [count])
+        b.store(place, self.places, [count])
+        return b.add(count, b.select(wanted, b.index(1), b.index(0)))
+
+    def shortened(self, count: Value) -> list[Value]:
+        """Only the first ones of so many keys in scratch stay: their number, and the last of them. Of equal ones the first stay."""
+        b = self.b
+        greatest = b.number((1 << self.key.width - 1) - 1, self.wide)
+        b.store(greatest, self.keys, [count])  # what is read beyond the end comes after all
+        last, less = self.last(count)
+        width = self.frame.target.lanes(item_bytes(element_type(self.wide)))
+        type = VectorType((width,), element_type(self.wide))
 
         def some(start: Value, carried: Sequence[Value]) -> list[Value]:
-            count, bound = carried
-            least = b.cast(b.min(self.tile(start, width), axes=[0]), type=i64)
-            (count,) = b.branch(b.less(least, bound), lambda: enter(start, count, bound), lambda: [count])
-            last = b.less(b.index(size - width - 1), start)
-            full = b.bitwise_or(b.less(b.index(most), count), last)
-            return list(b.branch(full, lambda: self.shortened(lines, count), lambda: [count, bound]))
+            def keep() -> list[Value]:
+                def one(i: Value, carried: Sequence[Value]) -> list[Value]:
+                    count, rest = carried
+                    key, place = self.element(self.keys, i), self.element(self.places, i)
+                    same = b.bitwise_and(b.equal(key, last), b.less(b.index(0), rest))
+                    rest = b.subtract(rest, b.select(same, b.index(1), b.index(0)))
+                    return [self.put(count, key, place, b.bitwise_or(b.less(key, last), same)), rest]
 
-        greatest = b.number((1 << 63) - 1, i64)
-        b.loop(begin, size, width, [b.index(begin), greatest], some)
-        self.finish(lines, zero)
+                return list(b.loop(start, b.add(start, b.index(width)), 1, carried, one))
 
-    def shortened(self, lines: Sequence[Value], count: Value) -> list[Value]:
-        """The first of so many records, in order: their number, and the key of the last."""
-        b, zero = self.b, self.b.index(0)
-        different = self.differences(count, lambda i: self.load(lines, zero, i))
-        at = self.in_order(lines, count, different)
+            keys = b.load(self.keys, [start], type=type)
+            among = b.less_equal(keys, b.broadcast(last, type=type, dimensions=()))
+            return list(b.branch(b.any(among, axes=[0]), keep, lambda: carried))
 
-        b.loop(0, self.kept, 1, (), lambda i, _: self.store(self.load(lines, at, i), lines, zero, i))
-        (bound, *_) = self.load(lines, zero, b.index(self.kept - 1))
-        if self.packed:
-            bound = b.shift_right_arithmetic(bound, b.number(32, i64))
-        return [b.index(self.kept), b.bitwise_xor(bound, b.number(self.sign, i64))]
+        b.loop(0, count, width, [b.index(0), b.subtract(b.index(self.kept), less)], some)
+        return [b.index(self.kept), last]
+
+    def last(self, count: Value) -> list[Value]:
+        """A number that as many of the keys are less than as are wanted, or the last of those that are, and how many are less than it: from the
+        highest bit to the lowest those are set with which fewer are less."""
+        b, number, wanted = self.b, element_type(self.wide), self.b.index(self.kept)
+        one = b.number(1, self.wide)
+
+        def bit(i: Value, carried: Sequence[Value]) -> list[Value]:
+            least, less = carried
+
+            def tried() -> list[Value]:
+                shift = b.cast(b.subtract(b.index(self.key.width - 1), i), type=number)
+                next = b.add(least, b.shift_left(b.number(1, number), shift))
+                other = b.broadcast(next, type=self.wide, dimensions=())
+
+                def add(start: Value, carried: Sequence[Value]) -> list[Value]:
+                    there = b.less(b.load(self.keys, [start], type=self.wide), other)
+                    return [b.add(carried[0], b.select(there, one, b.number(0, self.wide)))]
+
+                (counts,) = b.loop(0, count, self.wide.shape[0], [b.number(0, self.wide)], add)
+                found = b.cast(b.sum(counts, axes=[0]), type=index)
+                taken = b.less_equal(found, wanted)
+                return [b.select(taken, next, least), b.select(taken, found, less)]
+
+            return list(b.branch(b.less(less, wanted), tried, lambda: carried))
+
+        start = [b.number(-(1 << self.key.width - 1), number), b.index(0)]
+        return list(b.loop(0, self.key.width, 1, start, bit, name="bit"))
 
     def tile(self, start: Value, size: int) -> Value:
         """Some keys of the row."""
