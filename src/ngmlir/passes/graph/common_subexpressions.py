@@ -12,7 +12,7 @@ from ...support.target import Target
 def common_subexpressions(module: Module, target: Target) -> Module:
     """Computes equal pure ops once; the operands of a commutative op may be in either order.
 
-    A region sees what the blocks around it have computed before it.
+    An op in a region may reuse a value that an enclosing block computes before the region.
 
     Before:
         func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
@@ -36,14 +36,14 @@ Key = tuple[Kind, tuple[Value, ...]]
 
 
 def _with_regions(op: Op, known: dict[Key, Op], mapping: dict[Value, Value]) -> Op:
-    """The op with its regions rebuilt where something in them was found again."""
+    """The op with repeated ops removed from its regions; isolated regions reuse nothing from outside."""
     if "isolated" in op.traits:
         known = {}
     return op.with_blocks(lambda block: _block(block, known, mapping))
 
 
 def _block(block: Block, known: dict[Key, Op], mapping: dict[Value, Value]) -> Block:
-    """The block without repetitions; what it computes is forgotten at its end."""
+    """The block without repeated ops; its own ops are removed from `known` at its end."""
     out = block.emptied()
     mine: list[Key] = []
     changed = False

@@ -32,14 +32,14 @@ def dead_code(module: Module, target: Target) -> Module:
 
 
 def without_dead(op: Op, kinds: Collection[str] = ()) -> Op:
-    """A function or kernel without its pure ops (of these kinds, if any are named) whose results nobody uses."""
+    """A function or kernel without its unused pure ops; with `kinds`, only unused ops of these names are removed."""
     dead: set[Op] = set()
     _find(op, set(), dead)
     return without(op, {each for each in dead if each.name in kinds} if kinds else dead, {})
 
 
 def _find(op: Op, live: set[Value], dead: set[Op]) -> None:
-    """Adds the dead ops in the regions of an op to `dead`, and the values that the others use to `live`."""
+    """Adds the dead ops in the regions of an op to `dead`, and the operands of all other ops to `live`."""
     for region in op.regions:
         if len(region.blocks) > 1:
             live.update(v for inner in op.walk() for v in inner.operands)
@@ -54,7 +54,7 @@ def _find(op: Op, live: set[Value], dead: set[Op]) -> None:
 
 
 def without(op: Op, dead: set[Op], mapping: dict[Value, Value]) -> Op:
-    """The op without the dead ops in its regions; itself if there are none and no operand is renamed."""
+    """The op without the dead ops in its regions; the same op if there are none and no operand is in `mapping`."""
     op = op.with_blocks(lambda block: _block(block, dead, mapping))
     if any(v in mapping for v in op.operands):
         return op.rebuilt([mapping.get(v, v) for v in op.operands])

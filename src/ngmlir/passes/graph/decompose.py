@@ -33,7 +33,7 @@ def decompose(module: Module, target: Target) -> Module:
         made = DECOMPOSITIONS[op.name](builder, op, op.operands)
         return [made] if isinstance(made, Value) else made
 
-    # A decomposition may use another composite op; their nesting is finite, and each sweep goes one level down.
+    # A decomposition may use other composite ops. The nesting is finite, and each sweep expands one level.
     kinds = frozenset(DECOMPOSITIONS)
     while True:
         smaller = sweep(module, expand, kinds)

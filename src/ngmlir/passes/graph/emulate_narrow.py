@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements that no target computes with become their codes."""
+"""Replaces element types that no target computes with (small floats, 2- and 4-bit integers) by their encodings in bytes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def emulate_narrow(module: Module, target: Target) -> Module:
     """Stores floats of 8 bits and fewer and integers of 2 and 4 bits as bytes that hold their encodings; casts
     become arithmetic.
 
-    What only moves elements moves bytes. Arguments and results become bytes too; who calls the program sees the types
-    that it was written with.
+    Ops that only move elements move the bytes. Arguments and results of functions become bytes too; callers of the program
+    still see the original types.
 
     Before:
         func.func @main(%x: tensor<4xui4>) -> tensor<4xf32> {
@@ -42,7 +42,7 @@ def emulate_narrow(module: Module, target: Target) -> Module:
           func.return %3 : tensor<4xf32>
         }
     """
-    # Functions call each other, so all of them change, or none.
+    # Functions call each other, so either all of them change or none.
     if not any(_has_narrow(op) for op in module.walk()):
         return module
     return module.with_ops([_op(op, {}) if op.name == "func.func" else op for op in module.ops])
@@ -54,7 +54,7 @@ def _has_narrow(op: Op) -> bool:
 
 
 def _type(type: Type) -> Type:
-    """The type of the codes; of other elements itself."""
+    """The type with narrow elements replaced by ui8, also in function types; any other type unchanged."""
     if isinstance(type, FunctionType):
         return FunctionType(tuple(map(_type, type.inputs)), tuple(map(_type, type.results)))
     return with_element(type, ui8) if is_narrow(element_type(type)) else type
@@ -77,7 +77,7 @@ def _attribute(value: Attribute) -> Attribute:
 
 
 def _op(op: Op, mapping: dict[Value, Value]) -> Op:
-    """The op on codes."""
+    """The op on encoded operands; adds its results to the mapping."""
     operands = [mapping.get(o, o) for o in op.operands]
     attributes = {name: _attribute(value) for name, value in op.attributes.items()}
     if op.name == "ng.pad":
@@ -90,7 +90,7 @@ def _op(op: Op, mapping: dict[Value, Value]) -> Op:
 
 
 def _fill(op: Op, attributes: Mapping[str, Attribute]) -> dict[str, Attribute]:
-    """The code of zero, where that is another than 0."""
+    """The fill value of a pad without one, if the encoding of 0.0 in its element type is not 0."""
     element = element_type(op.result.type)
     given = is_narrow(element) and isinstance(element, FloatType) and "value" not in attributes
     code = float_bits(0.0, element) if given else 0

@@ -47,7 +47,7 @@ def fold_constants(module: Module, target: Target) -> Module:
 
 def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
     traits = op.traits
-    # A call of a kernel has no meaning of its own: what it gives is computed by the program alone.
+    # Only ops with a reference implementation: a call of a kernel has none.
     known = op.name in MEANING and "pure" in traits and "math" not in traits
     if not known or not op.operands or len(op.results) != 1 or op.regions:
         return None
@@ -64,7 +64,7 @@ def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
             literal = literals[0]
             assert literal is not None
             return [builder.constant(type=type, value=literal.of_type(type))]
-    # What is not one repeated element is folded up to this size: no pass looks at the values of larger constants.
+    # Constants that are not splats are folded up to this size: no pass reads the values of larger ones.
     if type.size > KNOWN or any(literal is None or literal.type.size > KNOWN for literal in literals):
         return None
     (result,) = evaluate(op, [literal.array() for literal in literals if literal is not None])
@@ -72,12 +72,12 @@ def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
 
 
 def _one(literal: ElementsAttr) -> bool:
-    """Whether all elements are the same."""
+    """Whether all elements are known to be equal: a splat or a single element."""
     return literal.splat or literal.type.size == 1
 
 
 def _splat(op: Op, literals: Sequence[ElementsAttr | None], type: ShapedType) -> ElementsAttr:
-    """The op on one element of each operand."""
+    """The splat result of an elementwise op on splats, computed on one element of each operand."""
     single = TensorType((), type.element)
     given = [x for x in literals if x is not None]
     values = [Value(TensorType((), x.type.element)) for x in given]

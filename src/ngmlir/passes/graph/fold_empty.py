@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops on nothing: they need no kernel."""
+"""Folding of ops on empty tensors, which then need no kernel."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
 
 
 def _of_nothing(op: Op) -> Attribute | int:
-    """What a reduction of no elements gives."""
+    """The value of a reduction of no elements."""
     match get_enum(op, "combine") if op.name == "ng.segment_reduce" else op.name.removeprefix("ng."):
         case "sum" | "first" | "last":
-            return 0  # though -0.0 is what sums start from
+            return 0  # though sums start from -0.0 elsewhere
         case "product":
             return 1
         case kind:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers at known positions that follow one another: slices, which need no indices and move in vectors."""
+"""Gathers with constant, evenly spaced indices as slices, which need no indices and are copied by vector instructions."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ from ...rewrite.sweep import sweep
 from ...support.lengths import at_least, below, is_open
 from ...support.target import Target
 
-#: Runs of positions from which on a gather stays: each is a part of its own.
+#: Most runs of a gather that is replaced: each run becomes a slice.
 _MOST = 4
-#: Elements behind an axis from which on a gather moves rows in vectors, and stays where there are several runs.
+#: Elements per index (dimensions after the axis) from which on a gather copies rows by vector instructions: with several runs
+#: such a gather is kept.
 _ROW = 16
 
 
 @contract(needs=("named", "plain"), anchor="function")
 def gathers_to_slices(module: Module, target: Target) -> Module:
-    """Replaces gathers whose indices are constant and ascend or descend in equal steps by slices, and those along a last axis of
-    which one such run is the most by it and a few others, joined: reflected and repeated borders, for example.
+    """Replaces gathers whose constant indices ascend or descend in equal steps by slices. A gather of few elements per index whose
+    indices are a few such runs, one of them at least half of all, becomes a concatenation of slices: reflected and repeated
+    borders, for example.
 
     Before:
         func.func @main(%x: tensor<2x4xf32>) -> tensor<2x6xf32> {
@@ -51,7 +53,7 @@ def gathers_to_slices(module: Module, target: Target) -> Module:
 
 @dataclass(frozen=True)
 class _Run:
-    """Positions that follow one another in equal steps."""
+    """Indices `start`, `start + step`, ... of which there are `count`; `step` 0 repeats one index."""
 
     start: int
     step: int
@@ -80,7 +82,8 @@ def _rule(op: Op, b: Builder) -> Sequence[Value] | None:
 
 
 def _runs(indices: np.ndarray[Any, Any], size: int) -> list[_Run] | None:
-    """The runs that positions along an axis are; None where they are many."""
+    """The indices along an axis of length `size` as runs; None where there are more than `_MOST`, or `size` is open and there
+    are several indices."""
     if is_open((size,)):
         return _one(int(indices[0]), size) if len(indices) == 1 else None
     places = np.clip(np.where(indices < 0, indices + size, indices), 0, size - 1)
@@ -98,7 +101,7 @@ def _runs(indices: np.ndarray[Any, Any], size: int) -> list[_Run] | None:
 
 
 def _one(index: int, size: int) -> list[_Run] | None:
-    """One position along an axis of a length that is not known; None where it may lie beyond that."""
+    """One index along an axis of open length; None where it may be out of range."""
     place = index + size if index < 0 else index
     return [_Run(place, 1, 1)] if at_least(place, 0) and below(place, size) else None
 
@@ -113,7 +116,7 @@ def _part(table: Value, axis: int, run: _Run, b: Builder) -> Value:
     part = b.slice(table, starts=starts, limits=limits, steps=steps)
     if run.step:
         return part
-    # One position again and again.
+    # One index, repeated.
     assert isinstance(table.type, TensorType)
     rest = [d for d in range(len(shape)) if d != axis]
     row = b.reshape(part, type=TensorType(tuple(shape[d] for d in rest), table.type.element))

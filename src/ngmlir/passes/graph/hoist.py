@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hoisting: what is the same in every step of a loop is computed before it."""
+"""Hoisting: loop-invariant code motion."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .invariants import LOOPS, Invariants
 def hoist(module: Module, target: Target) -> Module:
     """Moves loop-invariant ops out of scans and while loops.
 
-    What is free where it is read (constants, positions, repetitions, other shapes) stays, as does what would take more
-    to read than to compute again. Once there are kernels, whole kernels leave: among them those that pack a weight
-    for a product in the loop.
+    Ops that need no kernel (constants, iota, broadcasts, reshapes) stay, as do ops that are cheaper to compute again than their
+    results are to read. After `to-kernels` whole kernels are moved, among them those that pack a weight for a product
+    in the loop.
 
     Before:
         func.func @main(%h: tensor<2x3xf32>, %w: tensor<3x3xf32>, %xs: tensor<5x2x3xf32>) -> tensor<2x3xf32> {
@@ -49,7 +49,8 @@ def hoist(module: Module, target: Target) -> Module:
 
 
 def _lift(loop: Op, b: Builder) -> Sequence[Value] | None:
-    """The loop after what leaves it; what left a loop inside of it stands in its body already."""
+    """Adds the invariant ops, then the loop without them. Inner loops were visited before, so their invariant ops are already
+    in the body of this one."""
     gone: set[Op] = set()
     mapping: dict[Value, Value] = {}
     for region in loop.regions:

@@ -38,7 +38,7 @@ def inline(module: Module, target: Target) -> Module:
 
 
 def inlined(module: Module) -> Module:
-    """The module without calls, and without what only served them."""
+    """The module without calls and without private functions."""
     functions = {op.symbol: op for op in module.ops if op.name == "func.func"}
     if not any(op.name == "func.call" for f in functions.values() for op in f.walk()):
         return module
@@ -54,7 +54,7 @@ class _Inliner:
         self.open: list[str] = []
 
     def function(self, name: str) -> Op:
-        """A function without calls."""
+        """The function with all calls in it inlined. Raises Limit for recursion."""
         if name not in self.done:
             if name in self.open:
                 cycle = " -> @".join([*self.open[self.open.index(name) :], name])

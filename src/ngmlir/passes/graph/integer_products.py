@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integer products: products of numbers that are held as 8-bit codes multiply the codes."""
+"""Integer products: products of dequantized operands as products of their 8-bit codes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ...rewrite.sweep import sweep_op
 from ...support.target import Target
 from .dead_code import without_dead
 
-#: Of a function: its products of dequantized operands may be those of the codes, scaled after the sum.
+#: Function attribute: f32 products of dequantized operands may be computed on the codes and scaled after the sum.
 REASSOCIATES = "ng.reassoc"
-#: Ops that give the elements of their one operand some place, and add none but a padding.
+#: Ops of one operand that only move its elements, or add padding.
 _PLACING = frozenset({"ng.pad", "ng.windows", "ng.reshape", "ng.transpose", "ng.slice", "ng.reverse"})
-#: Types of codes, each with the one of other sign.
+#: The types of codes, each with that of the other signedness.
 _OTHER = {i8: ui8, ui8: i8}
-#: A sum of codes has room for more than any of them.
+#: Largest magnitude of an i32 sum of products of codes.
 _ROOM = (1 << 31) - 1
 
 
@@ -32,16 +32,17 @@ _ROOM = (1 << 31) - 1
 def integer_products(
     module: Module, target: Target, *, assume: frozenset[Literal["reassoc"]] = frozenset()
 ) -> Module:
-    """Products of codes less their zero points become products of the codes, less what the zero points add:
+    """Rewrites products of codes minus their zero points as products of the codes minus the terms of the zero points:
 
         sum (x - a) (w - b) = sum x w - a sum w - b sum x + K a b
 
     exactly, since i32 wraps around. The sums over a constant side are constants. Where the target multiplies only unsigned by
-    signed bytes, one side is moved by 128, which is another zero point. f32 products of `scale * (x - a)` become
-    the same, scaled once after the sum, in functions that say `ng.reassoc` or with `assume=reassoc`: if no sum of codes can
-    leave i32, the result is the exact sum with three roundings (to f32, of the scales, by them), where the f32 product
-    rounds each operand, product and sum. There what is divided by a scale and rounded to integers is multiplied by the
-    reciprocal. Codes that are made and read by the same zero point are read before they were narrowed.
+    signed bytes, the codes and the zero point of one side are shifted by 128. f32 products of `scale * (x - a)` become
+    integer products, scaled once after the sum, in functions with the attribute `ng.reassoc` or with `assume=reassoc`: if no
+    sum of codes can overflow i32, the result is the exact sum with three roundings (to f32, product of the scales, product with
+    it), where the f32 product rounds each operand, product and sum. These functions also multiply by the reciprocal of a scale
+    instead of dividing, before a rounding to integers. Where codes are quantized and dequantized with the same zero point, the
+    rounded integers are used from before they were narrowed.
 
     Before:
         func.func @main(%x: tensor<4x6xui8>, %w: tensor<6x5xi8>) -> tensor<4x5xi32> {
@@ -79,8 +80,8 @@ def integer_products(
 
 @dataclass(frozen=True)
 class _Term:
-    """A number for each position of some dimensions of a tensor: `value` runs over these, in order, with others of length 1
-    between them; or one `number` for all."""
+    """A zero point or scale that varies along `dims` of a tensor: `value` has these dimensions in order, perhaps with dimensions
+    of size 1 between them; or one `number` for the whole tensor."""
 
     value: Value | None
     dims: tuple[int, ...] = ()
@@ -89,8 +90,8 @@ class _Term:
 
 @dataclass(frozen=True)
 class _Codes:
-    """A tensor of numbers `scale * (codes - zero)`, i32 without a scale. The codes are `base`, moved by `moves` (the first
-    of them first)."""
+    """A tensor of numbers `scale * (codes - zero)` of type `element`. The codes are `base` after the data movement ops `moves`, in
+    this order."""
 
     base: Value
     moves: tuple[Op, ...] = ()
@@ -106,7 +107,7 @@ class _Codes:
 
     @property
     def greatest(self) -> float:
-        """The greatest magnitude of a code less its zero point."""
+        """The greatest magnitude of a code minus its zero point."""
         if self.zero is None:
             return 255 if self.codes.unsigned else 128
         if self.zero.number is None:
@@ -119,7 +120,7 @@ class _Codes:
         return isinstance(self.base.owner, Op) and self.base.owner.name == "ng.constant"
 
     def placed(self, b: Builder) -> Value:
-        """The codes where they are multiplied; a padding has the zero point."""
+        """The codes after `moves`; padding is filled with the zero point."""
         value, codes = self.base, self.codes
         for op in self.moves:
             attributes = dict(op.attributes)
@@ -131,7 +132,7 @@ class _Codes:
         return value
 
     def moved(self, b: Builder) -> _Codes:
-        """The same numbers by codes of the other sign, which are 128 away."""
+        """The same numbers by codes of the other signedness, shifted by 128 as is the zero point."""
         other = _OTHER[self.codes]
         top = b.number(-128 if self.codes is i8 else 128, self.base.type)
         base = b.bitcast(b.bitwise_xor(self.base, top), type=with_element(self.base.type, other))
@@ -178,19 +179,19 @@ class _Products:
         return [_Product(op, lhs, rhs, b).result()]
 
     def signed(self, lhs: _Codes, rhs: _Codes, b: Builder) -> tuple[_Codes, _Codes]:
-        """Both sides with signs that a dot instruction multiplies, if there is one for bytes."""
+        """Both sides with a signedness that a byte dot instruction of the target takes; unchanged if it has none."""
         there = {atom.sides for atom in self.target.dots if atom.element_bits == 8 and not atom.room}
         there |= {sides[::-1] for sides in there}
         if not there or (lhs.codes.text, rhs.codes.text) in there:
             return lhs, rhs
-        # What is moved has a zero point, by which the sums of the other side count: which are constant, if that is.
+        # The shifted side has a zero point, which needs the sums of the other side: these are constant if that side is.
         if rhs.constant or not lhs.constant:
             return lhs.moved(b), rhs
         return lhs, rhs.moved(b)
 
 
 class _Product:
-    """One product of codes, and what becomes of it."""
+    """One product of codes, its zero point corrections and its scale."""
 
     def __init__(self, op: Op, lhs: _Codes, rhs: _Codes, b: Builder):
         self.op, self.b, self.type = op, b, op.results[0].type
@@ -223,7 +224,7 @@ class _Product:
         return b.multiply(total, scales[0]) if scales else total
 
     def correction(self, side: int) -> Value | None:
-        """What the zero point of a side adds: by it the sums of the codes of the other."""
+        """What the zero point of a side adds to the result: the zero point times the sums of the codes of the other side."""
         b, zero, other = self.b, self.sides[side].zero, 1 - side
         if zero is None:
             return None
@@ -239,7 +240,7 @@ class _Product:
         return b.multiply(self.spread(sums, places, i32), self.over(zero, side, i32))
 
     def product(self, lhs: _Term, rhs: _Term) -> Value:
-        """Of the scales, over the result: made of few numbers before it is repeated."""
+        """The product of both scales, broadcast to the result; where one is a scalar, they are multiplied before the broadcast."""
         b = self.b
         if not lhs.dims or not rhs.dims:
             one, more, side = (lhs, rhs, 1) if not lhs.dims else (rhs, lhs, 0)
@@ -251,7 +252,7 @@ class _Product:
         return b.multiply(self.over(lhs, 0, f32), self.over(rhs, 1, f32))
 
     def over(self, term: _Term, side: int, element: Type) -> Value:
-        """A term of a side over the result."""
+        """A term of a side, broadcast to the result."""
         return self.spread(self.value(term, element), [self.place(d, side) for d in term.dims], element)
 
     def value(self, term: _Term, element: Type) -> Value:
@@ -271,7 +272,7 @@ class _Product:
         return self.b.broadcast(value, type=type, dimensions=sorted(places))
 
     def place(self, dimension: int, side: int) -> int:
-        """The dimension of the result that a kept one of a side is."""
+        """The dimension of the result that a dimension of a side, not a contracted one, becomes."""
         batch = self.batches[side]
         if dimension in batch:
             return batch.index(dimension)
@@ -285,7 +286,8 @@ class _Product:
 
 
 def _requantized(op: Op, b: Builder, uses: Mapping[Value, int]) -> Sequence[Value] | None:
-    """f32 numbers of codes that were just made for them alone: what was cast to integers, without the zero point and back."""
+    """The f32 numbers of codes that have no other use and were just quantized: a cast of the rounded i32 numbers, without adding
+    and subtracting the zero point; None where `op` is no such cast."""
     found = _codes_of(op.results[0]) if element_type(op.results[0].type) is f32 else None
     if found is None or found.moves or found.scale is not None or not isinstance(found.base.owner, Op):
         return None
@@ -311,7 +313,7 @@ def _requantized(op: Op, b: Builder, uses: Mapping[Value, int]) -> Sequence[Valu
 
 
 def _within(value: Value, low: float, high: float) -> bool:
-    """Whether a float is held to a range by the last two ops that made it."""
+    """Whether a float is clamped to a range by its last two ops: a maximum, then a minimum."""
     for name, sign, end in (("ng.minimum", 1, high), ("ng.maximum", -1, low)):
         op = value.owner
         term = _term_of(op.operands[1]) if isinstance(op, Op) and op.name == name else None
@@ -322,7 +324,7 @@ def _within(value: Value, low: float, high: float) -> bool:
 
 
 def _steps(op: Op, b: Builder) -> Sequence[Value] | None:
-    """What is rounded after a division by a scale, by its reciprocal instead: another step where two are as near."""
+    """The rounding of a division by a scale, as a multiplication by its reciprocal; near ties it may give the neighbouring integer."""
     division = op.operands[0].owner
     if not isinstance(division, Op) or division.name != "ng.divide":
         return None
@@ -335,7 +337,7 @@ def _steps(op: Op, b: Builder) -> Sequence[Value] | None:
 
 
 def _codes_of(value: Value) -> _Codes | None:
-    """A value as numbers held by codes; None where it is no such."""
+    """A value as a tensor of codes with zero point and scale; None where it is none."""
     op = value.owner
     if not isinstance(op, Op) or not isinstance(value.type, TensorType) or value.type.axes:
         return None
@@ -366,7 +368,8 @@ def _codes_of(value: Value) -> _Codes | None:
 
 
 def _placed(found: _Codes, op: Op) -> _Codes | None:
-    """The numbers after a move: whose zero point and scale must be one number each, and known if it fills a border."""
+    """The numbers after a data movement op. None unless zero point and scale are the same for the whole tensor and, for a pad, the
+    fill is 0 and the zero point a known number."""
     terms = [term for term in (found.zero, found.scale) if term is not None]
     if any(term.dims for term in terms):
         return None
@@ -380,7 +383,7 @@ def _placed(found: _Codes, op: Op) -> _Codes | None:
 
 
 def _term_of(value: Value) -> _Term | None:
-    """A value as one that repeats along some dimensions; None where it repeats along none."""
+    """A splat constant, scalar or broadcast as a zero point or scale; None for any other value."""
     op = value.owner
     if isinstance(op, Op) and op.name == "ng.constant":
         literal = op.attributes["value"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What does not change where it stands, and is worth computing elsewhere: once."""
+"""Analysis of invariant ops, and of which are worth computing once, outside."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..analysis.access import MOVES
 from .dead_code import removable
 from .inline import copied
 
-#: What is read on the way wherever it is needed, and goes nowhere for its own sake.
+#: Ops that kernels compute while they read an operand: they are moved only with an op that uses them.
 FREE = MOVES | {"ng.constant", "ng.iota", "ng.extent", "ng.broadcast", "ng.reshape"}
 
 LOOPS = frozenset({"ng.scan", "ng.while"})
 
 
 class Invariants:
-    """Of ops in a row, those that compute and read nothing `unknown`, nor what depends on it."""
+    """Those of a sequence of ops that are movable and depend on none of the values `unknown`."""
 
     def __init__(self, ops: Sequence[Op], unknown: Collection[Value]):
-        #: What they compute, in order.
+        #: Their results, in order, with the op.
         self.values: dict[Value, Op] = {}
         self.sizes: dict[Value, int] = {}
         changing = set(unknown)
@@ -34,7 +34,8 @@ class Invariants:
                 self.values.update(dict.fromkeys(op.results, op))
 
     def worthwhile(self, op: Op) -> bool:
-        """Whether one should rather read what an op computes: it takes long, or what it reads is no smaller."""
+        """Whether reading the result of an op is better than computing it again: it is expensive, or reads no fewer elements than
+        it writes."""
         if op.name in FREE:
             return False
         if "elementwise" in op.traits and "math" not in op.traits:
@@ -42,7 +43,7 @@ class Invariants:
         return True
 
     def copies(self, wanted: Iterable[Op], b: Builder) -> dict[Value, Value]:
-        """Adds copies of ops, and of what they read of these values, to a block; the new values by the old ones."""
+        """Adds copies of ops, and of the invariant ops that they depend on, to a block. Returns the new values by the old ones."""
         needed, ops = set(wanted), list(dict.fromkeys(self.values.values()))
         for op in reversed(ops):
             if op in needed:
@@ -54,7 +55,7 @@ class Invariants:
         return mapping
 
     def _read(self, value: Value) -> int:
-        """The most elements that are read where a value is made again."""
+        """The size of the largest value that is read to compute a value again."""
         if value not in self.sizes:
             op = self.values.get(value)
             if op is None or self.worthwhile(op):
@@ -69,9 +70,9 @@ class Invariants:
 
 
 def kept_operands(function: Op) -> Iterator[frozenset[int]]:
-    """For each fusion of a function, in text order, the operands that are the same from one time that it runs to the
-    next: those that depend on constants alone, and those that do not change in the loop around it."""
-    depths: dict[Value, int] = {}  # how many loops change it; -1: it never changes
+    """For each fusion of a function, in text order, the indices of the operands that are the same each time that it runs: those
+    that depend on constants alone, and those that are invariant in the innermost loop around it."""
+    depths: dict[Value, int] = {}  # depth of the innermost loop that changes a value; -1: it never changes
 
     def block(ops: Sequence[Op], depth: int) -> Iterator[frozenset[int]]:
         for op in ops:
@@ -91,7 +92,7 @@ def kept_operands(function: Op) -> Iterator[frozenset[int]]:
 
 
 def reads(op: Op) -> Iterator[Value]:
-    """The values that an op and what is in its regions take from around it."""
+    """The operands of an op, and the outer values that ops in its regions use."""
     yield from op.operands
     if op.regions:
         inside: set[Value] = set()
@@ -103,7 +104,7 @@ def reads(op: Op) -> Iterator[Value]:
 
 
 def _movable(op: Op) -> bool:
-    """Whether an op has no effect, and ends."""
+    """Whether an op has no side effects and terminates: it contains no while loop."""
     return removable(op) and not any(inner.name == "ng.while" for inner in op.walk())
 
 

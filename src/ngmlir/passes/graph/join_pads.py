@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of padded tensors that lie beside each other: what lies beside each other is joined, not added."""
+"""Sums of tensors that zeros were padded around, as concatenations."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from .dead_code import without_dead
 def join_pads(module: Module, target: Target) -> Module:
     """Replaces sums of tensors with zero padding by concatenations, where the tensors are adjacent.
 
-    Such sums are the gradients of slices: T slices of one tensor, padded and added, take T times its size. Parts that
-    overlap are still added, in the order in which they were, but only where they lie. Every number had a zero added to
-    it, which makes 0.0 of -0.0: it has one added still.
+    Such sums are the gradients of slices: T slices of one tensor, padded and added, move T times its size. Parts that
+    overlap are still added, in the same order, but only within their bounding box. Adding zeros turned -0.0 into 0.0, so
+    a zero is still added to each part.
 
-    Two parts stay a sum, which the kernel that reads it computes. Slices with steps lie beside each other in rows of a step's length.
+    A sum of two parts is kept: the kernel that reads it computes it. Gradients of strided slices are joined in a view whose rows
+    have as many elements as a step.
 
     Before:
         func.func @main(%x: tensor<1xf32>, %y: tensor<2xf32>, %z: tensor<1xf32>) -> tensor<5xf32> {
@@ -56,9 +57,10 @@ def join_pads(module: Module, target: Target) -> Module:
 
 
 class _Part(NamedTuple):
-    """A tensor and where it lies in the sum; `padded` is that with zeros around it.
+    """A term of a sum: the tensor `value` occupies `low` to `high` of `padded`, the rest of which is zeros.
 
-    Gradients of slices with steps are padded in rows of that many elements: `moves`, the last one first, make lines of rows.
+    The gradient of a strided slice is padded in a view whose rows have as many elements as a step: `moves`, the last one first,
+    are the reshapes and slices that make the term of it.
     """
 
     term: Value
@@ -70,12 +72,12 @@ class _Part(NamedTuple):
 
     @property
     def space(self) -> object:
-        """What parts have in common that can be joined."""
+        """Parts can be joined if this is equal: the padded type and the ops after the padding."""
         moved = [(op.name, op.attributes, op.result.type) for op in self.moves]
         return self.padded.type, moved
 
 
-#: Terms of a sum that follow one another: all parts of one space, or none.
+#: Consecutive terms of a sum: all parts of one space, or none a part.
 _Run = Sequence[Value | _Part]
 
 
@@ -120,7 +122,7 @@ def _block(block: Block, uses: Mapping[Value, int], mapping: dict[Value, Value])
 
 
 def _sums(block: Block, uses: Mapping[Value, int]) -> dict[Op, list[_Run]]:
-    """The sums in a block of which something can be joined, by the last addition: runs of parts and of other terms."""
+    """The sums in a block in which a run of parts is joined, by their last addition: each as runs of parts and of other terms."""
     here = {op for op in block.ops if op.name == "ng.add" and SCHEDULE not in op.attributes}
     inner: set[Op] = set()
     found: dict[Op, list[_Run]] = {}
@@ -137,7 +139,7 @@ def _sums(block: Block, uses: Mapping[Value, int]) -> dict[Op, list[_Run]]:
 
 
 def _terms(last: Op, here: Collection[Op], uses: Mapping[Value, int], inner: set[Op]) -> list[Value]:
-    """What a sum adds up, one after the other; the additions before the last one go to `inner`."""
+    """The terms of a sum in the order of addition; the additions before the last one are added to `inner`."""
     terms: list[Value] = []
     op = last
     while True:
@@ -150,12 +152,12 @@ def _terms(last: Op, here: Collection[Op], uses: Mapping[Value, int], inner: set
         inner.add(op)
 
 
-#: So many parts take more than writing and reading the whole once more does: the kernel that wants a sum can compute it.
+#: Fewest parts to join. With fewer, adding them in the kernel that reads the sum takes less than writing and reading it once more.
 _FEWEST = 3
 
 
 def _part(value: Value) -> _Part | None:
-    """A value as a part of a sum, if it is a tensor that zeros were padded around."""
+    """A value as a part of a sum, if it is a tensor with zero padding, perhaps reshaped and sliced after that."""
     op, moves = value.owner, list[Op]()
     while isinstance(op, Op) and (op.name == "ng.reshape" or (op.name == "ng.slice" and _keeps_most(op))):
         moves.append(op)
@@ -173,28 +175,29 @@ def _part(value: Value) -> _Part | None:
 
 
 def _keeps_most(op: Op) -> bool:
-    """Whether a slice leaves so little out that it may as well be taken of a whole sum."""
+    """Whether a slice keeps more than half of its operand, so that it may be taken of the whole sum."""
     source, type = op.operands[0].type, op.result.type
     assert isinstance(source, TensorType) and isinstance(type, TensorType)
     return type.static and source.static and 2 * prod(type.shape) > prod(source.shape)
 
 
 def _joins(run: _Run, first: bool) -> bool:
-    """Whether a run of terms is better joined; after others, parts that overlap would be added in another order."""
+    """Whether to join a run of terms. A run that is not the first must have no overlapping parts, which would be added in another
+    order."""
     parts = [term for term in run if isinstance(term, _Part)]
     cut = _cut(parts) if len(parts) >= _FEWEST else None
     return cut is not None and (first or _are_separable(parts))
 
 
 def _are_separable(parts: Sequence[_Part]) -> bool:
-    """Whether cuts alone part them."""
+    """Whether repeated cuts separate all parts: none overlap."""
     cut = _cut(parts)
     return len(parts) == 1 if cut is None else all(_are_separable(group) for group in cut[1])
 
 
 def _cut(parts: Sequence[_Part]) -> tuple[int, list[list[_Part]]] | None:
-    """A dimension along which parts fall into groups that do not meet, and the groups from left to right, each in the
-    order of the parts."""
+    """A dimension along which the parts fall into disjoint groups, and the groups in ascending order, each in the order of
+    the parts; None where there is no such dimension."""
     for d in range(len(parts[0].low) if len(parts) > 1 else 0):
         groups: list[list[int]] = []
         end = 0
@@ -209,7 +212,7 @@ def _cut(parts: Sequence[_Part]) -> tuple[int, list[list[_Part]]] | None:
 
 
 class _Joining:
-    """Builds a sum anew."""
+    """Builds a sum with its parts joined."""
 
     def __init__(self, mapping: Mapping[Value, Value], builder: Builder):
         self.mapping, self.b = mapping, builder
@@ -232,7 +235,7 @@ class _Joining:
         return self.mapping.get(value, value)
 
     def box(self, parts: Sequence[_Part], low: Sequence[int], high: Sequence[int]) -> Value:
-        """The sum of parts in a box around them."""
+        """The sum of parts over the box from `low` to `high`, which contains them."""
         cut = _cut(parts)
         if cut is None:
             value = reduce(self.b.add, [self.padded(part, low, high) for part in parts])
@@ -251,7 +254,7 @@ class _Joining:
         return self.b.concatenate(pieces, axis=d)
 
     def padded(self, part: _Part, low: Sequence[int], high: Sequence[int]) -> Value:
-        """A part in a box."""
+        """A part padded with zeros to a box."""
         before = [a - b for a, b in zip(part.low, low, strict=True)]
         behind = [b - a for a, b in zip(part.high, high, strict=True)]
         value = self.now(part.value)
@@ -260,7 +263,7 @@ class _Joining:
     def zeros(
         self, like: Type, low: Sequence[int], high: Sequence[int], d: int, start: int, end: int
     ) -> Value:
-        """What no part covers: the box from `start` to `end` along one dimension."""
+        """Zeros for the range from `start` to `end` along dimension `d` of a box, which no part covers."""
         assert isinstance(like, TensorType)
         shape = [b - a for a, b in zip(_replaced(low, d, start), _replaced(high, d, end), strict=True)]
         return self.b.number(0, TensorType(tuple(shape), like.element, like.encoding))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layout: transposes and slices that need not be made."""
+"""Layout: removes transposes and slices that need not be computed."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from .window_sums import as_sum_over_windows
 
 @contract(needs=("named", "plain"), anchor="function")
 def layout(module: Module, target: Target) -> Module:
-    """Chooses one order of dimensions for the readers and writers of a transposed tensor, so that no data must be
+    """Chooses one order of dimensions for the producers and consumers of a transposed tensor, so that no data is
     moved.
 
-    A matrix product or a reduction reads either order; what is computed from constants, positions and
-    repetitions is computed in the order that is wanted; what is computed of transposes is computed of what they move, and
-    transposed, where a product or a reduction follows that then reads any order; else an elementwise op takes a transpose
-    over when only one of its operands has to be moved for it. What is computed for a slice alone is computed of slices: of fewer
-    elements, and in the kernel that wants them. A product whose result are windows that are summed is a product of windows. Rows
-    of windows become the columns of a product that has too few for the registers of a CPU, where its result is wanted so. A product
-    that states a schedule stays the product that it says this of.
+    A matrix product or a reduction reads operands in any order. Values computed from constants, iota and broadcasts are computed
+    in the order that is wanted. Ops on transposes are applied to the operands of the transposes and the result is transposed, if
+    a product or a reduction follows, which then reads it in any order; else a transpose moves to the operands of an elementwise
+    op if only one of them has to be transposed. Elementwise ops that only a slice reads are computed on slices: on fewer elements,
+    and in the kernel that reads them. The overlap_add of windows that a product makes becomes a product of windows. The sides of a
+    product of windows that has too few columns for the vector registers of a CPU are exchanged, if its result is wanted in that
+    order. A product with a schedule is not changed.
 
     Before:
         func.func @main(%x: tensor<4x3xf32>, %w: tensor<5x3xf32>) -> tensor<4x5xf32> {
@@ -56,15 +56,13 @@ def layout(module: Module, target: Target) -> Module:
 def _function(function: Op, target: Target) -> Op:
     if not function.regions[0].blocks:
         return function
-    # What a rule makes between its operands and its result is new to the count of uses: the next round counts it.
+    # Values that a rule adds between its operands and its result have no count of uses before the next round.
     for _ in range(_ROUNDS):
         rules = _Layout(function, target)
         changed = sweep_op(function, rules.rule, follow=rules.follow)
         if changed is function:
             break
-        function = without_dead(
-            changed
-        )  # transposes that nobody reads any more are no uses of what they move
+        function = without_dead(changed)  # unused transposes must not count as uses of their operands
     return function
 
 
@@ -87,8 +85,8 @@ class _Layout:
         self.taken = {value for block in {*self.block.values()} for value in taken_in(block.ops)}
 
     def follow(self, old: Sequence[Value], new: Sequence[Value]) -> None:
-        """What stands for a value has its uses beside its own. Where a later op is read is thus known before the next
-        round, however many transposes follow each other."""
+        """Adds the uses of each replaced value to those of its replacement, so that the rest of this round sees them, however
+        many transposes follow each other."""
         for former, after in zip(old, new, strict=True):
             self.uses[after] = self.uses.get(after, 0) + self.uses.get(former, 0)
             if former in self.taken:
@@ -114,7 +112,7 @@ class _Layout:
                 return self.sink(op, b)
 
     def sink(self, op: Op, b: Builder) -> Sequence[Value] | None:
-        """What is computed of transposes, where these end further on."""
+        """The op applied to the operands of its transposes, if a later op takes the transpose of the result in."""
         if "reduction" not in op.traits and not any(result in self.taken for result in op.results):
             return None
         found = sunk(op, self.free, b)
@@ -129,7 +127,7 @@ class _Layout:
         source = op.operands[0]
         owner = source.owner
         lengths, steps = shape_of(source.type), get_i64s(op, "steps")
-        # A single element may be reversed, or followed by any step.
+        # A dimension of one element may have any step, also a negative one.
         if op.results[0].type is source.type and all(1 in pair for pair in zip(steps, lengths, strict=True)):
             return [source]
         if isinstance(owner, Op) and owner.name == "ng.dot" and self.uses.get(source, 2) == 1:
@@ -144,7 +142,7 @@ class _Layout:
         return [self.cut(source, op, b)]
 
     def only_for(self, slice: Op, value: Value) -> bool:
-        """Whether an elementwise op computes a value for a slice, or what is computed for that, and for nothing else."""
+        """Whether an elementwise op in the same block computes a value that has no other use."""
         owner = value.owner
         return (
             isinstance(owner, Op)
@@ -154,7 +152,7 @@ class _Layout:
         )
 
     def cut(self, value: Value, slice: Op, b: Builder, depth: int = 8) -> Value:
-        """A slice of a value, computed of slices where that is all that is wanted of it."""
+        """A slice of a value; elementwise ops without other uses and broadcasts are computed on slices of their operands."""
         owner = value.owner
         starts, limits, steps = (get_i64s(slice, name) for name in ("starts", "limits", "steps"))
         wanted = with_element(slice.results[0].type, element_type(value.type))
@@ -175,7 +173,7 @@ class _Layout:
         source = op.operands[0]
         order = get_i64s(op, "permutation")
         if not self.vanishes(source, order) and op.results[0] in self.taken:
-            return None  # it goes the other way
+            return None  # `sink` moves it to its users
         if self.runs_along_rows(source, order):
             assert isinstance(source.owner, Op)
             turned = _swapped_order(source.owner)
@@ -193,8 +191,8 @@ class _Layout:
         return [self.move(source, order, b)]
 
     def runs_along_rows(self, value: Value, order: Sequence[int]) -> bool:
-        """Whether a product of windows with too few columns for pairs of registers of a CPU is wanted in an order whose closest
-        elements are rows of the windows that lie so: then these are the columns."""
+        """Whether to exchange the sides of a product of windows on a CPU: it has fewer columns than rows, their number is no
+        multiple of two vector registers, and `order` has the rows that are contiguous in the windows innermost."""
         dot = value.owner
         if not isinstance(dot, Op) or dot.name != "ng.dot" or SCHEDULE in dot.attributes:
             return False
@@ -212,7 +210,7 @@ class _Layout:
         return bool(lying) and wanted[-1] == lying[-1] and along % pair != 0 and across > along
 
     def vanishes(self, value: Value, order: Sequence[int], depth: int = 8) -> bool:
-        """Whether a value can be had in another order without moving data."""
+        """Whether a value can be computed in another order without moving data."""
         owner = value.owner
         if in_place(order, shape_of(value.type)):
             return True
@@ -242,7 +240,7 @@ class _Layout:
         if not ("elementwise" in owner.traits or owner.name == "ng.cast_axes"):
             return False
         moving = [o for o in owner.operands if not self.vanishes(o, order)]
-        # Worth it only if the transpose then meets one that undoes it, or a product that can take it over.
+        # Worth it only if the transpose then cancels another one, or a product takes it in.
         return len(moving) == 1 and (self.one_moves(moving[0], order) or self.absorbs(moving[0], order))
 
     def absorbs(self, value: Value, order: Sequence[int]) -> bool:
@@ -297,7 +295,8 @@ class _Layout:
     # -- readers -----------------------------------------------------------------------------------------
 
     def dot(self, op: Op, b: Builder) -> Sequence[Value] | None:
-        """Contracted and batch dimensions are named by place, so a product reads any order of them."""
+        """A product that reads the operands of transposes: its attributes name contracted and batch dimensions by index, so it
+        reads any order of them."""
         operands = list(op.operands)
         attributes = dict(op.attributes)
         changed = False
@@ -321,7 +320,7 @@ class _Layout:
 
 
 def _composed(inner: Op, outer: Op) -> dict[str, list[int]]:
-    """The slice that a slice of a slice is."""
+    """Starts, limits and steps of the one slice that equals a slice of a slice."""
     made: dict[str, list[int]] = {"starts": [], "limits": [], "steps": []}
     first, second = ([get_i64s(op, name) for name in ("starts", "steps")] for op in (inner, outer))
     for start, step, begin, by, size in zip(*first, *second, shape_of(outer.results[0].type), strict=True):
@@ -333,14 +332,14 @@ def _composed(inner: Op, outer: Op) -> dict[str, list[int]]:
 
 
 def _swaps(dot: Op, order: Sequence[int]) -> bool:
-    """Whether the order exchanges the rows and the columns of a product, each as a whole; single elements may stand
+    """Whether the order exchanges the rows and the columns of a product, each as a group; dimensions of size 1 may be
     anywhere."""
     shape = shape_of(dot.results[0].type)
     return [d for d in order if shape[d] != 1] == [d for d in _swapped_order(dot) if shape[d] != 1]
 
 
 def _swapped_order(dot: Op) -> list[int]:
-    """The columns of a product before its rows."""
+    """The order of a product's dimensions with its columns before its rows."""
     rows, rank = _rows(dot), len(shape_of(dot.results[0].type))
     return [*range(rows.start), *range(rows.stop, rank), *rows]
 
@@ -354,7 +353,7 @@ def _rows(dot: Op) -> range:
 def _changed(
     op: Op, operands: Sequence[Value], type: Type, changed: Mapping[str, Attribute], b: Builder
 ) -> Value:
-    """The result of an op on other operands, of which it says otherwise only what is `changed`."""
+    """The result of a copy of an op with other operands, another result type and the attributes `changed`."""
     new = op.rebuilt(operands, types=[type], attributes={**op.attributes, **changed})
     return b.add_op(new).result
 
@@ -365,8 +364,8 @@ def _tensor(type: Type) -> TensorType:
 
 
 def _lies_across(dot: object) -> bool:
-    """Whether the closest elements of the left side of a product are no summands of one sum: these are read as they lie
-    where they are columns."""
+    """Whether the innermost dimension of the left side of a product is not contracted: as columns its elements would be read
+    contiguously."""
     assert isinstance(dot, Op)
     shape = shape_of(dot.operands[0].type)
     long = [d for d, size in enumerate(shape) if size != 1]
@@ -374,7 +373,7 @@ def _lies_across(dot: object) -> bool:
 
 
 def _swapped(dot: Op, wanted: Type, b: Builder) -> Value:
-    """The product with its sides exchanged: the transpose of the product's matrix."""
+    """The product with its sides exchanged, which is its transpose."""
     sides = {
         f"{new}_{kind}": get_i64s(dot, f"{old}_{kind}")
         for new, old in (("lhs", "rhs"), ("rhs", "lhs"))
@@ -382,4 +381,4 @@ def _swapped(dot: Op, wanted: Type, b: Builder) -> Value:
     }
     made = permuted(_tensor(dot.results[0].type), _swapped_order(dot))
     product = b.dot(dot.operands[1], dot.operands[0], **sides, type=made)
-    return product if made is wanted else b.reshape(product, type=wanted)  # single elements stand elsewhere
+    return product if made is wanted else b.reshape(product, type=wanted)  # dimensions of size 1 differ

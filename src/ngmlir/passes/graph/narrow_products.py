@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Narrow products: products of elements as they were before they were widened."""
+"""Narrow products: products of operands as they were before casts to a wider type."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ...support.target import Target
 from ..analysis.access import MOVES
 from ..analysis.views import source
 
-#: Ops that give elements some place, and add none but a padding.
+#: Ops that only move elements, or add padding.
 _PLACING = MOVES | {"ng.reshape", "ng.broadcast", "ng.concatenate", "ng.cast_axes"}
 
 
 @contract(needs=("named", "plain"), anchor="function")
 def narrow_products(module: Module, target: Target) -> Module:
-    """Lets products take both sides as they were before casts to a wider type, also where these were padded, cut into windows,
-    transposed or otherwise put somewhere after the cast. A product widens its elements by itself, and matrix instructions
-    multiply narrow ones. The casts must keep every value, and the result must have room for the products.
+    """Lets products read both sides as they were before casts to a wider type, also through pads, windows, transposes and other
+    data movement after the cast. A product widens its elements itself, and matrix instructions multiply narrow ones. The casts
+    must keep every value, and the result type must hold the products.
 
     Before:
         func.func @main(%x: tensor<4x6xbf16>, %w: tensor<8x5xbf16>) -> tensor<4x5xf32> {
@@ -61,7 +61,7 @@ class _Narrowing:
         return b.add_op(op.rebuilt([self.narrow(value, b) for value in op.operands])).results
 
     def narrow(self, value: Value, b: Builder) -> Value:
-        """A value that was widened, with the elements that it had before."""
+        """A widened value with its elements from before the cast."""
         op = value.owner
         assert isinstance(op, Op)
         if op.name == "ng.cast":
@@ -72,7 +72,7 @@ class _Narrowing:
         return self.made[key]
 
     def placed(self, op: Op, b: Builder) -> Value:
-        """The result of an op of `_PLACING` on elements that were not widened."""
+        """The result of an op of `_PLACING` on narrow elements."""
         element = _before(op.result)
         assert element is not None
         type, operands = with_element(op.result.type, element), [self.narrow(v, b) for v in op.operands]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scatters of many updates on GPUs: sorted by their places first, so that each block of threads finds those of its rows."""
+"""Scatters of many updates on GPUs: sorted by index first, so that each thread block finds the updates of its rows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ...rewrite.sweep import sweep
 from ...support.target import Target
 from ..analysis.indices import position
 
-#: Of fewer updates every block looks at all indices itself, which is quicker than to sort them.
+#: Most updates that are not sorted: each thread block reads all indices itself, which is faster.
 FEW = 128
 
 
 @contract(needs=("named", "plain"), anchor="function", only="gpu")
 def order_updates(module: Module, target: Target) -> Module:
-    """Sorts the indices of scatters on GPUs, stably, and permutes the updates accordingly. Indices that change
-    nothing come last.
+    """Sorts the indices of scatters on GPUs, stably, and permutes the updates accordingly. Indices out of range, which have
+    no effect, come last.
 
     Before:
         func.func @main(%x: tensor<9x3xf32>, %i: tensor<200xi32>, %u: tensor<200x3xf32>) -> tensor<9x3xf32> {
@@ -69,7 +69,7 @@ def order_updates(module: Module, target: Target) -> Module:
 
 
 def _places(b: Builder, index: Value, size: int) -> Value:
-    """Positions along an axis; of an index that is out of range the one behind the end."""
+    """Positions along an axis of length `size`, in the narrowest integer type; `size` for an index out of range."""
     place = position(b, index, size)
     extent = b.number(size, place.type)
     inside = b.bitwise_and(b.greater_equal(place, b.number(0, place.type)), b.less(place, extent))

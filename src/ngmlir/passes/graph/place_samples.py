@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where samples and steps lie, in programs that say only which axes these are."""
+"""The order of batch and time axes in memory, for programs that only name these axes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def place_samples(
 ) -> Module:
     """Places the batch axis (`N`) and the time axis (`REC`) first or last, where the target is fastest.
 
-    What is moved are values whose other axes are features by place (`_0`, `_1`, ...: those of `ng.simple`); axes that a
-    program has named lie as it says. So do arguments and results: values are transposed as they come and go, and the pass
-    `layout` takes out what of that meets. With `steps` first, the slices that a scan goes over are pieces of memory.
-    Options say it in place of the target.
+    This changes values whose other axes are positional features (`_0`, `_1`, ...: those of `ng.simple`); values with other
+    names keep their order. So do arguments and results: they are transposed at the boundary of the function, and the pass
+    `layout` removes transposes that cancel. With `steps` first, the slices that a scan iterates over are contiguous.
+    The options override the target.
 
     Before:
         func.func @main(%x: tensor<4x5x3xf32, #ng.axes<N, REC, _0>>) -> tensor<4x5x3xf32, #ng.axes<N, REC, _0>> {
@@ -50,7 +50,7 @@ def place_samples(
 
 
 class Wanted:
-    """Where a target wants samples and steps."""
+    """The wanted order of dimensions of each type."""
 
     def __init__(self, samples: str, steps: str):
         places = ((STEPS, steps), (SAMPLES, samples))
@@ -59,7 +59,7 @@ class Wanted:
         self.rank = {name: at for at, name in enumerate([*first, "", *last])}
 
     def __call__(self, type: Type) -> Order | None:
-        """The order in which the dimensions of a value are to lie; None where they do."""
+        """The wanted order of the dimensions of a type; None where it has that order, or has other axes."""
         names = type.axes if isinstance(type, TensorType) else None
         if names is None or not all(name in self.rank or by_place(name) for name in names):
             return None
@@ -71,14 +71,14 @@ def _function(function: Op, wanted: Wanted) -> Op:
     values = [*_values(function)]
     names = {n for v in values if isinstance(v.type, TensorType) for n in v.type.axes or ()}
     if all(feature_number(name) is None for name in names):
-        return function  # a program of another family
+        return function  # no positional features
     if all(wanted(v.type) is None for v in values):
         return function
     return function.with_blocks(lambda block: _block(block, wanted))
 
 
 def _values(op: Op) -> Iterator[Value]:
-    """All values in an op: results and arguments of blocks."""
+    """All values that an op defines: results and arguments of blocks, also of ops in its regions."""
     for inner in op.walk():
         yield from inner.results
         for region in inner.regions:
@@ -95,7 +95,7 @@ def _block(block: Block, wanted: Wanted) -> Block:
 
 
 def _place(held: Held, op: Op) -> None:
-    """The op where values lie as they are to, or, where that cannot be, as they lay."""
+    """Adds the op on values in the wanted orders or, where it cannot be, in their original ones."""
     held.builder.location = op.location
     values = (*op.operands, *(_values(op) if op.regions else op.results))
     if any(held.wanted(v.type) is not None for v in values):
@@ -113,14 +113,14 @@ def _place(held: Held, op: Op) -> None:
 
 
 def captured(op: Op) -> list[Value]:
-    """The values of around an op that its regions use."""
+    """The outer values that the regions of an op use."""
     own = set(_values(op))
     found = (v for inner in op.walk() if inner is not op for v in inner.operands)
     return [v for v in dict.fromkeys(found) if v not in own]
 
 
 def _with(block: Block, mapping: dict[Value, Value]) -> Block:
-    """The block with other values from around it."""
+    """The block with outer values replaced."""
     out = block.emptied()
     renamed = dict(mapping)
     for op in block.ops:
@@ -133,7 +133,8 @@ def _with(block: Block, mapping: dict[Value, Value]) -> Block:
 
 
 def _scan(held: Held, op: Op) -> bool:
-    """A loop over steps, whose values are placed in its body too; it goes over the first dimension of what it slices."""
+    """Adds a scan whose values have the wanted orders, also in its body; False where the dimension that it iterates over, the
+    first, would not stay the first."""
     body, carried = op.regions[0].block, get_i64(op, "carried")
     end = body.ops[-1]
     for whole, part in (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops on values whose dimensions lie in another order, and what holds such values."""
+"""Ops on values with permuted dimensions, and the map of such values."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ...ops.roles import SAMPLES, STEPS
 from ...ops.schedules import SCHEDULE
 from .sunk_transposes import permuted
 
-#: Dimension i of what lies in an order is dimension order[i] of the value as it was.
+#: A permutation: dimension i of the permuted value is dimension order[i] of the original one.
 Order = tuple[int, ...]
 
 
 def stated(value: Value) -> Order:
-    """The order in which a value was."""
+    """The identity order of a value; () if it is no tensor."""
     return tuple(range(len(shape_of(value.type)))) if isinstance(value.type, TensorType) else ()
 
 
@@ -29,22 +29,22 @@ def in_order(type: Type, order: Order) -> Type:
 
 
 class Held:
-    """What holds the values of a program now, and in which orders."""
+    """Maps each original value to new values, one for each order in which it exists."""
 
     def __init__(self, wanted: Callable[[Type], Order | None], builder: Builder, outer: Held | None = None):
         self.wanted = wanted
         self.builder = builder
-        # What is made inside a body is not seen outside.
+        # A copy: values added in a body are not visible outside.
         self.forms: dict[Value, dict[Order, Value]] = {}
         if outer is not None:
             self.forms = {value: dict(forms) for value, forms in outer.forms.items()}
 
     def order(self, value: Value) -> Order:
-        """The order in which a value is to lie."""
+        """The wanted order of a value."""
         return self.wanted(value.type) or stated(value)
 
     def now(self, value: Value, order: Order) -> Value:
-        """The value in an order."""
+        """The value in an order; adds a transpose if it does not exist in it yet."""
         forms = self.forms.setdefault(value, {stated(value): value})
         if order not in forms:
             have, held = next(iter(forms.items()))
@@ -58,7 +58,7 @@ class Held:
         return self.now(value, stated(value))
 
     def hold(self, value: Value, new: Value, order: Order) -> None:
-        """Notes what holds a value, and in which order."""
+        """Records the new value of a value, and its order."""
         new.name = new.name or value.name
         self.forms[value] = {order: new}
 
@@ -69,7 +69,7 @@ class Held:
         order: Order,
         changed: Mapping[str, Attribute] | None = None,
     ) -> None:
-        """The op on other operands, whose result comes in an order."""
+        """Adds the op on other operands, with its result in an order."""
         (result,) = op.results
         new = op.rebuilt(
             operands, attributes={**op.attributes, **(changed or {})}, types=[in_order(result.type, order)]
@@ -79,7 +79,7 @@ class Held:
 
 
 def place(held: Held, op: Op) -> bool:
-    """Adds an op that computes values as they are to lie; False where it is to have them as they were."""
+    """Adds the op with operands and result in the wanted orders; False where it needs the original ones."""
     if op.name == "ng.reshape":
         return _reshape(held, op)
     if op.name == "ng.transpose":
@@ -94,7 +94,7 @@ def place(held: Held, op: Op) -> bool:
     operands, result = loops.leading(wanted), wanted
     changed = None if operands is None else loops.reordered(operands, wanted)
     if operands is None or changed is None:
-        # Some loops end here: the operands say in which order the others lie.
+        # The operands have loops that the result lacks: the order of the result follows from theirs.
         both = zip(op.operands, loops.operands, strict=True)
         operands = [[dims[d] for d in held.order(value)] for value, dims in both]
         result = loops.following(operands)
@@ -103,14 +103,14 @@ def place(held: Held, op: Op) -> bool:
             return False
     orders = zip(op.operands, loops.operands, operands, strict=True)
     given = [held.now(v, tuple([was.index(loop) for loop in now])) for v, was, now in orders]
-    # A schedule is of the rows and columns of a product as they stand.
+    # A schedule refers to rows and columns of the product, so they are not exchanged under it.
     if op.name == "ng.dot" and result != wanted == _exchanged(result) and SCHEDULE not in op.attributes:
         given, result, changed = given[::-1], wanted, {_OTHER[name]: a for name, a in changed.items()}
     held.add(op, given, tuple([own.index(loop) for loop in result]), changed)
     return True
 
 
-#: What an attribute of a product is called where its sides change places.
+#: The attribute of a product for the other side.
 _OTHER = {
     f"{a}_{what}": f"{b}_{what}"
     for a, b in (("lhs", "rhs"), ("rhs", "lhs"))
@@ -119,12 +119,13 @@ _OTHER = {
 
 
 def _exchanged(result: Sequence[Loop]) -> list[Loop]:
-    """The loops of a product's result where its sides change places."""
+    """The loops of a product's result after its sides are exchanged."""
     return [loop for group in "bnm" for loop in result if loop[0] == group]
 
 
 def _reshape(held: Held, op: Op) -> bool:
-    """Of features alone: samples and steps stand before them, and stay what they are."""
+    """Adds a reshape of feature dimensions; False unless batch and time axes precede them in both shapes, are equal, and keep
+    their places among the features in the wanted orders."""
     source, result = op.operands[0], op.result
     parts: list[tuple[list[str], list[str]]] = []
     for value in (source, result):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of gathered rows: fewer rows are multiplied before they are gathered."""
+"""Products of gathered rows, as gathers of the product with the table."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ...rewrite.sweep import sweep
 from ...support.lengths import usual
 from ...support.target import Target
 
-#: Elements that are summed from which on a product takes longer than to move what it gives.
+#: Least contracted size at which a product takes longer than moving its result.
 _DEEP = 16
 
 
 @contract(needs=("plain",), anchor="function")
 def products_of_gathers(module: Module, target: Target) -> Module:
-    """Multiplies the rows of a table before they are gathered, where at least twice as many are gathered as there are, and they are not
-    summed over: those of a small embedding, for example, whose product may then leave a loop.
+    """Multiplies the rows of a table before they are gathered, if at least twice as many rows are gathered as the table has and the
+    product does not contract them: a small embedding, for example, whose product may then be hoisted out of a loop.
 
     Before:
         func.func @main(%x: tensor<5x16xf32>, %i: tensor<12xi32>, %w: tensor<16x8xf32>) -> tensor<12x8xf32> {
@@ -50,7 +50,7 @@ def _rule(op: Op, b: Builder) -> Sequence[Value] | None:
 
 
 def _gathered_after(op: Op, side: int, b: Builder) -> Value | None:
-    """The product of the table that a side is gathered from, gathered; None where that is no less work."""
+    """A gather of the product with the table that a side is gathered from; None where that is not less work."""
     gather = op.operands[side].owner
     if not isinstance(gather, Op) or gather.name != "ng.gather":
         return None
@@ -67,7 +67,7 @@ def _gathered_after(op: Op, side: int, b: Builder) -> Value | None:
         return None
 
     def before(dimension: int) -> int:
-        """A dimension of what is gathered in the table."""
+        """The dimension of the table that a dimension of the gather's result comes from."""
         return dimension if dimension < axis else dimension - rank + 1
 
     attributes = {name: list(get_i64s(op, name)) for name in _DIMENSIONS}
@@ -75,7 +75,7 @@ def _gathered_after(op: Op, side: int, b: Builder) -> Value | None:
         attributes[name] = [before(d) for d in attributes[name]]
     sides = [*op.operands]
     sides[side] = table
-    # The result has the dimensions of the batch, those left of the one side, those left of the other.
+    # The dimensions of the result are the batch, the free ones of the left side, and those of the right side.
     left = [d for d in range(len(shape_of(table.type))) if d not in attributes[f"{of}_contract"]]
     left = [d for d in left if d not in attributes[f"{of}_batch"]]
     place = len(batch) + left.index(axis)

@@ -15,7 +15,7 @@ def prune(module: Module, target: Target, *, assume: frozenset[Assumption] = fro
     """Applies the rules of lowering/prune.rules until none matches; without `assume` only those that keep every
     bit.
 
-    `assume` lists what the rules may take for granted, joined by `+`: `nsz` (the sign of zero does not
+    `assume` lists what the rules may assume, joined by `+`: `nsz` (the sign of zero does not
     matter), `nnan` (no NaN), `ninf` (no infinity), `reassoc`, `approx`.
 
     Before:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions of windows, one axis after the other."""
+"""Reductions of windows as one reduction for each axis."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _KINDS = frozenset({"ng.max", "ng.min", "ng.sum"})
 
 @contract(needs=("named", "plain"), anchor="function", only="cpu")
 def separate_windows(module: Module, target: Target) -> Module:
-    """Reduces windows over several axes one axis after the other, the outer one first, where that is less work on a CPU: windows that overlap
-    share what their rows have in common, and rows are read as they lie. A sum is then one of sums; those of f16 and bf16 are kept
-    in f32 between.
+    """Reduces windows over several axes axis by axis, the outermost first, where that is less work on a CPU: overlapping windows
+    share partial results, and rows are read contiguously. This changes the order of sums; partial sums of f16 and bf16 stay
+    in f32.
 
     Before:
         func.func @main(%x: tensor<9x9xf32>) -> tensor<4x4xf32> {
@@ -59,7 +59,7 @@ def _rule(op: Op, b: Builder) -> Sequence[Value] | None:
     pad, element = value.owner, element_type(value.type)
     if isinstance(pad, Op) and pad.name == "ng.pad":
         fill = pad.attributes.get("value")
-        # What is around rows is not reduced first: a reduction of that alone gives the same.
+        # Each axis is padded just before it is reduced: the reduction of padding alone is the fill value.
         if kind != "sum" or fill in (None, numeric_literal(0, element)):
             (value,), ends = pad.operands, (get_i64s(pad, name) for name in ("low", "high"))
             pads = dict(enumerate(zip(*ends, strict=True)))
@@ -89,13 +89,13 @@ def _rule(op: Op, b: Builder) -> Sequence[Value] | None:
 
 
 def _groups(windows: Op) -> list[list[int]]:
-    """The axes of some windows, as numbers of them, in groups that are reduced one after the other: what is read and what is
-    written between is least, in elements for each result."""
+    """The axes of windows, as indices into `axes`, in groups that are reduced in this order: the groups minimize the elements that
+    are read, and written in between, for each result."""
     axes, whole = get_i64s(windows, "axes"), usual(shape_of(windows.result.type))
     lengths = usual(shape_of(windows.operands[0].type))
     order = sorted(range(len(axes)), key=axes.__getitem__)
     last = order[-1]
-    # Elements of one register that lie apart in memory take about two accesses.
+    # A vector load of strided elements takes about as long as two contiguous ones.
     twice = 2 if axes[last] == len(lengths) - 1 and get_i64s(windows, "steps")[last] > 1 else 1
     groups: list[list[int]] = [[]]
     for place, i in enumerate(order):

@@ -24,9 +24,9 @@ from .sunk_transposes import in_place
 def shape(module: Module, target: Target) -> Module:
     """Drops axis names and merges dimensions: elementwise ops become 1-D, reductions 2-D, products matrices.
 
-    Names have done their work when the graph is built; loops only need sizes. Merged dimensions make kernels
-    that differ only in shape the same kernel. A reshape is free: it says that the same elements are read
-    under other dimensions, and stands only where two ops look at a value differently.
+    Names matter only while the graph is built; loops need sizes. Merging dimensions makes one kernel of kernels that
+    differ only in shape. A reshape moves no data: it is a view of the same elements, and is added only where two ops
+    use different shapes of a value.
 
     Before:
         func.func @main(%x: tensor<2x3x4xf32, #ng.axes<N, H, W>>) -> tensor<2xf32, #ng.axes<N>> {
@@ -67,7 +67,7 @@ def _function(function: Op) -> Op:
 
 
 class _Shaping:
-    """Rebuilds blocks. `base` gives for each old value a new one with the same elements in some shape."""
+    """Rebuilds blocks. `base` maps each old value to a new one with the same elements in some shape."""
 
     def __init__(self, base: dict[Value, Value]):
         self.base = base
@@ -89,7 +89,7 @@ class _Shaping:
         return Region(*blocks)
 
     def view(self, old: Value, shape: Sequence[int] | None = None) -> Value:
-        """The new value of `old` in a shape (default: its own)."""
+        """The new value of `old` in a shape (default: the shape of `old`)."""
         base = self.base[old]
         type = base.type
         if not isinstance(type, TensorType):
@@ -97,7 +97,7 @@ class _Shaping:
         return self.seen(base, shape_of(old.type) if shape is None else tuple(shape))
 
     def seen(self, base: Value, shape: tuple[int, ...]) -> Value:
-        """A new tensor in a shape."""
+        """A new value reshaped to a shape; each reshape is added once."""
         type = base.type
         assert isinstance(type, TensorType)
         if type.shape == shape:
@@ -124,12 +124,12 @@ class _Shaping:
             self.other(op)
 
     def scheduled(self, op: Op) -> None:
-        """The same, where what becomes of the op inherits its schedule."""
+        """Rebuilds an op with a schedule; the new ops inherit it."""
         out, start = self.builder.block, len(self.builder.block.ops)
         self.op(op)
         made = hand_on(out, start, op, [self.base[r] for r in op.results])
         self.base.update(zip(op.results, made, strict=True))
-        self.views.clear()  # some were of what has an heir now
+        self.views.clear()  # some may be views of values that `hand_on` replaced
 
     def set(self, op: Op, *values: Value) -> None:
         for old, new in zip(op.results, values, strict=True):
@@ -145,8 +145,8 @@ class _Shaping:
         self.set(op, *new.results)
 
     def reduction(self, op: Op) -> None:
-        """Merges runs of dimensions that are reduced together or kept together. Positions count along one run: where the axes
-        are several, they are moved to the end."""
+        """Merges adjacent dimensions that are all reduced or all kept. Argmax and argmin count along one dimension: if several
+        are left to reduce, they are transposed to the end."""
         axes, dims = set(get_i64s(op, "axes")), shape_of(op.operands[0].type)
         order = list(range(len(dims)))
         shape, reduced = _joined_runs(dims, axes, order)
@@ -175,7 +175,7 @@ class _Shaping:
         self.set(op, new.results[0])
 
     def broadcast(self, op: Op, type: TensorType) -> None:
-        """Merges runs of dimensions that are copied together or come from the operand together."""
+        """Merges adjacent dimensions that are all repeated or all come from the operand."""
         shape, given = _joined_runs(type.shape, get_i64s(op, "dimensions"), range(type.rank))
         if all(given) and type.size:
             self.base[op.results[0]] = self.base[op.operands[0]]  # nothing is repeated
@@ -189,7 +189,7 @@ class _Shaping:
         self.set(op, made)
 
     def dot(self, op: Op) -> None:
-        """To [batch,] rows x depth times depth x columns, or the transposed forms where no data must move."""
+        """Rewrites a product as [batch,] rows x depth times depth x columns, or with transposed sides where that moves no data."""
         sides: list[tuple[Value, tuple[int, ...], int]] = []
         for (side, operand), contracted in zip(
             (("lhs", op.operands[0]), ("rhs", op.operands[1])), _contracted(op), strict=True
@@ -215,14 +215,14 @@ class _Shaping:
     def matrix(
         self, value: Value, batch: Sequence[int], contract: Sequence[int], left: bool
     ) -> tuple[Value, tuple[int, ...], int]:
-        """One operand, its shape as [batch,] matrix, and the place (0 or 1) of its contracted dimension."""
+        """One operand, its shape as a [batch,] matrix, and the index (0 or 1) of the contracted dimension in the matrix."""
         shape = shape_of(value.type)
         free = [d for d in range(len(shape)) if d not in batch and d not in contract]
 
         def size(dims: Sequence[int]) -> int:
             return prod(shape[d] for d in dims)
 
-        # Without moving data the contracted dimensions may stand before or after the free ones.
+        # Either order of contracted and free dimensions will do if it moves no data.
         after, before = [*batch, *free, *contract], [*batch, *contract, *free]
         vector = size(free) == 1 or size(contract) == 1
         order, depth = next(
@@ -236,7 +236,7 @@ class _Shaping:
         return self.builder.transpose(self.view(value), permutation=order), (*rows, *rest), depth
 
     def other(self, op: Op) -> None:
-        """Any other op keeps its dimensions and loses its names."""
+        """Any other op keeps its dimensions and loses its axis names."""
         operands = [self.view(o) for o in op.operands]
         regions = [self.region(r) for r in op.regions]
         attributes = {k: _plain_attribute(v) for k, v in op.attributes.items()}
@@ -254,7 +254,8 @@ def _plain_attribute(attribute: Attribute) -> Attribute:
 def _joined_runs(
     dims: Sequence[int], axes: Container[int], order: Sequence[int]
 ) -> tuple[list[int], list[bool]]:
-    """The lengths of the runs of dimensions, in some order, that are all among `axes`, or none of them; and whether they are."""
+    """Merges the dimensions, taken in an order, into runs that are all among `axes` or all not: their lengths, and whether each
+    is among them. Dimensions of size 1 are dropped."""
     shape: list[int] = []
     among: list[bool] = []
     for d in order:
@@ -267,8 +268,8 @@ def _joined_runs(
 
 
 def _contracted(dot: Op) -> tuple[Sequence[int], Sequence[int]]:
-    """The contracted dimensions of both sides of a product, in one order. Windows that lie across the depth are packed in
-    any order: then it is that in which the other side lies."""
+    """The contracted dimensions of both sides of a product, in one order. Windows whose innermost dimension is not contracted are
+    packed anyway: then the order is that of the other side in memory."""
     found = get_i64s(dot, "lhs_contract"), get_i64s(dot, "rhs_contract")
     for side, operand in enumerate(dot.operands):
         owner = operand.owner
@@ -280,7 +281,7 @@ def _contracted(dot: Op) -> tuple[Sequence[int], Sequence[int]]:
 
 
 def _moves_nothing(op: Op) -> bool:
-    """Whether the result of a reshape or transpose has the operand's elements in their order."""
+    """Whether an op is a reshape or a transpose that leaves the elements in their order in memory."""
     if op.name == "ng.transpose":
         return in_place(get_i64s(op, "permutation"), shape_of(op.operands[0].type))
     return op.name == "ng.reshape"

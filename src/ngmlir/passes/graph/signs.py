@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signs: which exponentials are of nothing above zero."""
+"""Signs: marks exponentials whose operand is never above zero."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ...support.target import Target
 from ..analysis.space import Atoms, Space, label
 from ..analysis.views import before
 
-#: Ops whose results are never below zero (or NaN), whatever they are given.
+#: Ops whose results are never below zero (but may be NaN), for any operand.
 MAGNITUDES = frozenset({"ng.absolute", "ng.square", "ng.exp"})
-#: Ops that give each element of their operand some place, and nothing else.
+#: Ops that only move or repeat the elements of their operand.
 PLACING = frozenset({"ng.reshape", "ng.broadcast"})
 
 
@@ -63,13 +63,13 @@ def _nonpositive(value: Value) -> bool:
 
 
 def _placed(value: Value) -> Op | None:
-    """The op that computes what a value holds, perhaps at other places; None for what comes from elsewhere."""
+    """The op that computes the elements of a value, before reshapes and broadcasts; None for arguments."""
     owner = before(value, PLACING).owner
     return owner if isinstance(owner, Op) else None
 
 
 def _less_its_maximum(op: Op) -> bool:
-    """Whether from each element a maximum is taken that the element itself was part of."""
+    """Whether the subtraction takes from each element a maximum over elements that include it."""
     less = [*_chain(op.operands[1])]
     greatest = less[-1].operands[0].owner if less else None
     if not isinstance(greatest, Op) or greatest.name != "ng.max":
@@ -78,7 +78,7 @@ def _less_its_maximum(op: Op) -> bool:
     root = above[-1].operands[0] if above else greatest.operands[0]
     if root is not (below[-1].operands[0] if below else op.operands[0]):
         return False
-    # Each element meets the maximum of its own loops: if it met another one's, two different loops would be one.
+    # Each element must be at the same indices as its maximum: otherwise labelling would unify two different loops of the root.
     space = Space()
     known: dict[Value, Atoms] = {root: space.atoms(shape_of(root.type))}
     ops = dict.fromkeys([*reversed(above), greatest, *reversed(less), *reversed(below), op])
@@ -87,7 +87,7 @@ def _less_its_maximum(op: Op) -> bool:
 
 
 def _chain(value: Value) -> Iterator[Op]:
-    """The ops, the last one first, by which a value is placed."""
+    """The reshapes and broadcasts that make a value, the last one first."""
     while isinstance(value.owner, Op) and value.owner.name in PLACING:
         yield value.owner
         value = value.owner.operands[0]

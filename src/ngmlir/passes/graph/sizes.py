@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lengths that are for the arrays of a call to say: one program for all, where rows are computed apart."""
+"""Lengths that are known only at a call: one program for all of them, where rows are independent."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from .sizing.resized import Refused
 #: The topic of its remarks.
 TOPIC = "sizes"
 
-#: Lengths that stand for those which are not known while it is decided what depends on them: no shape of a program that
-#: was written has them by chance, and what is different for two of them is different for others.
+#: Stand in for open lengths while the pass finds out what depends on them. They are too odd to occur in a program by chance;
+#: what differs between two of them depends on the length.
 _STAND_INS = (1_000_003, 1_000_033, 1_000_037, 1_000_039)
 
 
@@ -31,11 +31,11 @@ def sizes(module: Module, target: Target) -> Module:
     """Turns each function with a dynamic length (`?`) into functions for blocks of rows, if each row of its results
     depends only on the same row of the arguments.
 
-    A length that types tell may be open too: `{ng.open = 0 : i64}` behind an argument says that dimension 0 has any number of
-    rows, of which this is one. Calls of any length are then runs of blocks: of the largest, and of one size that fits what is left over. So one
-    program serves all lengths, and needs the memory of a block besides arguments and results. How many rows a block has
-    follows from how much there is to do for each, and from the machine. Where an op computes across rows the function
-    stays as it is, for programs that are made for each length. `--remark=sizes` tells which it is, and why.
+    A static length may be open too: `{ng.open = 0 : i64}` after an argument declares that the size of dimension 0 in its type is
+    only an example. A call of any length runs blocks of the largest size, and blocks of one smaller size for the remainder. So one
+    program serves all lengths, and needs only the memory of a block besides arguments and results. The block sizes follow
+    from the work for each row and from the machine. If an op combines rows, the function stays as it is, and is compiled for each
+    length. `--remark=sizes` prints which of the two, and why.
 
     Before:
         func.func @main(%x: tensor<?x4096xf32>) -> tensor<?xf32> {
@@ -63,7 +63,8 @@ def sizes(module: Module, target: Target) -> Module:
 
 @dataclass(frozen=True)
 class Decision:
-    """What is made of an open length of a function: blocks for any number of rows, or a program for each length, and why."""
+    """How an open length of a function is compiled: as blocks for any number of rows, or (None) as a program for each length; and
+    why."""
 
     function: str
     length: Length
@@ -71,12 +72,12 @@ class Decision:
     why: Diagnostic
 
     def tell(self) -> None:
-        """To those who listen to remarks."""
+        """Emits the decision as a remark."""
         remark(TOPIC, f"@{self.function}: along {self.length.name} {self.why.message}", self.why.location)
 
 
 def decisions(main: Op, target: Target) -> list[Decision]:
-    """What is made of each open length of a function."""
+    """The decision for each open length of a function."""
     sampled, open_ = sampled_lengths(main), open_lengths(main)
     return [
         *[decision(main, length, target) for length in sampled],
@@ -88,21 +89,21 @@ def decisions(main: Op, target: Target) -> list[Decision]:
 
 
 def decision(main: Op, length: Length, target: Target) -> Decision:
-    """What is made of a length of a function that is one of many: those of `length.places`, whatever the types say."""
+    """The decision for a length whose size in the types is only an example: that of the dimensions `length.places`."""
     return _decided(main, length, lambda: blocks(main, _rows_of(main, length), target))
 
 
 def only_blocks(found: Sequence[Decision]) -> Blocks | None:
-    """The blocks of a function, for all lengths of the one that it leaves open. None where there are none; of several lengths, those of
-    the others are known when a program is made."""
+    """The blocks of a function with one open length. None where there are none, or several lengths are open: the sizes of the
+    others are known only when a program is compiled. Emits all decisions as remarks."""
     for each in found:
         each.tell()
     return found[0].blocks if len(found) == 1 else None
 
 
 def blocks_for_any(of: Module, symbol: str, target: Target) -> Blocks | None:
-    """The same of a function that calls others. None also where there are none, but the function can be compiled for the lengths
-    that its types say. Limit where they say none."""
+    """The blocks of a function of a module, after inlining. None where there are none but its types are static. Raises Limit
+    where they have open lengths."""
     main = inlined(of).lookup(symbol)
     assert main is not None
     found = decisions(main, target)
@@ -128,7 +129,7 @@ def _decided(main: Op, length: Length, make: Callable[[], Blocks]) -> Decision:
 
 
 def _rows_of(main: Op, length: Length) -> Mapping[int, int]:
-    """Which dimension of which arguments counts the rows."""
+    """For each argument with rows the dimension that counts them."""
     places = dict(length.places)
     if len(places) < len(length.places):
         raise Refused(f"an argument has {length.name} twice", main.location)
@@ -136,7 +137,7 @@ def _rows_of(main: Op, length: Length) -> Mapping[int, int]:
 
 
 def _for_any(main: Op, lengths: Sequence[Length], length: Length, target: Target) -> Blocks:
-    """Blocks along one length. Raises Refused where there are none that serve others too."""
+    """Blocks along one open length, which must be the same for any values of all. Raises Refused where they are not."""
     places = _rows_of(main, length)
     made: list[Blocks] = []
     for first in (0, 1):

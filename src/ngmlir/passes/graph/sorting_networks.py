@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sorting as a network: for n elements log2(n) * (log2(n) + 1) / 2 steps, each one pass over all; for the first k of them
-log2(k) * (log2(k) + 1) / 2 steps over all, and then as many of log2(k) + 1 over a half, a quarter, and so on. On a GPU blocks
-of threads sort parts of rows, which are merged two by two.
+"""Bitonic sorting networks: n elements take log2(n) * (log2(n) + 1) / 2 steps, each one pass over all elements; the first k of
+them take log2(k) * (log2(k) + 1) / 2 steps over all, and then log2(k) + 1 steps over a half, a quarter, and so on. On a GPU
+thread blocks sort parts of rows, which are merged in pairs.
 
-Keys carry their positions, so that no two are equal: the order is stable whatever the network does. With keys of 32 bits
-and less both are one number of 64 bits, and a step is a minimum and a maximum.
+Keys are compared together with their positions, so no two are equal and the order is stable. Keys of at most 32 bits are
+packed with their position into one number of 64 bits, and a step is a minimum and a maximum.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from ...support.lengths import at_least, below, power_of_two, usual
 from ...support.target import Target
 from ..analysis.sorting import INSERTED, LONGEST, comes_before, has_two_runs
 
-#: Bytes of a key with its place.
+#: Bytes of a key with its position.
 _RECORD = 8
-#: Packed keys, or keys and their places.
+#: Packed keys, or keys and their positions.
 Keys = tuple[Value, ...]
-#: Rows of up to this length are sorted side by side also where one thread could sort one for itself: the longer ones, measured on a Zen 4,
-#: where a cache holds all, and more of them are wanted than would be inserted.
+#: Longest rows that are sorted by a network on a CPU, instead of each by one thread. `HELD` is for tensors whose records fit in the
+#: L2 cache and more than `INSERTED` results of each row; measured on a Zen 4.
 SHORT, HELD = 64, 256
 
 
 @contract(needs=("named", "plain"), anchor="function")
 def sorting_networks(module: Module, target: Target) -> Module:
     """Expands the sorting of short rows into compare-exchange steps over all elements at once; on GPUs rows that
-    are longer than a block of threads can sort are sorted in parts, which are then merged.
+    are longer than a thread block can sort are sorted in parts, which are then merged.
 
     Before:
         func.func @main(%x: tensor<2x3xi32>) -> tensor<1x3xi32> {
@@ -81,7 +81,8 @@ def sorting_networks(module: Module, target: Target) -> Module:
 
 
 def _order(b: Builder, op: Op, last: bool, order: Callable[[Value, int], Value]) -> Value:
-    """The first places along the axis, which is moved to one end: `order` sorts rows as they lie, or side by side."""
+    """The first positions along the axis, in sorted order. The axis is moved to one end: `order` sorts the rows (`last`) or the
+    columns of a matrix."""
     key, axis = op.operands[0], get_i64(op, "axis")
     shape, kept = shape_of(key.type), shape_of(op.result.type)[axis]
     rest = [d for d in range(len(shape)) if d != axis]
@@ -101,12 +102,12 @@ def _order(b: Builder, op: Op, last: bool, order: Callable[[Value, int], Value])
     return made if made.type is op.result.type else b.cast_axes(made, type=op.result.type)
 
 
-# ---- rows as they lie, on GPUs ----------------------------------------------------------------------------------
+# ---- contiguous rows, on GPUs ------------------------------------------------------------------------------------
 
 
 def _first(b: Builder, key: Value, kept: int) -> Value:
-    """The first places of each row in the order of its keys: those of each part of it, of these the first ones, and so on,
-    until a block of threads sorts what is left."""
+    """The positions of the first `kept` keys of each row, in sorted order: the first ones of each part, of these the first ones,
+    and so on, until one thread block can sort the rest."""
     rows, size = shape_of(key.type)
     place = i32 if size < 1 << 31 else i64
     if size <= LONGEST:
@@ -127,7 +128,7 @@ def _first(b: Builder, key: Value, kept: int) -> Value:
 
 
 def _parted(b: Builder, key: Value, parts: int) -> Value:
-    """Rows as parts that a block of threads sorts, the greatest keys at the end."""
+    """Rows as parts of the length that a thread block sorts, padded with the greatest key."""
     rows, size = shape_of(key.type)
     missing = parts * LONGEST - size
     if missing:
@@ -136,7 +137,7 @@ def _parted(b: Builder, key: Value, parts: int) -> Value:
 
 
 def _merged(b: Builder, key: Value, kept: int) -> Value:
-    """The first places of each row: parts are sorted, and then each two of them merged to one of twice their length."""
+    """The same as `_first` for many `kept` keys: parts are sorted, and then merged in pairs until there is one."""
     rows, size = shape_of(key.type)
     count = power_of_two(size)
     key = _parted(b, key, count // LONGEST)
@@ -156,18 +157,19 @@ def _merged(b: Builder, key: Value, kept: int) -> Value:
     return _places(b, keys, key, (rows, count), [rows, kept])
 
 
-# ---- rows side by side ------------------------------------------------------------------------------------------
+# ---- columns of a matrix -----------------------------------------------------------------------------------------
 
 
 def _side_by_side(b: Builder, key: Value, kept: int) -> Value:
-    """The first places of each column in the order of its keys: sorted blocks are merged to ones of twice their length, until they have
-    as many; then of each two blocks the lesser half is kept, until there is one.
+    """The positions of the first `kept` keys of each column, in sorted order: sorted blocks are merged in pairs until they have at
+    least `kept` elements; then of each two blocks the lesser half is kept, until there is one block.
 
-    A merge compares what stands opposite in its two halves, and then, in halves of halves, what stands half a block apart.
+    A merge compares each element with its mirror image in the other half, and then elements at distances of a half, a quarter, ...
+    of a half.
     """
     size, rows = shape_of(key.type)
     count = power_of_two(size)
-    if count > size:  # as many as a network takes, the greatest at the end
+    if count > size:  # padded to a power of two with the greatest key
         key = b.pad(key, low=[0, 0], high=[count - size, 0], value=_greatest(key))
     keys = _packed(b, key, b.iota(type=TensorType((count, rows), i64), dimension=0))
     most = 1 << (kept - 1).bit_length()
@@ -186,7 +188,7 @@ def _side_by_side(b: Builder, key: Value, kept: int) -> Value:
 
 
 def _packed(b: Builder, key: Value, place: Value) -> Keys:
-    """Keys of 32 bits and less with their places as one number, others beside them."""
+    """Keys of at most 32 bits packed with their positions, or keys and positions."""
     if not _has_room(key):
         return key, place
     up = b.shift_left(b.cast(key, type=place.type), b.number(32, place.type))
@@ -205,7 +207,7 @@ def _has_room(key: Value) -> bool:
 
 
 def _places(b: Builder, keys: Keys, key: Value, shape: tuple[int, int], kept: Sequence[int]) -> Value:
-    """The first places of what is sorted."""
+    """The first positions of sorted keys."""
     place = b.reshape(keys[-1], type=TensorType(shape, i64))
     if tuple(kept) != shape:
         place = b.slice(place, starts=[0, 0], limits=kept, steps=[1, 1])
@@ -213,20 +215,20 @@ def _places(b: Builder, keys: Keys, key: Value, shape: tuple[int, int], kept: Se
 
 
 def _opposite(b: Builder, x: Value, view: tuple[int, int, int]) -> tuple[Value, Value]:
-    """A view of elements, and of those that they are compared with."""
+    """The elements in a view, and those that they are compared with: the same reversed along the middle dimension."""
     x = b.reshape(x, type=TensorType(view, i64))
     outer, middle, inner = view
     return x, b.slice(x, starts=[0, middle - 1, 0], limits=[outer, -1, inner], steps=[1, -1, 1])
 
 
 def _is_upper(b: Builder, view: tuple[int, int, int]) -> Value:
-    """Which elements stand where the greater of the two goes."""
+    """A mask of the elements that get the greater of the two: the upper half of the middle dimension."""
     whole = TensorType(view, i32)
     return b.greater_equal(b.iota(type=whole, dimension=1), b.number(view[1] // 2, whole))
 
 
 def _step(b: Builder, keys: Keys, view: tuple[int, int, int]) -> Keys:
-    """Each element and the one opposite in the middle of the view in their order."""
+    """One compare-exchange step between elements that are mirror images along the middle dimension of a view."""
     upper = _is_upper(b, view)
     pairs = [_opposite(b, x, view) for x in keys]
     if len(pairs) == 1:
@@ -238,7 +240,7 @@ def _step(b: Builder, keys: Keys, view: tuple[int, int, int]) -> Keys:
 
 
 def _settled(b: Builder, keys: Keys, count: int, block: int, rows: int) -> Keys:
-    """Blocks in which elements half a block from each other have to be compared, then a quarter, and so on."""
+    """Compare-exchange steps in blocks at a distance of half a block, a quarter, and so on down to 1."""
     distance = block // 2
     while distance:
         keys = _step(b, keys, (count // (2 * distance), 2, distance * rows))
@@ -247,7 +249,7 @@ def _settled(b: Builder, keys: Keys, count: int, block: int, rows: int) -> Keys:
 
 
 def _lesser(b: Builder, keys: Keys, view: tuple[int, int, int, int]) -> Keys:
-    """Of each two sorted blocks the lesser elements, as many as one has."""
+    """The lesser half of the elements of each two sorted blocks."""
     outer, _, middle, inner = view
     pairs: list[tuple[Value, Value]] = []
     for x in keys:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transposes behind what is computed from them: the next product or reduction then reads either order, and no data moves."""
+"""Moves transposes after the ops that use them, to the next product or reduction: that reads any order, so no data moves."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ...ops.fields import get_i64s
 from ...ops.loops import loops_of
 from ..analysis.reduction import POSITIONS
 
-#: Ops of one tensor whose result has an order for each order of it, beside reductions.
+#: Ops of one tensor, besides reductions, that can be applied before a transpose instead of after it.
 _FOLLOWERS = frozenset({"ng.pad", "ng.slice", "ng.windows", "ng.reshape", "ng.cast_axes"})
 
-#: Gives a value in another order where that takes no move of data, or None.
+#: Returns a value in another order if that moves no data, else None.
 Free = Callable[[Value, Sequence[int], Builder], Value | None]
 
 
@@ -29,13 +29,13 @@ def permuted(type: TensorType, order: Sequence[int]) -> TensorType:
 
 
 def in_place(order: Sequence[int], shape: Sequence[int]) -> bool:
-    """Whether dimensions in this order are the same elements in the same order: only single ones may move."""
+    """Whether a transpose leaves the elements in their order in memory: only dimensions of size 1 move."""
     long = [d for d in order if shape[d] != 1]
     return long == sorted(long)
 
 
 def order_of(value: Value) -> tuple[int, ...] | None:
-    """The permutation that made a value, or None."""
+    """The permutation of the transpose that made a value, or None."""
     owner = value.owner
     if isinstance(owner, Op) and owner.name == "ng.transpose":
         return get_i64s(owner, "permutation")
@@ -48,13 +48,13 @@ def source_of(value: Value) -> Value:
 
 
 def inverse(order: Sequence[int]) -> list[int]:
-    """The order that undoes another."""
+    """The inverse permutation."""
     return [list(order).index(d) for d in range(len(order))]
 
 
 def taken_in(ops: Sequence[Op]) -> set[Value]:
-    """The transposes, and what is computed of nothing but these and what has any order, which somebody reads who takes
-    any: there the transposes end."""
+    """The transposes, and values computed only from them and from values that can have any order, that reach an op which reads
+    any order: there the transposes disappear."""
     turned: set[Value] = set()
     free: set[Value] = set()
     for op in ops:
@@ -90,11 +90,11 @@ def _turns(op: Op, turned: set[Value], free: set[Value]) -> bool:
 
 
 def sunk(op: Op, free: Free, b: Builder) -> Value | None:
-    """The result of a reduction, or of an op among those `taken_in`, as a transpose of the same of what its operands move;
-    None if they are no transposes, or of several orders."""
+    """The result of a reduction, or of an op among those `taken_in`, computed on the operands of the transposes and then
+    transposed; None if no operand is a transpose, or their orders differ."""
     order = next((order for v in op.operands if (order := order_of(v)) is not None), None)
     if order is None or (op.name in POSITIONS and len(get_i64s(op, "axes")) > 1):
-        return None  # positions along several axes count them in their order
+        return None  # argmax and argmin over several axes count elements in the order of the axes
     back = inverse(order)
     operands: list[Value] = []
     for value in op.operands:
@@ -117,7 +117,7 @@ def sunk(op: Op, free: Free, b: Builder) -> Value | None:
 def _same(
     op: Op, operands: Sequence[Value], changed: Mapping[str, Attribute], order: Sequence[int], b: Builder
 ) -> Value:
-    """An op on other operands, and its result in the order that it had."""
+    """A copy of an op on other operands, whose result is transposed by `order` to the original one."""
     type = op.results[0].type
     assert isinstance(type, TensorType)
     new = op.rebuilt(
@@ -130,7 +130,7 @@ def _same(
 
 
 def _is_unit_reshape(op: Op) -> bool:
-    """Whether a reshape adds and drops no dimensions but those of one element."""
+    """Whether a reshape only adds and drops dimensions of size 1."""
     before, after = (
         [size for size in shape_of(v.type) if size != 1] for v in (op.operands[0], op.results[0])
     )
@@ -138,7 +138,8 @@ def _is_unit_reshape(op: Op) -> bool:
 
 
 def _reshape(op: Op, source: Value, order: Sequence[int], b: Builder) -> Value:
-    """Each dimension comes from where its source is; one of a single element stands beside the one before it."""
+    """A unit reshape on the operand of a transpose: each dimension of its result is placed as in the source, one of size 1 next
+    to the dimension before it."""
     shape = shape_of(op.results[0].type)
     long = iter([d for d in order if shape_of(source.type)[d] != 1])
     places: list[tuple[int, int]] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates of a table by the gradient of some of its rows: only these rows are read, computed and written."""
+"""Sparse updates of a table by the gradient of some of its rows: only these rows are read, computed and written."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from ...support.target import Target
 from ..analysis.indices import position
 from .dead_code import without_dead
 
-#: Elements of a table from which on it is worth while, and how many rows it has for each one that changes.
+#: Least number of elements of a table, and of its rows for each updated row, at which the pass applies.
 _LEAST, _ROWS = 1 << 12, 8
-#: Ops that give 0 for 0.
+#: Ops whose result at 0 is 0.
 _ODD = frozenset({"ng.negative", "ng.absolute", "ng.square", "ng.sqrt", "ng.sign", "ng.cast", "ng.cast_axes"})
 
 
 @contract(needs=("named", "plain"), anchor="function", only="cpu")
 def update_rows(module: Module, target: Target) -> Module:
-    """Computes new values of tables for those rows alone that a gradient has, on CPUs: what is computed element by element from a
-    table and from scatters that add to zeros, and is the table itself where these are 0.
+    """On CPUs, computes an updated table only at the rows that a sparse gradient has. It applies to elementwise expressions of a
+    table and of scatters that add to zeros, which equal the table wherever the scatters are 0.
 
-    Rows of equal numbers are added in their order, so the rows have the bits that they had. The others keep theirs: factors are taken
-    to be finite, and divisors not to be 0, at rows whose gradient is 0.
+    Updates with equal indices are added in their order, so the bits of the result are the same. All other rows are left unchanged:
+    this assumes that factors are finite, and divisors not 0, at rows whose gradient is 0.
 
     Before:
         func.func @main(%t: tensor<1000x8xf32>, %i: tensor<1xi64>, %u: tensor<1x8xf32>, %c: tensor<1000x8xf32>) -> tensor<1000x8xf32> {
@@ -85,7 +85,7 @@ def _block(block: Block) -> Block:
 
 
 def _is_leaf(value: Value) -> bool:
-    """Whether it is a matrix of which a few rows are not 0: a scatter that adds to zeros."""
+    """Whether a value is a large tensor with few nonzero rows: a scatter that adds to zeros."""
     op = value.owner
     if not isinstance(op, Op) or op.name != "ng.scatter" or not all(map(_is_static, op.operands)):
         return False
@@ -102,10 +102,10 @@ def _is_static(value: Value) -> bool:
 
 
 def _updates(block: Block) -> dict[Op, Value]:
-    """The ops that give new values of tables, which others use, each with the table."""
+    """The ops that compute updated tables that other ops or the caller use, each with its old table."""
     zeros: dict[
         Value, Value | None
-    ] = {}  # what is computed from leaves -> what it is where these are 0: another value, or 0
+    ] = {}  # value computed from leaves -> the value that it equals where these are 0; None: 0
     users: dict[Value, list[Op]] = {}
     for op in block.ops:
         for value in op.operands:
@@ -128,7 +128,7 @@ def _updates(block: Block) -> dict[Op, Value]:
 
 
 def _at_zero(op: Op, zeros: dict[Value, Value | None]) -> Value | Op | None:
-    """What an op gives where the leaves are 0: a value, None for 0; the op itself where that is not known."""
+    """What the result of an op is where the leaves are 0: a value, or None for 0; the op itself where that is unknown."""
     found = [zeros.get(v, v) for v in op.operands]
     if op.name == "ng.multiply" and None in found:
         other = next((v for v in found if v is not None), None)
@@ -145,7 +145,7 @@ def _at_zero(op: Op, zeros: dict[Value, Value | None]) -> Value | Op | None:
 
 
 class _Rows:
-    """The rows of a value that differ from its table, computed from the rows of what it is computed from."""
+    """Computes the rows of an updated table that differ from the old one, from the same rows of its operands."""
 
     def __init__(self, b: Builder, value: Value):
         self.b, self.value = b, value
@@ -161,11 +161,11 @@ class _Rows:
         self.numbers = {leaf: numbers[places.index(place)] for leaf, place in parts.items()}
 
     def written_to(self, table: Value) -> Value:
-        """The table with these rows."""
+        """The table with these rows scattered into it."""
         return self.b.scatter(table, self.ids, self.rows(self.value), axis=0)
 
     def _look(self, value: Value) -> None:
-        """Notes the leaves that a value is computed from."""
+        """Collects the leaves that a value is computed from."""
         op = value.owner
         if value in self.seen or not isinstance(op, Op):
             return
@@ -179,10 +179,10 @@ class _Rows:
     def _type(self, value: Value) -> TensorType:
         return TensorType((self.count, *self.width), element_type(value.type))
 
-    # ---- numbers of rows
+    # ---- indices of rows
 
     def _places(self, leaf: Value) -> Value:
-        """The rows that a leaf has, in one line; what is out of range is the one behind the end."""
+        """The row indices of a leaf, as a 1-D tensor; an index out of range is the number of rows."""
         assert isinstance(leaf.owner, Op)
         b, ids = self.b, leaf.owner.operands[1]
         flat = b.reshape(ids, type=TensorType((prod(shape_of(ids.type)),), element_type(ids.type)))
@@ -192,7 +192,7 @@ class _Rows:
         return b.select(inside, place, end)
 
     def _merged(self, parts: Sequence[Value]) -> tuple[Value, list[Value]]:
-        """Each row once, followed by some that are none; and of each part which of them its rows are."""
+        """The distinct row indices, followed by ones out of range; and for each part where its rows are among them."""
         b, n = self.b, self.count
         places = parts[0] if len(parts) == 1 else b.concatenate(parts, axis=0)
         line = TensorType((n,), i32)
@@ -210,14 +210,14 @@ class _Rows:
     # ---- rows
 
     def _filled(self, value: float, type: TensorType) -> Value:
-        """A number in all elements; of a length that is not known no constant, which would have to be stored."""
+        """A tensor filled with a number; for an open length a broadcast, since a constant would have to be stored."""
         if not is_open(type.shape):
             return self.b.number(value, type)
         scalar = self.b.number(value, TensorType((), type.element))
         return self.b.broadcast(scalar, type=type, dimensions=())
 
     def rows(self, value: Value) -> Value:
-        """The rows of a value."""
+        """The updated rows of a value."""
         if value not in self.known:
             self.known[value] = self._rows(value)
         return self.known[value]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products and windows: sums of windows as products of windows, and slices of these."""
+"""Rewrites `overlap_add` of a product as a product of windows, and slices of products of windows."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ...ops.rules import names_of, reshaped
 from ...ops.schedules import SCHEDULE
 from ..analysis.views import before
 
-#: How many more windows there may be than were summed: those beside the border meet zeros.
+#: Greatest ratio of the new number of windows to the old one: windows over the border read zeros.
 MORE_WINDOWS = 2
 
 
 def as_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> Sequence[Value] | None:
-    """Windows that a product makes, summed: with steps of one that is a product of the windows of what the product read,
-    with zeros around, by its other side turned round. So what is summed is never in memory."""
+    """An `overlap_add` with steps of 1 of windows that a product makes, as a product: windows of the product's operand, padded
+    with zeros, times its other side reversed along the taps. So the summed windows are never stored. None where it is none."""
     axes, dilations = get_i64s(overlap, "axes"), get_i64s(overlap, "dilations")
     made, order = overlap.operands[0], list(range(len(shape_of(overlap.operands[0].type))))
     if isinstance(made.owner, Op) and made.owner.name == "ng.transpose":
@@ -42,7 +42,7 @@ def as_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> Sequence[V
     side = homes[positions[0]][0]
     if side < 0 or any(homes[d][0] != side for d in positions) or any(homes[d][0] != 1 - side for d in taps):
         return None
-    # What the product reads at the positions, in windows; its other side with the taps turned round.
+    # Windows of the side with the positions, and the other side reversed along the taps.
     source, other = dot.operands[side], dot.operands[1 - side]
     around = [0] * len(shape_of(source.type))
     places = [homes[d][1] for d in positions]
@@ -79,7 +79,7 @@ def as_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> Sequence[V
         lhs_batch=batches[0],
         rhs_batch=batches[1],
     )
-    # The dimensions of the product that are left, in the order in which the sum had them.
+    # The remaining dimensions of the product, in the order of the sum.
     kept = [d for d in range(len(homes)) if d not in taps]
     moved = [kept.index(d) for d in order[count:]]
     if moved != sorted(moved):
@@ -89,7 +89,8 @@ def as_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> Sequence[V
 
 
 def _homes(dot: Op) -> list[tuple[int, int]]:
-    """For each dimension of a product its side (0 or 1; -1: both) and the dimension there."""
+    """For each dimension of a product's result the side that it comes from (0 or 1; -1: a batch dimension, of both), and its
+    index there."""
     found = [(-1, d) for d in get_i64s(dot, "lhs_batch")]
     for side, name in enumerate(("lhs", "rhs")):
         used = {*get_i64s(dot, f"{name}_contract"), *get_i64s(dot, f"{name}_batch")}
@@ -105,7 +106,7 @@ def _grown(source: Value, places: Sequence[int], whole: Sequence[int], axes: Seq
 
 
 def turned(value: Value, dimensions: Sequence[int], b: Builder) -> Value:
-    """The value from the last to the first element along some dimensions."""
+    """The value reversed along some dimensions."""
     shape = shape_of(value.type)
     return b.slice(
         value,
@@ -116,7 +117,7 @@ def turned(value: Value, dimensions: Sequence[int], b: Builder) -> Value:
 
 
 def sliced_product(slice: Op, dot: Op, b: Builder) -> Sequence[Value] | None:
-    """A slice of a product of windows alone: the product of a slice of the windows."""
+    """A slice of a product of windows as the product of a slice of the windows; None where it is none."""
     starts, limits, steps = (get_i64s(slice, name) for name in ("starts", "limits", "steps"))
     homes = _homes(dot)
     sides = list(dot.operands)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of windows that no product makes, as sums over windows: the gradients of depthwise convolutions and stencils."""
+"""Rewrites `overlap_add` of a multiplication as a sum over windows: gradients of depthwise convolutions and stencils."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ...ops.rules import reshaped
 from ...ops.schedules import SCHEDULE
 from .window_products import MORE_WINDOWS, turned
 
-#: What stands between the windows and the multiplication that makes them moves dimensions alone, or sums.
+#: Ops allowed between the multiplication and the `overlap_add`: they only move dimensions, or sum.
 _BETWEEN = frozenset({"ng.reshape", "ng.cast_axes", "ng.transpose", "ng.sum"})
 
 
 def as_sum_over_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> Sequence[Value] | None:
-    """Windows each of whose elements is one of a position times one of a tap, summed: with steps of one that is a sum over the
-    windows of the former, with zeros around, times the latter turned round. So what is summed is never in memory."""
+    """An `overlap_add` with steps of 1 of windows whose elements are a value at a position times one at a tap, as a sum over windows
+    of the former, padded with zeros, times the latter reversed. So the summed windows are never stored. None where it is none."""
     source, wanted = overlap.operands[0], overlap.results[0].type
     axes, shape, whole = get_i64s(overlap, "axes"), shape_of(source.type), shape_of(wanted)
     count = len(axes)
@@ -32,7 +32,7 @@ def as_sum_over_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> S
     if found is None:
         return None
     multiply, homes, summed = found
-    # Along an axis with a single tap nothing is added.
+    # Along an axis with a single tap there is nothing to add.
     along = [i for i, size in enumerate(shape[:count]) if size > 1]
     taps, positions = (
         _known(homes[i] for i in places) for places in (along, [count + axes[i] for i in along])
@@ -72,8 +72,8 @@ def as_sum_over_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> S
 
 
 def _multiplication(value: Value, uses: Mapping[Value, int]) -> tuple[Op, list[int | None], list[int]] | None:
-    """The multiplication that makes a value, where nothing else reads what is between; for each dimension of the value the one
-    there (None: it has one element), and those that are summed on the way."""
+    """The multiplication that makes a value, if values in between have no other use; for each dimension of the value that of the
+    multiplication (None: it has size 1), and the dimensions that are summed in between."""
     homes: list[int | None] = list(range(len(shape_of(value.type))))
     summed: list[int] = []
     element = element_type(value.type)
@@ -93,12 +93,12 @@ def _multiplication(value: Value, uses: Mapping[Value, int]) -> tuple[Op, list[i
 
 
 def _known(dims: Iterable[int | None]) -> list[int]:
-    """Those that are dimensions."""
+    """Those that are not None."""
     return [d for d in dims if d is not None]
 
 
 def _before(op: Op) -> list[int | None] | None:
-    """For each dimension of an op's result that of its operand, None for one of a single element; None if it has none."""
+    """For each dimension of an op's result that of its operand (None for size 1); None if they do not correspond."""
     shape, result = shape_of(op.operands[0].type), shape_of(op.results[0].type)
     match op.name:
         case "ng.transpose":
@@ -115,7 +115,7 @@ def _before(op: Op) -> list[int | None] | None:
 
 
 def _spread(value: Value) -> tuple[Value, list[int]]:
-    """What a value repeats, and where its dimensions are."""
+    """The operand of a broadcast and its dimensions in the result; any other value with all of its own."""
     owner = value.owner
     if isinstance(owner, Op) and owner.name == "ng.broadcast":
         return owner.operands[0], list(get_i64s(owner, "dimensions"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A value with a part of it replaced: written as what changes, not as a copy of what stays."""
+"""Partial updates written as a concatenation, as scatters, which do not copy what is unchanged."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ...rewrite.sweep import sweep_op
 from ...support.target import Target
 from .dead_code import without_dead
 
-#: Ops through which a value is still the one that leaves.
+#: View ops: if the result leaves a block, so does the operand.
 _SHOWING = frozenset({"ng.reshape", "ng.cast_axes"})
 
 
 @contract(needs=("named", "plain"), anchor="function", only="cpu")
 def write_parts(module: Module, target: Target) -> Module:
-    """Makes scatters of concatenations that leave a function or the round of a loop, and of which at least half is a value
-    that stays where it was: on a CPU a scatter writes in place, where nobody reads the old value any more.
+    """Rewrites concatenations that a function returns or a loop body yields, and of which at least half are slices of one value at
+    their old positions, as scatters: on a CPU a scatter writes in place if the old value has no later use.
 
     Before:
         func.func @main(%x: tensor<8x3xf32>, %u: tensor<1x3xf32>) -> tensor<8x3xf32> {
@@ -58,7 +58,8 @@ def _function(function: Op) -> Op:
 
 
 def _writes(block: Block) -> dict[Op, list[bool]]:
-    """The concatenations of a block that replace a part of a value, and leave; each with which of its operands stay."""
+    """The concatenations of a block that replace a part of a value and leave the block; for each operand whether it is an
+    unchanged part."""
     leaving = set(block.ops[-1].operands) if block.ops else set[Value]()
     found: dict[Op, list[bool]] = {}
     for op in reversed(block.ops):
@@ -73,7 +74,8 @@ def _writes(block: Block) -> dict[Op, list[bool]]:
 
 
 def _kept(op: Op) -> tuple[Value, list[bool]] | None:
-    """The value of which most of a concatenation is, and which operands are pieces of it that stay at their place."""
+    """The value that at least half of a concatenation consists of, and for each operand whether it is a slice of it at its old
+    position."""
     axis, type = get_i64(op, "axis"), op.results[0].type
     element = element_type(type)
     narrow = isinstance(element, IntegerType) and element.width < 8
@@ -90,7 +92,7 @@ def _kept(op: Op) -> tuple[Value, list[bool]] | None:
 
 
 def _piece(value: Value, axis: int, start: int) -> Value | None:
-    """What an operand is a piece of, from `start` on along an axis and all of the others."""
+    """The value that an operand is a slice of, if it starts at `start` along the axis and has all of the other dimensions."""
     op = value.owner
     if not isinstance(op, Op) or op.name != "ng.slice":
         return None
@@ -105,7 +107,7 @@ def _piece(value: Value, axis: int, start: int) -> Value | None:
 
 
 def _scatter(op: Op, kept: Sequence[bool], b: Builder) -> Value:
-    """The same as a scatter of the operands that do not stay."""
+    """The concatenation as a scatter of its changed operands."""
     axis, type = get_i64(op, "axis"), op.results[0].type
     whole = next(v for v, stays in zip(op.operands, kept, strict=True) if stays).owner
     assert isinstance(whole, Op)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions for blocks of rows, which together compute any number of them."""
+"""Functions for blocks of rows, calls of which compute any number of rows."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from ....support.target import Target
 from ..dead_code import without_dead
 from .resized import Refused, Resizing
 
-#: Each block has so many times the rows of the next smaller one.
+#: Ratio of one block size to the next smaller one.
 STEP = 8
 #: The most rows of a block.
 _MOST = STEP**6
-#: Multiply-adds that may belong to products of fewer rows than the machine wants, as a share of all.
+#: Fraction of all multiply-adds that may be in products of fewer rows than are efficient on the machine.
 _FEW = 1 / 8
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """What becomes of a function whose rows are computed apart: a function for each size of a block."""
+    """A function whose rows are independent, as one function for each block size."""
 
     signature: ByRows
     functions: tuple[Op, ...]
 
 
 def blocks(main: Op, open_: Mapping[int, int], target: Target) -> Blocks:
-    """Functions for blocks of rows; `open_` says of arguments which dimension counts the rows, of which there is at least
-    one. Raises Refused where there are none: the diagnostic says which op is in the way."""
+    """Functions for blocks of rows; `open_` maps arguments to the dimension that counts rows, of which there is at least
+    one. Raises Refused where rows are not independent: the diagnostic names the op."""
     if "ng.tied" in main.attributes:
         raise Refused(f"@{main.symbol} changes its state once per call", main.location)
     main = without_dead(main)
@@ -48,15 +48,15 @@ def blocks(main: Op, open_: Mapping[int, int], target: Target) -> Blocks:
         raise Refused(f"no result of @{main.symbol} has rows", main.location)
     counts = block_rows(main.block, single.rows, length, target)
     made = [Resizing(length, n).function(main, rows, f"{main.symbol}_rows_{n}")[0] for n in counts]
-    # What stood beside the rows before is left over.
+    # Values without rows that were replaced by ones for the new number of rows are now unused.
     functions = [without_dead(function) for function in made]
     arguments = tuple([rows.get(i) for i in range(len(main.block.args))])
     return Blocks(ByRows(main.symbol, arguments, results, counts), tuple(functions))
 
 
 def block_rows(block: Block, rows: Mapping[Value, Rows], length: int, target: Target) -> tuple[int, ...]:
-    """The rows of the blocks: of the largest so many that most multiply-adds are in products that are large enough for the
-    machine, and that a launch has enough to do."""
+    """The block sizes, in descending order. The largest is such that most multiply-adds are in products with enough rows for the
+    machine, and that a launch has enough elements."""
     work = _Work(rows, length)
     work.add(block, 1)
     if target.shares_tiles:
@@ -74,7 +74,7 @@ def block_rows(block: Block, rows: Mapping[Value, Rows], length: int, target: Ta
 
 
 class _Work:
-    """What one row takes: elements of its largest value, and multiply-adds by the rows of their products."""
+    """The work for one row: elements of its largest value, and multiply-adds by the number of rows of their products."""
 
     def __init__(self, rows: Mapping[Value, Rows], length: int):
         self.rows, self.length = rows, length
@@ -106,7 +106,7 @@ class _Work:
             self.products[free // self.length] = self.products.get(free // self.length, 0) + count
 
     def few(self, count: int, least: int) -> bool:
-        """Whether blocks of so many rows leave products smaller than is good."""
+        """Whether too many multiply-adds are in products of fewer than `least` rows, with blocks of `count` rows."""
         small = sum(n for rows, n in self.products.items() if rows * count < least)
         return small > _FEW * sum(self.products.values())
 

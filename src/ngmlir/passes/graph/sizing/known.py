@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function whose open lengths are known: every `?` in it becomes a number."""
+"""Specializes a function to known lengths: every `?` in it becomes a number."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ....support.rows import Length, Rows
 
 
 def open_lengths(main: Op) -> list[Length]:
-    """The lengths (`?`) of a function that are for the arrays of a call to say. Dimensions of one axis name have one
-    length; of dimensions without names, those at the same place."""
+    """The open lengths (`?`) of the arguments of a function. Dimensions with the same axis name have one length, and so have
+    unnamed dimensions with the same index."""
     found: dict[str, list[tuple[int, int]]] = {}
     for i, value in enumerate(main.block.args):
         type = value.type
@@ -33,8 +33,8 @@ def open_lengths(main: Op) -> list[Length]:
 
 
 def sampled_lengths(main: Op) -> list[Length]:
-    """The lengths of a function that are one of many: arguments say so (`{ng.open = 0 : i64}`). Raises UserError where an
-    argument has no such dimension."""
+    """The lengths of a function that are only an example, declared by `{ng.open = 0 : i64}` on arguments. Raises UserError where
+    an argument has no such dimension."""
     labels = main.attributes.get("arg_attrs")
     found: dict[str, list[tuple[int, int]]] = {}
     for i, label in enumerate(labels.items if isinstance(labels, ArrayAttr) else ()):
@@ -52,14 +52,14 @@ def sampled_lengths(main: Op) -> list[Length]:
 
 
 def name_of(type: Type, dimension: int) -> str:
-    """What the length of a dimension is called."""
+    """The name of the length of a dimension: that of its axis, or one made of its index."""
     axes = type.axes if isinstance(type, TensorType) else None
     return axes[dimension] if axes is not None else f"dimension {dimension}"
 
 
 def with_lengths(main: Op, known: Mapping[tuple[int, int], int]) -> Op:
-    """The function for these lengths of its arguments' dimensions. Raises UserError where they do not fit each other, and
-    Limit where the length of a value inside follows from none of them."""
+    """The function for these lengths of its arguments' dimensions. Raises UserError where they contradict each other, and
+    Limit where the length of a value in the body does not follow from them."""
     return _Writer(main, known).function(main)
 
 
@@ -68,7 +68,7 @@ class _Writer:
         self.known = known
         lengths = {length.name: known[length.places[0]] for length in open_lengths(main)}
         self.named = lengths
-        #: What a `?` is that follows from no operand: there is one length only.
+        #: The length of a `?` that follows from no operand, if all open lengths are equal.
         self.only = next(iter(lengths.values())) if len(set(lengths.values())) == 1 else None
         self.new: dict[Value, Value] = {}
 
@@ -84,7 +84,7 @@ class _Writer:
         return function(main.symbol, block, kept, location=main.location)
 
     def block(self, block: Block, types: Sequence[Type]) -> Block:
-        """A block without its end."""
+        """A block without its terminator."""
         made = Block(types, [value.name for value in block.args])
         made.label = block.label
         self.new.update(zip(block.args, made.args, strict=True))
@@ -113,7 +113,7 @@ class _Writer:
         return op.rebuilt(operands, types=types)
 
     def stated(self, op: Op, operands: Sequence[Value], type: Type) -> Type:
-        """The type of a result that says by itself what it is."""
+        """The type of a result that is not inferred from operands, with lengths in place of `?`."""
         shape = _shape(type)
         open_ = [d for d, size in enumerate(shape) if size == DYNAMIC]
         if op.name == "ng.reshape" and len(open_) == 1:
@@ -132,7 +132,7 @@ class _Writer:
 
     @staticmethod
     def reached(op: Op, operand: int, dimension: int) -> Iterator[int]:
-        """The dimensions of the result that are as long as one of an operand."""
+        """The dimensions of the result that have the length of a dimension of an operand."""
         given = [Rows(dimension) if i == operand else None for i in range(len(op.operands))]
         try:
             how = reading(op, given)
@@ -155,7 +155,7 @@ class _Writer:
         return self.only
 
     def control(self, op: Op, operands: Sequence[Value]) -> Op:
-        """Conditions and loops: what their bodies take follows from the operands, what they give from the bodies."""
+        """Conditionals and loops: block arguments get their types from the operands, results from the terminators."""
         taken = [o.type for o in operands]
         stacked, inner = 0, taken
         if op.name == "ng.scan":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function of text whose lengths are open, for named lengths in their place."""
+"""A function with open lengths from a text module, specialized by names of lengths."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .resized import Refused, with_rows
 
 
 class Opened:
-    """The function `symbol` of a module: `?` in the types of its arguments, and what `ng.open` says of them, are lengths. `names` says
-    which dimensions of which arguments are of one length."""
+    """The function `symbol` of a module. Its open lengths are `?` in the types of its arguments and dimensions declared by
+    `ng.open`; `names` maps the name of each length to (argument, dimension) pairs."""
 
     def __init__(self, of: Module, symbol: str):
         main = inlined(of).lookup(symbol)
@@ -29,18 +29,18 @@ class Opened:
         self.names = {identifier(length.name): length.places for length in self.lengths}
 
     def module(self, lengths: Mapping[str, int]) -> Module:
-        """The function for these lengths. Raises UserError where there is none, Limit where the length of a value inside follows from none
-        of them."""
+        """The function for these lengths. Raises UserError where there is none, Limit where the length of a value in the body does
+        not follow from them."""
         return self.at({place: lengths[name] for name, places in self.names.items() for place in places})
 
     def at(self, known: Mapping[tuple[int, int], int]) -> Module:
-        """The same for lengths of dimensions of arguments."""
+        """The same for lengths given by (argument, dimension)."""
         made = module([with_lengths(self._of_rows(known), known)])
         check(made)
         return made
 
     def _of_rows(self, known: Mapping[tuple[int, int], int]) -> Op:
-        """The function with these numbers in the place of those that are one of many."""
+        """The function with these sizes in place of those that are only examples."""
         main = self.main
         for length in self.sampled:
             i, d = length.places[0]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function for another number of rows: what decides, op by op, whether there is one, and makes it.
+"""Rewrites a function for another number of rows, op by op, or finds that it has none.
 
-Values that come from the rows keep apart what belongs to each. Values that do not, but stand beside them (a bias that was
-repeated for every row, a constant), are made anew for the other number where they are the same for each row.
+Values computed from the rows must have a dimension that counts them. Values that are not, but are operands next to them (a bias
+broadcast to every row, a constant), are rebuilt for the other number if they are the same for each row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..place_samples import captured
 
 
 class Refused(Exception):
-    """No function for other numbers of rows; the diagnostic says which op is in the way."""
+    """A function cannot be rewritten for other numbers of rows; the diagnostic names the op that prevents it."""
 
     def __init__(self, message: str, location: Location):
         super().__init__(message)
@@ -35,17 +35,17 @@ class Refused(Exception):
 
 
 class Resizing:
-    """Writes functions of `length` rows for `wanted` rows."""
+    """Rewrites functions of `length` rows for `wanted` rows."""
 
     def __init__(self, length: int, wanted: int):
         self.length, self.wanted = length, wanted
         self.rows: dict[Value, Rows] = {}
         self.new: dict[Value, Value] = {}
-        #: What stands beside rows, made for the other number of them.
+        #: Values that do not come from the rows, rebuilt with `wanted` rows.
         self.repeats: dict[tuple[Value, Rows], Value] = {}
 
     def function(self, main: Op, open_: Mapping[int, Rows], name: str) -> tuple[Op, tuple[Rows | None, ...]]:
-        """The function, called `name`, and what its results have. Raises Refused."""
+        """The rewritten function, called `name`, and the rows of its results (None: it has none). Raises Refused."""
         for i, rows in open_.items():
             self.rows[main.block.args[i]] = rows
         block = self.block(main.block)
@@ -58,7 +58,7 @@ class Resizing:
         return made, tuple([self.rows.get(v) for v in end.operands])
 
     def block(self, block: Block) -> Block:
-        """A block without its end, on arguments that have as many rows as is wanted."""
+        """A block without its terminator, on arguments with `wanted` rows."""
         types = [self.type(value) for value in block.args]
         made = Block(types, [value.name for value in block.args])
         made.label = block.label
@@ -75,7 +75,7 @@ class Resizing:
 
     def op(self, op: Op, b: Builder) -> None:
         if op.name == "ng.recompute":
-            return  # the values of a block are few
+            return  # blocks of rows need little memory
         given = [self.rows.get(v) for v in op.operands]
         around = captured(op) if op.regions else ()
         if not any(given) and not any(v in self.rows for v in around):
@@ -103,7 +103,7 @@ class Resizing:
                 self.rows[value] = each
 
     def operand(self, value: Value, rows: Rows | None, op: Op, b: Builder) -> Value:
-        """A value as an op needs it."""
+        """The new value of an operand that must have these rows. Raises Refused where it cannot."""
         have = self.rows.get(value)
         if have == rows:
             return self.new[value]
@@ -117,10 +117,10 @@ class Resizing:
             raise Refused(message, op.location)
         return made
 
-    # ---- what stands beside rows
+    # ---- values that do not come from the rows
 
     def repeated(self, value: Value, rows: Rows, b: Builder) -> Value | None:
-        """A value without rows for the other number of them; None where its elements differ from row to row."""
+        """A value that does not come from the rows, rebuilt with `wanted` rows; None where it differs from row to row."""
         if (value, rows) not in self.repeats:
             made = self.made_anew(value, rows, b)
             if made is None:
@@ -133,7 +133,7 @@ class Resizing:
         d = rows.dimension
         if shape[d] != self.length * rows.inner:
             return None
-        below: Sequence[Rows] | None = None  # what the operands are to have
+        below: Sequence[Rows] | None = None  # the rows that the operands must have
         attributes: Mapping[str, Attribute] | None = None
         type = resized(value.type, rows, self.wanted)
         if isinstance(op, Op):
@@ -169,11 +169,11 @@ class Resizing:
         return new.result
 
     def constant(self, op: Op, rows: Rows, b: Builder) -> Value | None:
-        """A constant whose rows are all alike, for the other number of them."""
+        """A constant with `wanted` rows; None where its rows differ."""
         literal = op.attributes["value"]
         assert isinstance(literal, ElementsAttr)
         array = literal.array()
-        bits = array.view(f"u{array.itemsize}")  # a NaN is equal to itself
+        bits = array.view(f"u{array.itemsize}")  # compares NaN as equal
         first = (slice(None),) * rows.dimension + (slice(rows.inner),)
         each = (*array.shape[: rows.dimension], self.length, rows.inner, *array.shape[rows.dimension + 1 :])
         if not (bits.reshape(each) == np.expand_dims(bits[first], rows.dimension)).all():
@@ -187,14 +187,14 @@ class Resizing:
         return b.constant(type=type, value=elements(whole, type))
 
     def one_row(self, value: Value, rows: Rows, b: Builder) -> Value | None:
-        """What is given for one row, where there is one: the same for every other."""
+        """A value of a function of one row, broadcast to all rows; None for more rows."""
         if self.length != 1 or rows.inner != 1:
             return None
         row = b.reshape(self.new[value], type=_without(value.type, rows.dimension))
         return self.broadcast(row, value.type, rows, b)
 
     def broadcast(self, row: Value, type: Type, rows: Rows, b: Builder) -> Value:
-        """One row in every place."""
+        """One row, broadcast to all rows."""
         wide = resized(type, rows, self.wanted)
         left = [i for i in range(len(wide.shape)) if i != rows.dimension]
         return b.broadcast(row, type=wide, dimensions=left)
@@ -210,7 +210,7 @@ class Resizing:
         self.add(op, [self.new[op.operands[0]]], regions, b)
 
     def loop(self, op: Op, b: Builder) -> None:
-        """`ng.while` and `ng.scan`: what is carried has rows where it begins with some, or a step gives it some."""
+        """`ng.while` and `ng.scan`: a carried value has rows if its initial value has, or the body yields some."""
         scan = op.name == "ng.scan"
         count = get_i64(op, "carried") if scan else len(op.operands)
         body = op.regions[-1].block
@@ -224,7 +224,7 @@ class Resizing:
         try:
             carried, block = self.body(op, begun, slices)
         except Refused:
-            # What begins alike in each row (as zeros, say) may meet rows before a step gives it some.
+            # An initial value that is the same for each row (zeros, say) may be combined with rows before the body yields some.
             carried, block = self.body(
                 op, [r or self.counted(v) for v, r in zip(op.operands, begun, strict=False)], slices
             )
@@ -245,7 +245,7 @@ class Resizing:
     def body(
         self, op: Op, carried: list[Rows | None], slices: Sequence[Rows | None]
     ) -> tuple[list[Rows | None], Block]:
-        """The body of a loop, and what the values have in it that go from step to step."""
+        """The rows of the carried values of a loop, found by iteration to a fixpoint, and its body."""
         body = op.regions[-1].block
         while True:
             for value in body.args:
@@ -259,12 +259,12 @@ class Resizing:
             carried = merged
 
     def counted(self, value: Value) -> Rows | None:
-        """The rows that a value would have by its type alone."""
+        """The rows that a value would have judging by its shape: the first dimension of size `length`."""
         places = [d for d, size in enumerate(shape_of(value.type)) if size == self.length]
         return Rows(places[0]) if places else None
 
     def merged(self, op: Op, several: Sequence[Sequence[Rows | None]]) -> list[Rows | None]:
-        """What values have that come from several places."""
+        """The rows of values that may come from several blocks. Raises Refused where they differ."""
         merged: list[Rows | None] = []
         for each in zip(*several, strict=True):
             found = {rows for rows in each if rows is not None}
@@ -274,7 +274,7 @@ class Resizing:
         return merged
 
     def inner(self, block: Block) -> Block:
-        """A block of a region: what is made in it is not seen outside."""
+        """A block of a region; values rebuilt in it are not visible outside."""
         outer, self.repeats = self.repeats, dict(self.repeats)
         made = self.block(block)
         self.repeats = outer
@@ -295,8 +295,8 @@ class Resizing:
 
 
 def with_rows(main: Op, length: Length, wanted: int) -> Op:
-    """A function with a length that is one of many, for another number of rows. Raises Refused where what it computes for a
-    row depends on others."""
+    """A function with a length that is only an example, for another number of rows. Raises Refused where rows depend on each
+    other."""
     if "ng.tied" in main.attributes:
         raise Refused(f"@{main.symbol} changes what it is called with", main.location)
     rows = {i: Rows(d) for i, d in length.places}
