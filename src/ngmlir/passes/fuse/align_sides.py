@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Align sides: copies of sides of products that matrix instructions cannot take as they lie."""
+"""Align sides: copies of operands of products that matrix instructions cannot read in place."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from ..analysis.access import MOVES
 from ..analysis.sides import Side, Strided, copied_piece, depths
 from ..analysis.views import source
 
-#: What gives elements some place, and nothing else.
+#: Ops that only move or repeat elements.
 _PLACING = MOVES | {"ng.broadcast"}
-#: Times that each element of a side is read at least, and multiplications, so that copies of both sides, two kernels before
-#: the product, are worth it: of sides of single bytes across rows, which are taken apart byte by byte, fewer.
+#: Least number of times that each element of a side is read, and least numbers of multiplications, for which copies of both sides
+#: by two kernels before the product are worth it. `_BYTES_WORTH`: for sides of one-byte elements that are not contiguous along
+#: the depth, which the product would read byte by byte.
 _READ, _BYTES_WORTH, _ROWS_WORTH = 64, 1 << 25, 1 << 28
 
 
@@ -73,22 +74,23 @@ class _Matrix:
 
     @property
     def along(self) -> bool:
-        """Whether its rows lie along the depth."""
+        """Whether it is contiguous along the depth."""
         return self.depth == len(self.shape) - 1
 
     @property
     def ready(self) -> bool:
-        """Whether it is read as it lies."""
+        """Whether it can be read in place."""
         return copied_piece(self.shape[-1], self.item, self.along) > 0
 
     @property
     def across(self) -> int:
-        """How many of its elements have the same place in the depth."""
+        """The size of its dimension other than the depth."""
         first, second = self.shape[-2:]
         return first if self.along else second
 
     def aligned(self, b: Builder, missing: int) -> _Matrix:
-        """The same along the depth, if it was not and has to be, and with so many zeros behind it."""
+        """The side transposed, if it cannot be read in place and is not contiguous along the depth, and with the depth padded with
+        `missing` zeros at its end."""
         value, depth, rank = self.value, self.depth, len(self.shape)
         if not (self.ready or self.along):
             value = b.transpose(value, permutation=[*range(rank - 2), rank - 1, rank - 2])
@@ -99,7 +101,8 @@ class _Matrix:
 
 
 def is_aligned(side: Value, depth: int, found: Side) -> bool:
-    """Whether a side, which could be `found` by a product itself, is there so that none has to: it was put along `depth`."""
+    """Whether a side that a product could read as `found`, through a transpose, was transposed by this pass to be contiguous along
+    `depth`: then the copy is stored."""
     if not isinstance(found, Strided) or not found.turned or not _Matrix(side, depth).along:
         return False
     item = item_bytes(element_type(side.type))
@@ -143,6 +146,6 @@ def _multiplies(op: Op, target: Target) -> bool:
 
 
 def _computed(side: Value) -> bool:
-    """Whether a side is no rearrangement of something else, such as windows of a picture, which would be made in memory."""
+    """Whether a side is not a rearrangement of another value, such as windows of an image, which would have to be stored."""
     owner = source(side).owner
     return not (isinstance(owner, Op) and owner.name in _PLACING)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention: scores, their softmax and the product with values become one kernel, which never holds the scores."""
+"""Attention: scores, their softmax and the product with values become one kernel, which never stores all scores."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .writer import FusionWriter
 @contract(needs=("plain", "fused"), gives="fused", anchor="function", only="cpu")
 def attention(module: Module, target: Target) -> Module:
     """Makes one fusion of kind `attention` of a product (the scores of queries and keys), a softmax of its rows, and the product of
-    that with values: on CPUs, where scores are f32 or f64. Whatever is computed of a score alone may stand between, such as a scale, a
-    mask or a bias; what masks are computed with becomes part of it. Nobody else may read what is between the products.
+    that with values: on CPUs, for scores of f32 or f64. Elementwise ops on the scores may be between, such as a scale, a
+    mask or a bias; the ops that compute masks become part of the fusion. No other op may read values between the products.
 
-    The kernel holds the scores of some queries and a block of keys, and never all of them. Its sums are in another order,
-    and relative to the largest score so far: results differ from those of the ops by a few roundings of the sums. Blocks that a mask
-    hides from all their queries are not computed, which assumes finite values: what is hidden counts as zero.
+    The kernel holds the scores of some queries and one block of keys at a time. It sums in another order,
+    relative to the largest score so far: results differ from those of the ops by a few roundings. Blocks that a mask
+    hides from all their queries are not computed, which assumes finite values: hidden elements count as zero.
 
     Before:
         func.func @main(%q: tensor<2x16x4xf32>, %k: tensor<2x9x4xf32>, %v: tensor<2x9x4xf32>) -> tensor<2x16x4xf32> {
@@ -61,18 +61,18 @@ def attention(module: Module, target: Target) -> Module:
         }
     """
     made = in_functions(module, lambda block: _Writer(block, target).written())
-    # What masks were computed with, and is part of kernels now.
+    # Removes ops that computed masks and are part of kernels now.
     changed = zip(made.ops, module.ops, strict=True)
     return made.with_ops([new if new is old else without_dead(new) for new, old in changed])
 
 
 class _Writer(FusionWriter):
-    """Writes a block anew, with its attentions."""
+    """Rewrites a block with its attentions as fusions."""
 
     def __init__(self, block: Block, target: Target):
         super().__init__(block, target)
         self.order = {op: i for i, op in enumerate(block.ops)}
-        #: What is written in place of some ops, and what that gives for which values.
+        #: For some ops those that replace them, and the old values that the results of the last one replace.
         self.made: dict[Op, tuple[list[Op], list[Value]]] = {}
         self.gone: set[Op] = set()
         for op in block.ops:
@@ -98,7 +98,7 @@ class _Writer(FusionWriter):
             self.gone.update(found.between)
 
     def gradient(self, gradient: Gradient) -> bool:
-        """Takes a gradient, if it has a kernel and there is a place for it."""
+        """Records a gradient for rewriting, if it has a kernel and there is an op that it can replace; whether it does."""
         new, found = written(gradient), gradient.attention
         known = {*found.between, gradient.errors, *new.ops} - {found.largest, found.total}
         inside = behind(new.results, known)
@@ -113,7 +113,8 @@ class _Writer(FusionWriter):
         return True
 
     def place(self, gradient: Gradient, ops: Sequence[Op]) -> Op | None:
-        """The first product behind all that some ops read, if nobody has read the others before."""
+        """The first of the gradient's products after all that `ops` read, if the results of the earlier ones have no reader before
+        it; the fusion replaces it."""
         order = self.order
         inputs = [v.owner for op in ops for v in op.operands]
         ready = max(order.get(op, -1) for op in (gradient.attention.result, *inputs) if isinstance(op, Op))
@@ -126,7 +127,7 @@ class _Writer(FusionWriter):
     def fusion(
         self, inside: Collection[Op], outputs: Sequence[Value], how: Callable[[Op, Target], Streams | None]
     ) -> Op | None:
-        """The fusion of some ops that gives some values; None where it has no kernel, or too few queries for it."""
+        """The fusion of some ops with these results; None where it has no kernel, or too few queries for one."""
         for moves in (True, False):
             ops, masks = members(inside, self.order, moves)
             made = fusion_of(ops, outputs, "attention", masks)
@@ -136,7 +137,7 @@ class _Writer(FusionWriter):
         return None
 
     def may_take(self, ops: Collection[Op]) -> bool:
-        """Whether all of some ops stand in this block, in no other kernel, and state no schedule."""
+        """Whether all of some ops are in this block, in no other fusion of this pass, and have no schedule."""
         return all(op in self.order and op not in self.gone and SCHEDULE not in op.attributes for op in ops)
 
     def written(self) -> Block:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says early, and at the user's line, what a target cannot carry out."""
+"""Reports early, at the user's line, the ops that a target does not support."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ...support.target import Target
 
 
 def check_target(module: Module, target: Target) -> Module:
-    """Rejects ops of ng that the target's table in lowering/ does not name for their elements; changes nothing.
+    """Rejects ops of ng that the target's table in lowering/ does not list for their element type; changes nothing.
 
-    Composite ops pass: decompose writes them in terms of the others.
+    Composite ops are accepted: `decompose` replaces them by others.
 
     Before:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -47,7 +47,7 @@ def check_target(module: Module, target: Target) -> Module:
 
 
 def _unknown_length(type: TensorType, target: Target) -> tuple[str, str] | None:
-    """What is said of a type whose lengths the target cannot compile for, and what to do."""
+    """The message and hint for a type with lengths that the target cannot compile for; else None."""
     if not type.static:
         return "whose length is not known", "--remark=sizes prints why one program cannot serve all lengths"
     if target.shares_tiles and is_open(type.shape):
@@ -59,8 +59,8 @@ def _unknown_length(type: TensorType, target: Target) -> tuple[str, str] | None:
 
 
 def _unsupported(op: Op, table: TargetText) -> str | None:
-    """The element type for which the target has no way to carry out an op."""
-    # A token is no number: what copies under way are handed on needs no code.
+    """The element type of an op for which the target does not support it, if so; else None."""
+    # Tokens, which stand for asynchronous copies in flight, have no elements and need no code.
     types = [value.type for value in op.operands or op.results if value.type is not token]
     if not op.name.startswith("ng.") or op.name in DECOMPOSITIONS or not types:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fusion: which ops become one kernel."""
+"""Fusion: groups of ops that become one kernel."""
 
 from __future__ import annotations
 
@@ -27,14 +27,13 @@ from .regions import in_functions, nested
 def fuse(module: Module, target: Target) -> Module:
     """Groups ops into `ng.fusion`s, each of which becomes one kernel.
 
-    Kinds: `map` (elementwise over one space), `rows` (reductions over the innermost loop, perhaps with others,
-    and what comes before and after: softmax and normalisations are one kernel), `columns` (reductions over
+    Kinds: `map` (elementwise over one iteration space), `rows` (reductions over the innermost loop, perhaps with others,
+    with prologue and epilogue: softmax and normalisations are one kernel), `columns` (reductions over
     outer loops only, with prologue and epilogue), `dot` (a matrix product with its epilogue). An op joins the kernel of an operand
-    when it runs over the same loops and no value would have to leave the kernel and come back. A value that is spread along
-    different dimensions is read once for each, as if these were several. A slice that lies in memory in
-    one piece stays a slice: on CPUs it is read where it is. What else only moves a value
-    that is in memory (slice, pad, transpose) is repeated in each kernel that reads it, which then reads through it; but
-    not what would be read against the grain, its neighbours far apart.
+    if it runs over the same loops and no value would have to be computed outside in between. A value that is broadcast along
+    different dimensions is an operand once for each of them. A contiguous slice of a value in memory is not fused: on CPUs it is
+    a view. Other ops that only move a value in memory (slice, pad, transpose) are repeated in each kernel that reads them, as an
+    indexing map; except those whose adjacent elements are far apart in memory.
 
     Before:
         func.func @main(%x: tensor<8x4xf32>) -> tensor<8xf32> {
@@ -59,8 +58,8 @@ def fuse(module: Module, target: Target) -> Module:
 
 
 class _Directions:
-    """Gives a value another name where it is spread along other dimensions than before: in one kernel its elements are those of
-    two loops, which are not one."""
+    """Copies a value for each further set of dimensions that it is broadcast along: in one kernel these are different loops, which
+    one value would unify."""
 
     def __init__(self) -> None:
         self.first: dict[Value, tuple[int, ...]] = {}
@@ -78,7 +77,7 @@ class _Directions:
 
 
 class _Writer:
-    """Writes a block anew, with a fusion for each of its groups."""
+    """Rewrites a block with a fusion for each of its groups."""
 
     def __init__(self, block: Block, target: Target):
         self.source, self.target = block, target
@@ -101,7 +100,7 @@ class _Writer:
         return out
 
     def views(self, group: Group) -> list[Op]:
-        """The reshapes of what is in memory that a group is given."""
+        """The reshapes of values in memory that a group reads and that are not written yet."""
         made: list[Op] = []
         for view in group.views:
             if view.result not in self.mapping:
@@ -112,7 +111,7 @@ class _Writer:
     def fusion(self, group: Group) -> Op:
         ops = sorted(group.ops, key=self.groups.order.__getitem__)
         inside = {r for op in ops for r in op.results}
-        # The sides of a product come from memory, also where the epilogue repeats the op that gives one.
+        # The sides of a product are read from memory, even if the epilogue repeats the op that computes one.
         taken = [
             v
             for op in ops
@@ -151,7 +150,7 @@ class _Writer:
 
 
 def _read_elsewhere(groups: Groups) -> set[Value]:
-    """Values that some op of another group reads."""
+    """Values that an op of another group reads."""
     return {
         value
         for group in groups.live()
@@ -162,7 +161,7 @@ def _read_elsewhere(groups: Groups) -> set[Value]:
 
 
 def _scheduled(groups: Groups) -> list[Group]:
-    """The groups in an order that respects their needs, otherwise that of the text."""
+    """The groups in topological order, ties in the order of the block."""
     live = groups.live()
     first = {k.number: max(groups.order[op] for op in k.ops if groups.home.get(op) is k) for k in live}
     waiting: dict[int, int] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loops of the gradient of an attention, and what its kernel reads."""
+"""The loops and the operands of the gradient of an attention."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .scores import is_dot, made_by, scores_of
 
 @dataclass(frozen=True, eq=False)
 class Total:
-    """One product with a gradient: what stands in the plan for its left side; its right side, as rows; whether it is summed over
-    the queries, so that it has a row for each key."""
+    """One of the products that give the results of a gradient: the value of the plan that is its left side; the product itself;
+    whether it sums over the queries, so that it has a row for each key; number and shape of the operand that is its right side."""
 
     left: Value
     product: Product
@@ -31,7 +31,7 @@ class Total:
 
 @dataclass(frozen=True, eq=False)
 class StreamedGradient(Placed):
-    """How a gradient runs: loops, inputs and sides as in `Streamed`. `sides` are queries, keys, the gradient of the result, values."""
+    """The loops, inputs and sides of a gradient, as in `Streamed`. `sides` are queries, keys, the gradient of the result, values."""
 
     straight: Plan
     scored: Value
@@ -48,7 +48,7 @@ class StreamedGradient(Placed):
 
 
 def streamed_gradient(fusion: Op, target: Target) -> StreamedGradient | None:
-    """How the gradient of a fusion runs; None where it cannot."""
+    """The loops of the attention gradient in a fusion; None where it has no kernel."""
     ops, end = fusion.block.ops[:-1], fusion.block.ops[-1]
     results = [op for v in end.operands if (op := made_by(v, "ng.dot")) is not None]
     powers = next((op for op in ops if op.name == "ng.exp"), None)
@@ -124,13 +124,13 @@ def _total(op: Op, left: Value, planned: Plan, dot: Op, numbers: Sequence[int]) 
 
 
 def _weights(powers: Op, ops: Sequence[Op]) -> Value | None:
-    """The powers divided by their sums, which are known."""
+    """The powers divided by (or multiplied with the inverse of) their sums, which are operands."""
     quotients = [op for op in ops if op.name in ("ng.multiply", "ng.divide")]
     return next((op.results[0] for op in quotients if powers.results[0] in map(source, op.operands)), None)
 
 
 def _largest(planned: Plan) -> Value:
-    """What is subtracted from the scores, among the values of a plan."""
+    """The row maximum that is subtracted from the scores, among the values of a plan."""
     powers = next(op for op in planned.ops if op.name == "ng.exp")
     less = source(powers.operands[0]).owner
     assert isinstance(less, Op)
@@ -138,7 +138,7 @@ def _largest(planned: Plan) -> Value:
 
 
 def _behind(value: Value) -> set[Value]:
-    """All that a value is computed of."""
+    """A value and all values that it is computed from."""
     found, stack = {value}, [value]
     while stack:
         op = stack.pop().owner

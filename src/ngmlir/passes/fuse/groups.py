@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which ops become one kernel: groups of ops that run over the same loops."""
+"""Groups of ops that run over the same loops and become one kernel."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Groups(Sources):
     def __init__(self, block: Block, target: Target):
         super().__init__(block, target)
         self.space = Space()
-        self.by_number: list[Group | None] = []  # None: taken over by another
+        self.by_number: list[Group | None] = []  # None: merged into another
         self.uses = count_uses(block)
-        self.sides: set[Value] = set()  # what products read through moves
+        self.sides: set[Value] = set()  # operands of products that are read through moves
         self.refusals = Refusals(self.space, self.home, self.order)
         for op in block.ops:
             if self.write_moved(op):
@@ -40,11 +40,11 @@ class Groups(Sources):
         self.materialise(block.ops)
 
     def live(self) -> list[Group]:
-        """All groups that no other has taken over, in order of their making."""
+        """All groups that were not merged into another, in order of creation."""
         return [group for group in self.by_number if group is not None]
 
     def write_moved(self, op: Op) -> bool:
-        """Lets a product that nobody else reads write its result moved, if a move only permutes it."""
+        """Lets a product write its result permuted, if a transpose is its only reader; whether it does."""
         if op.name not in MOVES:
             return False
         chain = [op]
@@ -56,7 +56,7 @@ class Groups(Sources):
         source = chain[-1].operands[0]
         group = self.home_of(source)
         if group is None or group.kind != "dot" or self.uses[source] != 1 or source not in group.atoms:
-            return False  # what has no atoms is written moved already
+            return False  # a value without atoms is written permuted already
         found = access_of(op, lambda _: None, whole=True)
         if found is None or not found[1].permutes or not self.split_batch(group, source, found[1]):
             return False
@@ -66,7 +66,7 @@ class Groups(Sources):
         return True
 
     def split_batch(self, group: Group, source: Value, access: Access) -> bool:
-        """Whether a product can run over the loops of a permuted result: only its batch may be several of them."""
+        """Whether a product can run over the loops of a permuted result: its batch may be several loops, rows and columns one."""
         mark, space = self.space.mark(), self.space
         dot = next(op for op in group.ops if op.name == "ng.dot").results[0]
         if space.unify(group.atoms[source], space.atoms(access.shape)):
@@ -80,7 +80,7 @@ class Groups(Sources):
     # -- choosing ----------------------------------------------------------------------------------------
 
     def place(self, op: Op) -> None:
-        """Puts an op into the group of one of its operands, or into a new one; then merges what now fits."""
+        """Puts an op into the group of one of its operands, or into a new one; then merges groups of other operands into it."""
         if op.name != "ng.dot":
             self.place_across(op)
         feeders = self.feeders(op)
@@ -98,7 +98,7 @@ class Groups(Sources):
         self.open(op)
 
     def place_across(self, op: Op) -> None:
-        """Groups for the moves against the grain that an op would read."""
+        """Gives kernels of their own to the moves in `across` that an op would read."""
         stack = list(op.operands)
         while stack:
             free = self.unplaced(stack.pop())
@@ -126,10 +126,10 @@ class Groups(Sources):
         self.settle(op, group)
 
     def open_group(self, op: Op) -> None:
-        """A group that begins with this op and the free ops that it reads."""
+        """Opens a group with this op and the free ops that it reads."""
         group = self.new("map")
         if not self.add(op, group):
-            # The op contradicts its own free operands (a broadcast across uneven reshapes): these get groups.
+            # The loops of the op contradict those of its free operands (a broadcast across uneven reshapes): these get groups.
             for value in op.operands:
                 free = self.unplaced(value)
                 if free is not None:
@@ -140,14 +140,14 @@ class Groups(Sources):
         self.settle(op, group)
 
     def place_free(self, op: Op) -> None:
-        """A group for an op that is normally repeated by its readers; a reshape stays a view, a move a kernel."""
+        """Opens a group for an op that readers usually repeat; a reshape or constant stays an op, a move becomes a kernel."""
         if op.name in ("ng.reshape", "ng.constant") or op in self.moves:
             self.alone(op)
         else:
             self.open_group(op)
 
     def follow_late(self, op: Op) -> None:
-        """Puts the groups that read a free op, which only now has a group, behind that."""
+        """Orders the groups that read a free op after the group that the op has only now."""
         made = self.home[op]
         for group in self.live():
             if group is not made and any(made in self.feeders(reader, group) for reader in group.ops):
@@ -159,7 +159,7 @@ class Groups(Sources):
         return group
 
     def alone(self, op: Op) -> None:
-        """A group of a kind of its own, of one op: it stays as it is, and its operands must be in memory."""
+        """Opens a group of kind `alone` for one op, which is not fused; its operands must be in memory."""
         group = self.new("alone")
         group.ops[op] = None
         if self.refusals.asked and "terminator" not in op.traits:
@@ -171,10 +171,10 @@ class Groups(Sources):
         group.follow(self.feeders(op))
 
     def feeders(self, op: Op, inside: Group | None = None) -> set[Group]:
-        """The groups that an op's operands come from.
+        """The groups that compute an op's operands.
 
-        What stands in `inside` (a free op repeated there) is computed there, wherever else it stands; but the
-        sides of a product come from memory.
+        Free ops that are repeated in the group `inside` are computed there and do not count; but the sides of a product
+        come from memory.
         """
         own = inside.ops if inside is not None and op.name != "ng.dot" else {}
         sources = self.sources(v for v in reads(op) if v.owner not in own)
@@ -198,10 +198,10 @@ class Groups(Sources):
         return True
 
     def add(self, op: Op, group: Group) -> bool:
-        """Adds an op with its free operands if the loops agree; leaves no trace if not.
+        """Adds an op with its free operands if the loops agree; else changes nothing.
 
-        The loops of a product must stay whole: where the shape of what it reads from memory would part them, it is given that
-        in the shape in which the op reads it, which is a view."""
+        The loops of a product cannot be split: where the shape of a value in memory that the op reads would split them, the
+        group reads a reshape of the value in the shape that the op needs, which is a view."""
         if self.added(op, group):
             return True
         if group.kind != "dot":
@@ -213,7 +213,7 @@ class Groups(Sources):
         return True
 
     def added(self, op: Op, group: Group, views: list[Op] | None = None) -> bool:
-        """Adds an op; with `views`, reshapes of what is in memory are put there instead."""
+        """Adds an op; with `views`, reshapes of values in memory are added to that list instead of the group."""
         mark = self.space.mark()
         before_domain, before_kind, before_reduced = group.domain, group.kind, group.reduced
         before_behind = set(group.behind)
@@ -222,7 +222,7 @@ class Groups(Sources):
         before = None if group.domain is None else self.space.resolve(group.domain)
         self.refusals.no(LOOPS)
         if self.relate(op, group, added_ops, added_values, views):
-            # While the group's loops stay what they are, so do those of the values that it has.
+            # If the group's loops did not change, neither did those of its old values.
             same = before is not None and self.space.resolve(group.domain or ()) == before
             if self.allowed(op, group, added_values if same else list(group.atoms)) and self.readable(group):
                 return True
@@ -238,7 +238,7 @@ class Groups(Sources):
     def relate(
         self, op: Op, group: Group, ops: list[Op], values: list[Value], views: list[Op] | None
     ) -> bool:
-        """Labels the op, and the free ops it reads, with the group's loops."""
+        """Labels the op, and the free ops that it reads, with the group's loops; False where they contradict each other."""
         pending = [op]
         while pending:
             current = pending.pop()
@@ -272,14 +272,14 @@ class Groups(Sources):
         return self.unplaced(value) is None and self.home_of(value) is not group
 
     def related(self, op: Op, group: Group) -> dict[Value, Atoms] | None:
-        """Atoms for the values of an op that have none yet."""
+        """Atoms for the values of an op that have none yet; None where its loops contradict those of the group."""
         if op not in self.moves:
             return relate(self.space, op, group.atoms)
         (result,) = op.results
         return {} if result in group.atoms else {result: self.space.atoms(shape_of(result.type))}
 
     def bring(self, value: Value, group: Group, ops: list[Op]) -> None:
-        """Adds what stands between a value that is moved and memory."""
+        """Adds the free ops from which the operand of a move is computed; they are labelled with no loops."""
         stack = [value]
         while stack:
             free = self.unplaced(stack.pop())
@@ -291,7 +291,7 @@ class Groups(Sources):
 
     def allowed(self, op: Op, group: Group, values: Iterable[Value]) -> bool:
         """Whether an op, already labelled, suits the group's kind; may turn a map into rows or columns. `values` are
-        those whose loops may be none of the group's."""
+        those that may have loops that the group lacks."""
         space = self.space
         result = space.resolve(group.atoms[op.results[0]])
         reduction = "reduction" in op.traits
@@ -300,7 +300,7 @@ class Groups(Sources):
             group.domain = extent
         domain = space.resolve(group.domain)
         if len(set(domain)) != len(domain):
-            return False  # two different loops were found to be one: a diagonal, not this space
+            return False  # two different loops were unified: a diagonal of the iteration space
         if group.kind == "dot" and len(domain) != group.rank:
             return self.refusals.no("the loops of a matrix product can neither be split nor joined")
         inside = set(domain)
@@ -326,7 +326,7 @@ class Groups(Sources):
         return good
 
     def readable(self, group: Group, kind: str | None = None) -> bool:
-        """Whether the kernel of a group (were it of that kind) can read all that is moved for it."""
+        """Whether the kernel of a group (of `kind`, if given) can read through all of its moves."""
         kind = kind or group.kind
         if kind == "map" or not self.moves:
             return True
@@ -336,13 +336,13 @@ class Groups(Sources):
         return self.refusals.no("its kernel cannot read moved elements where they lie")
 
     def by_tiles(self, move: Op, group: Group) -> bool:
-        """Whether tiles of several loops can be read through a move: no dimension of the buffer is more than one."""
+        """Whether tiles of several loops can be read through a move: each dimension of the buffer depends on one loop at most."""
         access, atoms = self.moves[move], group.atoms[move.results[0]]
         runs = [len(self.space.resolve([atoms[d] for d in run])) for run in access.runs]
         return all(sum(runs[t] for t in place.terms) <= 1 for place in access.places)
 
     def reduces(self, op: Op, group: Group, gone: frozenset[int], after: bool) -> bool:
-        """Whether a reduction over the loops `gone` suits the group, which a first one turns into rows or columns."""
+        """Whether a reduction over the loops `gone` suits the group; the first reduction turns a map into rows or columns."""
         domain = self.space.resolve(group.domain or ())
         if group.kind == "map":
             group.kind = "rows" if domain[-1] in gone else "columns"
@@ -353,7 +353,8 @@ class Groups(Sources):
         return True
 
     def merge(self, group: Group, other: Group) -> bool:
-        """Takes over a group whose ops could stand here: a map, or rows beside rows; nothing may stand between."""
+        """Merges `other` into `group` if its ops could be in it: a map, or rows into rows, with no third group between; whether it
+        did."""
         both_rows = group.kind == other.kind == "rows"
         if not (other.kind == "map" or both_rows) or group.kind == "alone":
             return self.refusals.no(ALONE)
@@ -368,7 +369,7 @@ class Groups(Sources):
         domain = self.space.resolve(group.domain or ())
         reduced = frozenset(self.space.resolve(tuple(group.reduced)))
         kept = tuple(a for a in domain if a not in reduced)
-        # Beside reductions, values of whole rows (or columns) are as welcome as those of every element.
+        # A group with reductions may also take in a map over the loops that remain after the reduction.
         small = self.space.size(other.domain or ()) != self.space.size(domain)
         good = self.space.unify(kept if small else domain, other.domain or ())
         good = good and all(
@@ -387,7 +388,7 @@ class Groups(Sources):
         return True
 
     def take_over(self, group: Group, other: Group) -> None:
-        """What `other` held is held by `group`, and whoever came after the one comes after the other."""
+        """Moves ops, atoms and ordering of `other` to `group`."""
         hidden = group.behind | other.behind
         group.behind = {op for op in hidden if all(op in k.behind for k in (group, other) if op in k.ops)}
         group.ops.update(other.ops)
@@ -402,7 +403,7 @@ class Groups(Sources):
         group.mark |= other.mark
         group.before = (group.before | other.before) & ~group.mark
         group.after.update(other.after)
-        precede(group.before | group.mark, group.after)  # what followed one of the two follows both
+        precede(group.before | group.mark, group.after)  # successors of either group follow both
         group.follow([f for op in other.ops for f in self.feeders(op, group)])
 
     def between(self, first: Group, last: Group) -> bool:
@@ -413,12 +414,12 @@ class Groups(Sources):
         return any(f not in own and f.before & first.mark for op in last.ops for f in self.feeders(op, last))
 
     def needs_whole(self, group: Group, other: Group) -> bool:
-        """Whether `group` multiplies or moves values of `other`, which must be whole before it starts."""
+        """Whether `group` multiplies or moves values of `other`, which must be complete before its kernel starts."""
         read = [v for op in group.ops if op.name == "ng.dot" or op in self.moves for v in op.operands]
         return any(self.home_of(v) is other for v in self.sources(read))
 
     def materialise(self, ops: Sequence[Op]) -> None:
-        """Free ops whose results are read outside groups get groups (or stay views)."""
+        """Opens groups for free ops whose results unfused ops and products read (reshapes stay views)."""
         for op in reversed(ops):
             group = self.home.get(op)
             if group is None or not (group.kind == "alone" or op.name == "ng.dot"):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The links of a chain: fusions that follow each other row by row, each of which needs of a row nothing but what the one
-before has made of that row.
+"""The links of a chain: fusions that run one after the other on each block of rows, since each computes a row from the same row
+of the results of earlier ones.
 
     %0 = ng.fusion chain(%q, %k, %v) -> ... {
       %s = ng.fusion dot(%q, %k) -> ...       rows of scores
       %p = ng.fusion rows(%s) -> ...          their softmax
-      %o = ng.fusion dot(%p, %v) -> ...       each row of which multiplies a matrix
+      %o = ng.fusion dot(%p, %v) -> ...       each row times a matrix
       ng.yield %o
     }
 """
@@ -28,38 +28,38 @@ from ..analysis.product import Product, oriented, product_of
 from ..analysis.reduction import reductions
 from ..analysis.views import source
 
-#: Products of fewer rows may be computed by lanes along the depth, which own no rows.
+#: Least rows of a product in a chain: products of fewer rows may be vectorized along the depth, and not be tiled by rows.
 LEAST_ROWS = 9
 
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """One fusion of a chain. `rows` are those of each element of its batch (of reductions: of all of them)."""
+    """One fusion of a chain: `batch` times `rows` rows; a row reduction has batch 1."""
 
     fusion: Op
     plan: Plan
     batch: int
     rows: int
-    lead: tuple[int, ...]  # the loops that are the batch and the rows
+    lead: tuple[int, ...]  # the loops over batch and rows
     dot: Op | None = None
     product: Product | None = None
 
     @property
     def count(self) -> int:
-        """All rows."""
+        """The number of all rows."""
         return self.batch * self.rows
 
     @cached_property
     def results(self) -> dict[Value, Value]:
-        """What stands inside for each result of the fusion."""
+        """The value of the plan for each result of the fusion."""
         return dict(zip(self.fusion.results, self.plan.outputs, strict=True))
 
     def argument(self, number: int) -> Value:
-        """What stands inside for an operand of the fusion."""
+        """The value of the plan for an operand of the fusion."""
         return self.plan.inputs[number]
 
     def rest(self, value: Value) -> tuple[int, ...] | None:
-        """The shape of what each row has of a value, if its elements lie row by row; else None."""
+        """The shape of one row of a value, if its rows are contiguous; else None."""
         loops = self.plan.loops.get(value, ())
         first = loops[: len(self.lead)]
         if first != self.lead or list(loops) != sorted(loops) or value in self.plan.written:
@@ -71,7 +71,8 @@ class Link:
 
 
 def link_of(fusion: Op, target: Target) -> Link | None:
-    """A fusion as it would stand in a chain; None for one that owns no rows, or whose sizes are not known: strips have so many."""
+    """A fusion as a link of a chain; None for one that cannot be computed by rows, or has open lengths: chains are cut into blocks of
+    a known number of rows."""
     if any(is_open(shape_of(v.type)) for v in (*fusion.operands, *fusion.results)):
         return None
     if kind(fusion) == "rows":
@@ -84,14 +85,14 @@ def link_of(fusion: Op, target: Target) -> Link | None:
     dot = next(op for op in planned.ops if op.name == "ng.dot")
     product, _ = oriented(product_of(dot, planned.sides), target)
     loops = planned.loops[dot.results[0]]
-    # A product of one column is computed as one of one row.
+    # A product of one column is computed as a product of one row.
     if any(product.implicit) or product.rows < LEAST_ROWS or product.columns == 1:
         return None
     return Link(fusion, planned, max(1, product.batch), product.rows, loops[:-1], dot, product)
 
 
 def obstacle(first: Link, value: Value, second: Link, number: int) -> str:
-    """Why a result of one link cannot be handed row by row to another, as the operand of a number; "" if it can."""
+    """Why a result of one link cannot be passed row by row to another, as operand `number`; "" if it can."""
     made, read = first.results[value], second.argument(number)
     if first.count != second.count or (
         first.product is not None and second.product is not None and first.rows != second.rows
@@ -114,7 +115,7 @@ def obstacle(first: Link, value: Value, second: Link, number: int) -> str:
 
 
 def left_handed(link: Link) -> bool:
-    """Whether the left side of a product is what another link of the chain hands on."""
+    """Whether the left side of a link's product is the result of another link."""
     sides = [link.plan.side(side)[0] for side in (link.dot.operands[:1] if link.dot else ())]
     return any(isinstance(source(link.fusion.operands[number]).owner, Op) for number in sides)
 
@@ -126,14 +127,14 @@ def links_of(chain: Op, target: Target) -> list[Link]:
 
 
 def handed(links: Sequence[Link]) -> Mapping[Value, Link]:
-    """What one link makes for others, and which link makes it."""
+    """The values that links pass to other links, each with the link that computes it."""
     made = {value: link for link in links for value in link.fusion.results}
     return {v: made[v] for link in links for v in map(source, link.fusion.operands) if v in made}
 
 
 def places(links: Sequence[Link]) -> Mapping[Value, Value]:
-    """In whose place each value that is handed on lies: what a reduction makes of each element of a row takes that
-    element's place, if nobody else reads it."""
+    """For each value that is passed between links the value whose buffer it uses: a result with one element for each element of a
+    row reuses the buffer of an operand of the same shape and type that has no other reader."""
     made = handed(links)
     readers = [value for link in links for value in map(source, link.fusion.operands)]
     found: dict[Value, Value] = {}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which loops a fusion has: what its ops that only move data say becomes indexing maps of what it reads and writes, and each
-dimension of its values is some of the loops."""
+"""The loops of a fusion: ops in it that only move data become indexing maps of its operands and results, and each dimension of its
+values is mapped to loops."""
 
 from __future__ import annotations
 
@@ -21,23 +21,25 @@ from ..analysis.space import Atoms, Space, label
 
 @dataclass(frozen=True)
 class Found:
-    """A fusion with its loops. Its block holds no op that only moves an operand: arguments stand for what is read through maps.
-    The terms of `accesses` and `written` are loops."""
+    """A fusion with its loops. Its block has no ops that only move an operand: it has further arguments for operands that are read
+    through indexing maps. The terms of `accesses` and `written` are loops."""
 
     fusion: Op
     sizes: tuple[int, ...]
     loops: Mapping[Value, tuple[int, ...]]  # those of the dimensions of a value, in order
-    counted: Mapping[Op, tuple[int, ...]]  # of an iota: the loops of the counted dimension
-    accesses: Mapping[Value, tuple[Value, Access]]  # arguments that are read from others
-    sides: Mapping[Value, tuple[Value, Side]]  # operands of a product that are
-    written: Mapping[Value, Access]  # results that are written moved
+    counted: Mapping[Op, tuple[int, ...]]  # for an iota: the loops of the counted dimension
+    accesses: Mapping[
+        Value, tuple[Value, Access]
+    ]  # argument -> the argument that it is read from, and the map
+    sides: Mapping[Value, tuple[Value, Side]]  # the same for operands of products
+    written: Mapping[Value, Access]  # results that are written through a permutation
 
 
 def loops_of(fusion: Op, target: Target) -> Found:
-    """The loops of a fusion; Limit where its ops have none in common.
+    """The loops of a fusion. Raises Limit where its ops have no common loops.
 
-    Threads may have tiles of several rows. These run along two dimensions of what is read through a map: on GPUs it keeps all
-    that it has, if no loop is shorter for that."""
+    Tiles of GPU threads may have several rows, and then run along two dimensions of an operand that is read through a map: there
+    the dimensions of the operand are not merged, if that does not shorten any loop."""
     found = _found(fusion, whole=False)
     if target.shares_tiles and found.accesses and kind(fusion) != "dot":
         separate = _found(fusion, whole=True)
@@ -46,7 +48,7 @@ def loops_of(fusion: Op, target: Target) -> Found:
 
 
 def _found(fusion: Op, whole: bool) -> Found:
-    """The same; `whole` as for `access_of`. A product relates nothing: its kernel tiles each dimension in its own way."""
+    """The same; `whole` as for `access_of`. A product does not relate the loops of its operands: its kernel tiles each dimension."""
     space = Space()
     known: dict[Value, Atoms] = {}
     without = _unmoved(fusion, whole=whole or kind(fusion) in ("dot", "attention"))
@@ -59,7 +61,7 @@ def _found(fusion: Op, whole: bool) -> Found:
     related = related and all(isinstance(v.type, TensorType) for v in (*fusion.operands, *fusion.results))
     if not related or not _over_the_same_loops(space, body, known):
         raise Limit(Diagnostic("the loops of the ops of this fusion do not match", fusion.location))
-    for value in body.ops[-1].operands:  # an argument may be handed through without any op
+    for value in body.ops[-1].operands:  # an argument may be yielded without any op
         known.setdefault(value, space.atoms(shape_of(value.type)))
     moved = {v: (access.inverse(), space.atoms(access.shape)) for v, access in without.results.items()}
     if not all(space.unify(known[v], atoms) for v, (_, atoms) in moved.items()):
@@ -70,16 +72,16 @@ def _found(fusion: Op, whole: bool) -> Found:
         if op.name == "ng.iota" and shape_of(op.results[0].type):
             counted[op] = space.resolve([known[op.results[0]][get_i64(op, "dimension")]])
     domain = max(resolved.values(), key=len, default=())
-    # Results side by side run over the same loops, even where no op relates them.
+    # All results run over the same loops, even where no op relates them.
     for v in body.ops[-1].operands:
         if resolved[v] and set(resolved[v]).isdisjoint(domain) and space.unify(known[v], domain):
             resolved = {v: space.resolve(a) for v, a in known.items()}
             domain = space.resolve(domain)
     if not all(set(atoms) <= set(domain) for atoms in resolved.values()):
         raise Limit(Diagnostic("the values of this fusion have no common loops", fusion.location))
-    if len(set(domain)) < len(domain):  # what runs along both of two loops says that they are one
+    if len(set(domain)) < len(domain):  # two loops were unified
         raise Limit(Diagnostic("a value of this fusion uses one dimension for two loops", fusion.location))
-    # The dimensions of a product stay apart, and so do those of what is read through a map, but for runs.
+    # Dimensions of a product are not merged, nor are those of values read through a map, except within a run of its access.
     separate = [(a,) for op in products for a in resolved[op.results[0]]]
     strides = {
         v: [space.resolve([known[v][d] for d in run]) for run in access.runs]
@@ -92,7 +94,7 @@ def _found(fusion: Op, whole: bool) -> Found:
     if kind(fusion) == "rows":
         first = next(op for op in body.ops if "reduction" in op.traits)
         kept = set(resolved[first.results[0]])
-        runs.sort(key=lambda run: run[0] not in kept)  # a row is all that is reduced, wherever it lies
+        runs.sort(key=lambda run: run[0] not in kept)  # reduced loops are innermost: they are the row
     number = {run[0]: i for i, run in enumerate(runs)}
     sizes = tuple(space.size(run) for run in runs)
 
@@ -114,13 +116,14 @@ def _found(fusion: Op, whole: bool) -> Found:
 
 
 def _over_the_same_loops(space: Space, body: Block, known: dict[Value, Atoms]) -> bool:
-    """Reductions side by side run over the same loops, even where no op relates what they reduce."""
+    """Unifies the loops of all reductions, even where no op relates their operands; False where that fails."""
     sources = [known[op.operands[0]] for op in body.ops if "reduction" in op.traits]
     return all(space.unify(sources[0], other) for other in sources[1:])
 
 
 def _runs(domain: Atoms, sequences: Sequence[Atoms]) -> list[Atoms]:
-    """Splits the domain where some value has one of two neighbouring atoms without the other beside it."""
+    """Merges adjacent atoms of the domain into runs, split where some value has one of two adjacent atoms without the other next
+    to it."""
     if not domain:
         return []
     together = set(pairwise(domain))
@@ -139,8 +142,8 @@ def _runs(domain: Atoms, sequences: Sequence[Atoms]) -> list[Atoms]:
 
 @dataclass(frozen=True)
 class _Unmoved:
-    """The fusion; which arguments are read from others, by the loops or as sides of a product; and which values are
-    written moved: to a buffer in which each lies as `results` says its move reads it."""
+    """A fusion without moves; arguments that are read from others through maps, by loops or as sides of a product; and values that
+    are written permuted: `results` has the access by which the transpose would read them."""
 
     fusion: Op
     accesses: Mapping[Value, tuple[Value, Access]]
@@ -149,7 +152,7 @@ class _Unmoved:
 
 
 def _unmoved(fusion: Op, whole: bool) -> _Unmoved:
-    """A fusion whose arguments are also what it moves of them (`whole` as for `access_of`)."""
+    """A fusion in which moved operands are arguments instead of results of moves (`whole` as for `access_of`)."""
     body = fusion.block
     made = {result: op for op in body.ops for result in op.results}
 
@@ -160,7 +163,7 @@ def _unmoved(fusion: Op, whole: bool) -> _Unmoved:
     end = body.ops[-1]
     found = {op.results[0]: access_of(op, through, whole) for op in body.ops if op.name in MOVES}
     read = {v: each for v, each in found.items() if each is not None and each[0] not in made}
-    heads = kind(fusion) == "attention"  # what rows are split into may lie side by side
+    heads = kind(fusion) == "attention"  # a row may be split into heads that are adjacent in memory
     multiplied = {
         v: side_of(v, depth, through, heads)
         for op in body.ops
@@ -169,7 +172,7 @@ def _unmoved(fusion: Op, whole: bool) -> _Unmoved:
     }
     sides = {v: each for v, each in multiplied.items() if each is not None and each[0] not in made}
     written = {v: each for v in end.operands if (each := _written(v, made, through, whole)) is not None}
-    # A value that is given back twice, moved and as it is, has no one place.
+    # A value that is yielded twice, permuted and not, would need two layouts.
     sources = [written[v][0] if v in written else v for v in end.operands]
     if len(set(sources)) < len(sources):
         written = {}
@@ -207,7 +210,7 @@ def _unmoved(fusion: Op, whole: bool) -> _Unmoved:
 def _written(
     value: Value, made: Mapping[Value, Op], through: Callable[[Value], Op | None], whole: bool
 ) -> tuple[Value, Access] | None:
-    """What an output that only permutes what the fusion computes is made of, and how; None for any other."""
+    """The value that an output only permutes, and how; None for any other output."""
     op = made.get(value)
     found = access_of(op, lambda _: None, whole) if op is not None and op.name in MOVES else None
     if found is None or not found[1].permutes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Narrow results: what a fusion widens at its end lies in memory as it was before, and is widened where it is read."""
+"""Narrow results: a result that a fusion widens at its end is stored before the cast, and widened where it is read."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .writer import FusionWriter
 
 @contract(needs=("plain", "fused"), gives="fused", anchor="function")
 def narrow_results(module: Module, target: Target) -> Module:
-    """Gives results of fusions as they were before a cast to a wider type at their end, where all that read them are fusions
-    that can widen them by themselves: less is written and read. The cast must keep every number.
+    """Moves a cast to a wider type at the end of a fusion to the fusions that read the result, if all readers can take it: fewer
+    bytes are written and read. The cast must keep every number.
 
     Before:
         func.func @main(%x: tensor<8x4xf16>, %w: tensor<4x6xf16>) -> tensor<8xf32> {
@@ -65,14 +65,14 @@ class _Writer(FusionWriter):
         return out
 
     def replace(self, old: Sequence[Value], new: Sequence[Value]) -> None:
-        """What stands for values is others now."""
+        """Replaces values by others, also where they replaced some before."""
         changed = {a: b for a, b in zip(old, new, strict=True) if a is not b}
         if changed:
             self.mapping.update({key: changed[v] for key, v in self.mapping.items() if v in changed})
             self.mapping.update(changed)
 
     def narrowed(self, op: Op, fusion: Op) -> Op:
-        """The fusion that stands for another, with narrow results where they can be."""
+        """The fusion that replaces `op`, with narrow results where possible."""
         for number, result in enumerate(op.results):
             yielded = list(fusion.block.ops[-1].operands)
             source, ops = _before(yielded[number])
@@ -92,7 +92,7 @@ class _Writer(FusionWriter):
         return self.once(fusion)
 
     def once(self, fusion: Op) -> Op:
-        """A fusion that gives no value twice."""
+        """The fusion without repeated results."""
         yielded = fusion.block.ops[-1].operands
         kept = [yielded.index(v) == number for number, v in enumerate(yielded)]
         if all(kept):
@@ -105,12 +105,12 @@ class _Writer(FusionWriter):
         return new
 
     def widens(self, value: Value) -> bool:
-        """Whether the machine widens elements of a value in no more than an instruction or two."""
+        """Whether the machine widens elements of a value by one or two instructions."""
         return element_type(value.type).text != "f16" or self.target.shares_tiles or self.target.can("half")
 
 
 def _before(value: Value) -> tuple[Value, Sequence[Op]]:
-    """What a fusion computes before it widens a value, and the ops from there on: none where it does not."""
+    """The value before casts at the end of a fusion widen it, and the ops from there on; no ops if it is not widened."""
     ops: list[Op] = []
     source = value
     while isinstance(op := source.owner, Op) and op.name in ("ng.cast", "ng.reshape"):
@@ -123,7 +123,7 @@ def _before(value: Value) -> tuple[Value, Sequence[Op]]:
 
 
 def _by_elements(op: Op, value: Value) -> bool:
-    """Whether a fusion reads a value element by element: as no side of a product."""
+    """Whether a fusion reads a value only elementwise, not as a side of a product."""
     if op.name != "ng.fusion" or NEST in op.attributes or kind(op) not in LOOP_NESTS:
         return False
     found = {op.block.args[op.operands.index(value)]}

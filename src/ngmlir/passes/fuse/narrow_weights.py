@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Narrow weights: products decode constant weights by themselves."""
+"""Narrow weights: products that decode constant weights in their kernel."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from .decoding.fusions import MOST_ROWS, Held, decoded_product, decoded_rows, he
 def narrow_weights(
     module: Module, target: Target, *, assume: frozenset[Literal["reassoc"]] = frozenset()
 ) -> Module:
-    """Products whose one side is decoded from constants of fewer bits read these codes, and decode them by themselves: the
-    weight is in memory once, and narrow. What is multiplied is the same, bit by bit; but in functions that say `ng.reassoc`, or
-    with `assume=reassoc`, by the scale of a whole row of the weight its sum is multiplied, and by those of blocks the sums of
-    these may be (the fusion says `ng.reassoc`). There weights that are
+    """Lets products with a weight that is decoded from constants of fewer bits read the codes and decode them in their kernel: the
+    weight is in memory once, and narrow. The multiplied numbers are the same bit for bit, except in functions with `ng.reassoc`
+    or with `assume=reassoc`: there the sum of a whole row of the weight is multiplied by the row's scale, and the kernel may
+    multiply the sums of blocks by their scales (the fusion has `ng.reassoc`). There also weights of the form
     `scale * (code - zero) + minimum` are multiplied as integers, where the target has dot instructions: the other side is
     rounded to `2^e * q`, with integers q of 23 bits and an exponent for each row and block, an error of at most
-    1.01 * 2^-23 of the greatest of the block; sums of a block are exact. A row that is not finite gives NaN.
+    1.01 * 2^-23 of the greatest magnitude in the block; sums of a block are exact. A row that is not finite gives NaN.
 
-    A weight is decoded by elementwise ops, of which each takes one operand that has a number for each code, and others that
-    are the same for a row, or for a block of neighbours that are multiplied by neighbours of the other side: scales, zero points,
+    A weight is decoded by elementwise ops, each with one operand that has a number for each code, and others that
+    are the same for a row, or for a block of adjacent codes along the contracted dimension: scales, zero points,
     minima. Blocks must be whole registers. Codes that are known to be below 16 are packed in 4 bits; others are bytes, or
     floats of 16 bits. Codes and parameters are put into the order of the rows of the weight, which `prepare` does once.
 
-    Rows that are taken from such a matrix, as embeddings are, are taken from the codes.
+    Rows that are gathered from such a matrix, as embeddings are, are gathered from the codes and decoded.
 
     Before:
         func.func @main(%x: tensor<1x3xf32>) -> tensor<1x2xf32> {
@@ -125,7 +125,7 @@ class _Rule:
         return None
 
     def rows(self, op: Op, b: Builder) -> Sequence[Value] | None:
-        """Some rows of a weight: these alone are decoded."""
+        """A gather of rows of a weight, which decodes only these; None where it is none."""
         table, indices = op.operands
         if get_i64(op, "axis") or not _is_matrix(table) or is_open(shape_of(indices.type)):
             return None
@@ -140,19 +140,19 @@ class _Rule:
         return [b.reshape(decoded_rows(self.in_memory(chain, b), line, b), type=op.result.type)]
 
     def chain(self, weight: Value, depth: int) -> Chain | None:
-        """How a weight is decoded whose kernel may do that."""
+        """How a weight is decoded, if kernels can do that; else None."""
         known = self.constant(weight) and not is_open(shape_of(weight.type))
         chain = chain_of(weight, depth, self.constant) if known else None
         return None if chain is None or chain.block % self.lanes else chain
 
     def digits(self, chain: Chain) -> Affine | None:
-        """How a weight is multiplied by digits, if that may be."""
+        """The affine form of a weight that may be multiplied by digits; else None."""
         words = words_of(chain.bits, self.target) if self.scaled else None
         return affine(chain, digit_of(words)) if words else None
 
     def left(self, value: Value, weight: Affine, b: Builder) -> Digits | None:
-        """What several products of a block multiply is in digits once; None where floats are multiplied faster: many rows, of which
-        the digits take twice as many instructions."""
+        """The digits of a left side, made once for all products of a block; None where floats are multiplied faster: for many rows,
+        if the digits take twice as many instructions."""
         block, digit = weight.block, weight.digit
         key = (value, block, digit, b.block)
         if key not in self.lefts:
@@ -162,7 +162,7 @@ class _Rule:
         return self.lefts[key]
 
     def cheap(self, weight: Affine) -> bool:
-        """Whether all digits of numbers are multiplied by less than twice the instructions that floats take."""
+        """Whether multiplying all digits takes less than twice the instructions of floats."""
         atom = self.target.dot(words_of(weight.bits, self.target) or "")
         return atom is not None and digits_of(weight.digit) * (2 - atom.adds) < 2 * atom.group
 
@@ -176,7 +176,7 @@ class _Rule:
         return value in self.invariants.values
 
     def in_memory(self, chain: Chain, b: Builder) -> Held:
-        """What several ops of a block read of a weight is there once."""
+        """The codes and parameters of a weight, made once for all ops of a block."""
         key = (chain, b.block)
         if key not in self.held:
             self.held[key] = held(chain, self.lanes, b)
@@ -184,7 +184,7 @@ class _Rule:
 
 
 def _is_matrix(value: Value) -> bool:
-    """Whether kernels that decode take a value: a matrix of f32 that has elements."""
+    """Whether decoding kernels take a value: a nonempty f32 matrix without axis names."""
     type = value.type
     if not isinstance(type, TensorType) or type.element is not f32 or type.rank != 2 or type.axes:
         return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loop nests: each fusion says what it loops over, and how it reads its operands and writes its results."""
+"""Loop nests: adds to each fusion its loops, and the indexing maps of its operands and results."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from .regions import in_functions, nested
 
 @contract(needs=("plain", "fused"), gives="fused", anchor="function")
 def nest(module: Module, target: Target) -> Module:
-    """Writes the loop nest of each fusion, `ng.nest`: its loops, and an indexing map for each operand and result.
+    """Adds the loop nest of each fusion as `ng.nest`: its loops, and an indexing map for each operand and result.
 
-    What ops inside do that only move, spread or reshape values is in the maps then: inside, a value has a dimension for each loop along
-    which it changes. An operand that is read in several ways is given once for each. A fusion that has a nest keeps it; one of kind `decoded` has none.
-    An op outside of fusions that only moves data (slice, pad, transpose, windows) becomes one, unless its result is read where it lies.
+    The maps replace ops in the fusion that only move or reshape operands: inside, a value has one dimension for each loop that it
+    varies along. An operand that is read in several ways is listed once for each. A fusion that has a nest keeps it; fusions of
+    kind `decoded` have none. An op outside of fusions that only moves data (slice, pad, transpose, windows) becomes a fusion,
+    unless its result is a view of its operand.
 
     Before:
         func.func @main(%x: tensor<8x9xf32>, %g: tensor<8x1xf32>) -> tensor<8xf32> {
@@ -62,7 +63,7 @@ def nest(module: Module, target: Target) -> Module:
 
 
 def _written(block: Block, target: Target) -> Block:
-    """The block with the nests of its fusions; itself where all have one."""
+    """The block with a nest on each of its fusions; the same block where all have one."""
     made = {op: with_nest(op, target) for op in block.ops}
     if all(op is new for op, new in made.items()):
         return block
@@ -74,7 +75,7 @@ def _written(block: Block, target: Target) -> Block:
 
 
 def with_nest(op: Op, target: Target) -> Op:
-    """An op whose fusions have nests: those in its regions, or itself."""
+    """An op with nests on the fusions in its regions; a fusion, or an op that only moves data, as a fusion with a nest."""
     if is_move(op) and not (op.name == "ng.slice" and is_part(op, target)):
         op = _fused(op)
     if op.name != "ng.fusion":
@@ -87,7 +88,7 @@ def with_nest(op: Op, target: Target) -> Op:
 
 
 def _fused(op: Op) -> Op:
-    """A fusion of this op alone."""
+    """A fusion of kind `map` of this op alone."""
     body = Block([v.type for v in op.operands], [v.name for v in op.operands])
     attributes = {name: value for name, value in op.attributes.items() if name != SCHEDULE}
     body.ops.append(op.rebuilt(body.args, attributes=attributes))
@@ -100,19 +101,19 @@ def _fused(op: Op) -> Op:
 
 
 def in_nest(fusion: Op, found: Found) -> Op:
-    """A fusion with the nest of its loops."""
+    """The fusion with the nest of the loops that were found."""
     return _Writer(fusion, found).fusion()
 
 
 class _Writer:
-    """Writes one fusion with its nest."""
+    """Rewrites one fusion with its nest."""
 
     def __init__(self, fusion: Op, found: Found):
         self.old, self.found = fusion, found
         body = found.fusion.block
         self.ops, self.end = body.ops[:-1], body.ops[-1]
         self.operands = dict(zip(body.args, fusion.operands, strict=False))
-        reads: list[tuple[Value, Value, Map]] = []  # the argument of old, what it is read from, how
+        reads: list[tuple[Value, Value, Map]] = []  # the old argument, the one that it is read from, the map
         for value in body.args:
             if value in found.accesses:
                 source, access = found.accesses[value]
@@ -131,7 +132,7 @@ class _Writer:
         )
 
     def sides(self, dot: Op) -> list[tuple[int, ...]]:
-        """The loops of the dimensions of both operands of a product, where they have any."""
+        """The loops of both operands of a product, in the order of their dimensions; those of size 1 have none."""
         batch, kept = list(self.found.loops[dot.result]), list[tuple[int, ...]]()
         for size in shape_of(dot.result.type)[:-3:-1]:
             kept.append((batch.pop(),) if size != 1 else ())
@@ -144,7 +145,7 @@ class _Writer:
         return found
 
     def loops(self) -> tuple[Loop, ...]:
-        """The loops; those that a reduction leaves out are reduced, and the last of a product, its depth."""
+        """The loops: those that the result of a reduction lacks are reduction loops, as is the depth of a product, the last one."""
         of = self.found.loops
         reduced = {
             l for op in self.ops if "reduction" in op.traits for l in {*of[op.operands[0]]} - {*of[op.result]}
@@ -207,7 +208,7 @@ class _Writer:
         return b.add_op(op.rebuilt(operands, types=[type])).result
 
     def positions(self, op: Op, type: TensorType, loops: list[int], b: Builder) -> Value:
-        """Positions along a dimension, which may be several loops or none."""
+        """An iota along a dimension that may be several loops or none."""
         counted = self.found.counted.get(op, ())
         if len(counted) == 1:
             return b.iota(type=type, dimension=loops.index(counted[0]))

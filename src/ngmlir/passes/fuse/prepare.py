@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preparing: what depends on constants alone is computed once, when a program is loaded."""
+"""Preparing: values that depend only on constants are computed once, when a program is loaded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ..graph.inline import copied
 from ..graph.invariants import Invariants, reads
 from .decoding.fusions import DECODED
 
-#: What is prepared takes as many times the bytes of its constants, at most, whatever these are: f64 of 4 bits each.
+#: Greatest ratio of the bytes of a prepared value to those of its constants: that of f64 to 4-bit codes.
 GROWTH = 16
 
 
@@ -36,14 +36,14 @@ GROWTH = 16
 def prepare(
     module: Module, target: Target, *, spare: int = 64 * 1024 * 1024, together: int = 1024 * 1024
 ) -> Module:
-    """Moves what depends on constants only into a function without arguments, which is called once.
+    """Moves ops that depend only on constants into a function without arguments, which is called once.
 
-    A program calls it when it is loaded, and keeps what it gives (see `plan-memory`): each value that takes no more than 16
-    times the bytes of the constants that it is made of, however many those are, as weights that are decoded or packed; and
-    `spare` bytes of others. What is beyond is computed in each call, and told in a remark, as is what leads to nothing but
-    results: of that one call may be all that there is. Constants that only this function reads are let go
-    once it has been called; where they are more than `together` bytes, several functions are made that each read some,
-    so that they are not all in memory at once. Once there are kernels, those that pack a constant side of a product are
+    A program calls it when it is loaded, and keeps its results (see `plan-memory`): each value that takes no more than 16
+    times the bytes of the constants that it is computed from, as do decoded or packed weights, without limit; and
+    `spare` bytes of others. Values beyond that are computed in each call, and reported by a remark; so are values that only the
+    return reads, without a remark: there may be one call only. Constants that only this function reads are freed
+    after its call; where they are more than `together` bytes, several functions are made that each read some,
+    so that they are not all in memory at once. After `to-kernels`, kernels that pack a constant side of a product are
     prepared too.
 
     Before:
@@ -81,7 +81,7 @@ def prepare(
 
 
 def _serves(op: Op | None) -> bool:
-    """Whether a function is one that this pass could have made."""
+    """Whether a function is one that this pass could have made: private, without arguments."""
     return (
         op is not None
         and op.name == "func.func"
@@ -94,7 +94,7 @@ def _serves(op: Op | None) -> bool:
 def _prepared(
     main: Op, known: Mapping[str, Op], calls: Mapping[str, int], spare: int, together: int
 ) -> list[Op]:
-    """A function, and those that compute what it takes from constants; alone if there is nothing to prepare."""
+    """A function, followed by those that prepare values for it; the function alone if there is nothing to prepare."""
     before = {name for op in main.block.ops if _serves(known.get(name := callee(op)))}
     whole = _whole(main, {name: known[name] for name in before})
     ops = whole.block.ops[:-1]
@@ -122,7 +122,7 @@ def _prepared(
 
 
 def _of_lengths(function: Op, known: Mapping[str, Op]) -> list[Value]:
-    """What follows from lengths that calls say, by itself or in a kernel: it is another one in each call."""
+    """Results that depend on open lengths of the arguments, through an op or in a kernel: they vary from call to call."""
     if not any(is_open(shape_of(argument.type)) for argument in function.block.args):
         return []
 
@@ -134,7 +134,7 @@ def _of_lengths(function: Op, known: Mapping[str, Op]) -> list[Value]:
 
 
 def _names(symbol: str, taken: Container[str]) -> Iterator[str]:
-    """What functions are called that prepare something for another."""
+    """The names of functions that prepare values for a function."""
     name = f"{symbol}.prepare"
     while name in taken:
         name += "d"
@@ -143,8 +143,8 @@ def _names(symbol: str, taken: Container[str]) -> Iterator[str]:
 
 
 def _parts(kept: Sequence[Op], invariants: Invariants, together: int) -> Iterator[list[Op]]:
-    """Ops that are prepared by one function each: those that share what is computed for them, and then as many as read
-    few constants."""
+    """The ops that each function prepares: groups that share computations stay together, and groups are joined while they read no
+    more than `together` bytes of constants."""
     part: list[Op] = []
     size = 0
     for group in _groups(kept, invariants):
@@ -159,7 +159,7 @@ def _parts(kept: Sequence[Op], invariants: Invariants, together: int) -> Iterato
 
 @dataclass(eq=False)
 class _Group:
-    """Ops that are to be kept, all that is computed for them, and the constants that this reads."""
+    """Ops whose results are kept, all ops that compute them, and the constants that these read."""
 
     kept: list[Op]
     computed: set[Op]
@@ -167,7 +167,7 @@ class _Group:
 
 
 def _groups(kept: Sequence[Op], invariants: Invariants) -> Iterable[_Group]:
-    """Kept ops in groups, of which no two compute the same; in order."""
+    """Kept ops in groups that share no computation; in order."""
     found: dict[Op, _Group] = {}
     for op in kept:
         own = _Group([op], set(), set())
@@ -188,14 +188,14 @@ def _groups(kept: Sequence[Op], invariants: Invariants) -> Iterable[_Group]:
 
 
 def _after(calls: Sequence[Op], block: Block) -> Block:
-    """A block after some calls."""
+    """A block with some calls in front."""
     out = block.emptied()
     out.ops = [*calls, *block.ops]
     return out
 
 
 def _whole(main: Op, taken: Mapping[str, Op]) -> Op:
-    """A function with what an earlier round of this pass took from it."""
+    """A function with the bodies of functions inlined that an earlier run of this pass made for it."""
     if not taken:
         return main
     out = main.block.emptied()
@@ -212,7 +212,7 @@ def _whole(main: Op, taken: Mapping[str, Op]) -> Op:
 
 
 def _kept(ops: Sequence[Op], invariants: Invariants, spare: int) -> list[Op]:
-    """What is to be prepared: the ops that are worth it and whose results something reads that changes."""
+    """The ops to prepare: worthwhile ones whose results are read by ops that depend on arguments, within the limits of memory."""
     room: float = spare
     kept: list[Op] = []
     seen: set[Op] = set()
@@ -220,7 +220,7 @@ def _kept(ops: Sequence[Op], invariants: Invariants, spare: int) -> list[Op]:
         if any(r in invariants.values for r in op.results):
             continue
         waiting = list(reads(op))
-        # What a kernel decodes lies as it reads it.
+        # Operands of decoding kernels are prepared in any case, in the order in which the kernel reads them.
         ordered = set(waiting) if op.name == "ng.fusion" and kind(op) == DECODED else set[Value]()
         while waiting:
             value = waiting.pop()
@@ -243,7 +243,7 @@ def _kept(ops: Sequence[Op], invariants: Invariants, spare: int) -> list[Op]:
 
 
 def _made_of(op: Op, invariants: Invariants) -> int:
-    """The bytes of the constants of which an op's results are made."""
+    """The bytes of the constants that an op's results are computed from."""
     waiting, seen = [op], {op}
     while waiting:
         for value in reads(waiting.pop()):

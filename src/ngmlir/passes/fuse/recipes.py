@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a result of a fusion is computed by others that read it, instead of being read, and fusions that give something else."""
+"""Copies the computation of a fusion's result into the fusions that read it, and changes the results of fusions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .loops import loops_of
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a value is computed: `views` show what is outside in the shapes in which the ops read it."""
+    """The ops that compute a value inside a fusion; `views` are reshapes outside, in the shapes that the ops read."""
 
     value: Value
-    inputs: Mapping[Value, Value]  # what the ops read -> value outside
+    inputs: Mapping[Value, Value]  # value that the ops read -> value outside
     ops: Sequence[Op]
     result: Value
     views: Sequence[Op] = ()
@@ -28,7 +28,7 @@ class Recipe:
 def inlined(
     fusion: Op, value: Value, recipe: Recipe, mapping: Mapping[Value, Value], target: Target
 ) -> Op | None:
-    """A fusion that computes a value instead of reading it, over the same loops; None if it cannot."""
+    """The fusion with a value computed inside instead of read; None if that would change its loops."""
     inputs = [v for v in fusion.operands if v is not value]
     outside = [mapping.get(v, v) for v in inputs]
     more = [v for v in dict.fromkeys(recipe.inputs.values()) if v not in outside]
@@ -49,14 +49,14 @@ def inlined(
 
 
 def giving(fusion: Op, kept: Sequence[bool]) -> Op:
-    """A fusion without some of its results, and without what was computed for them alone."""
+    """A fusion with only the `kept` results, without ops that only the others need."""
     pairs = zip(fusion.block.ops[-1].operands, fusion.results, kept, strict=True)
     left = [(inner, result.name) for inner, result, stays in pairs if stays]
     return yielding(fusion, [inner for inner, _ in left], [name for _, name in left])
 
 
 def yielding(fusion: Op, results: Sequence[Value], names: Sequence[str]) -> Op:
-    """A fusion that gives these values of its block, and computes what they need."""
+    """A fusion that yields these values of its block, with the ops that they need."""
     block = fusion.block
     ops = [*reversed([*needed(block, results)])]
     read = {v for op in ops for v in op.operands} | {*results}
@@ -76,7 +76,7 @@ def yielding(fusion: Op, results: Sequence[Value], names: Sequence[str]) -> Op:
 
 
 def needed(block: Block, results: Sequence[Value]) -> Iterator[Op]:
-    """The ops of a body that some values are computed by, the last one first."""
+    """The ops of a body that some values depend on, the last one first."""
     wanted = {*results}
     for op in reversed(block.ops[:-1]):
         if not wanted.isdisjoint(op.results):

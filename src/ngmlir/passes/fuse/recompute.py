@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recomputation: what one kernel would keep in memory for others is computed again by those, where that is quicker."""
+"""Recomputation: kernels compute values again instead of reading them from memory, where that is faster."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .recipes import Recipe, giving, inlined, needed
 from .regions import in_functions, nested
 from .writer import FusionWriter
 
-#: Kinds of fusions that compute elements one by one, of values of any of their loops.
+#: Kinds of fusions that values can be recomputed in.
 _KINDS = frozenset({"map", "rows", "columns"})
-#: Elements that one multiprocessor computes with at once; how much of what memory takes may be spent on computing.
+#: Elements that one multiprocessor computes at once; the largest fraction of the saved memory time that computing may take.
 _LANES, _SHARE = 128, 0.5
 
 
@@ -29,7 +29,7 @@ def recompute(module: Module, target: Target) -> Module:
     """Repeats elementwise ops in the fusions that use their results, instead of storing these, if that saves a GPU
     more memory traffic than it costs arithmetic: a cast to a wider type, the centred values of a variance.
 
-    The loops of a fusion stay what they are. Reductions, products and what only moves a value are not repeated.
+    The loops of a fusion do not change. Reductions, products and ops that only move a value are not repeated.
 
     Before:
         func.func @main(%x: tensor<4096x8xbf16>) -> (tensor<8xf32>, tensor<4096x8xf32>) {
@@ -86,7 +86,7 @@ class _Writer(FusionWriter):
         return out
 
     def repeated(self, fusion: Op, number: int, value: Value, out: Block) -> bool:
-        """Repeats a result of a fusion where it is read, if that is quicker; whether nobody needs it any more."""
+        """Repeats a result of a fusion in the fusions that read it, if that is faster; whether it has no reader left."""
         readers = self.readers.get(value, [])
         there = [
             op
@@ -105,7 +105,7 @@ class _Writer(FusionWriter):
         return False
 
     def pays(self, recipe: Recipe, there: Sequence[Op], all_read: bool) -> bool:
-        """Whether what is moved less takes longer than what is computed more."""
+        """Whether the saved memory traffic takes longer than the added computation, by a margin (`_SHARE`)."""
         gpu, moved = self.target.gpu, _bytes(recipe.value) * (len(there) + all_read)
         for op in there:
             known = {self.mapping.get(v, v) for v in self.current[op].operands}
@@ -121,8 +121,8 @@ def _work(ops: Sequence[Op]) -> int:
 
 
 def _recipes(fusion: Op, number: int) -> Iterator[Recipe]:
-    """How a result of a fusion is computed element by element, if it is: from what the fusion reads, or from views of that,
-    which fit to other loops."""
+    """The recipes of a result that a fusion computes elementwise: from the fusion's operands, or from reshapes of them, which may
+    suit the loops of other fusions. None if it is computed otherwise."""
     block = fusion.block
     result = block.ops[-1].operands[number]
     ops = [*reversed([*needed(block, [result])])]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the remarks of fusion say: which ops became one kernel, and why others are not part of the kernels that they read
-from. It is noted while groups are made, where somebody asks, and told when they are final."""
+"""The remarks of fusion: which ops became one kernel, and why others are not part of the kernels that they read
+from. Reasons are recorded while groups are made, if the remarks are enabled, and emitted when the groups are final."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..analysis.space import Space
 #: The topic of its remarks.
 TOPIC = "fuse"
 
-#: Why an op or a group does not join another, as remarks tell it.
+#: Why an op or a group does not join another, as remarks print it.
 LOOPS = "it runs over other loops"
 ALONE = "it is a kernel of its own"
 BACK = "a kernel that is fused with neither would have to run between them"
@@ -34,12 +34,12 @@ _KINDS = {
     "columns": "column reduction",
     "dot": "matrix product",
 }
-#: As many ops of a kernel are named.
+#: Most ops of a kernel that a remark names.
 _NAMED = 8
 
 
 class _Refusal(NamedTuple):
-    """An op that is not in the kernel of a group that it reads; `source` is what that is told by."""
+    """An op that did not join a group that it reads from; `source` is the op that names the group in the remark."""
 
     reader: Op
     group: Group
@@ -48,7 +48,7 @@ class _Refusal(NamedTuple):
 
 
 class Refusals:
-    """What was refused, and why. `home` and `order` are those of the groups, which go on changing."""
+    """Records which fusions were refused, and why. `home` and `order` are the mappings of the groups, which change meanwhile."""
 
     def __init__(self, space: Space, home: Mapping[Op, Group], order: Mapping[Op, int]):
         self.space, self.home, self.order = space, home, order
@@ -57,12 +57,12 @@ class Refusals:
         self.found: list[_Refusal] = []
 
     def no(self, why: str) -> bool:
-        """False, for a reason."""
+        """Records a reason and returns False."""
         self.why = why
         return False
 
     def join(self, op: Op, group: Group) -> None:
-        """An op that reads from a group did not join it, for the last reason."""
+        """Records that an op which reads from a group did not join it, for the last reason."""
         if not self.asked:
             return
         telling, why = self.telling(group), self.why
@@ -71,31 +71,31 @@ class Refusals:
         elif why is LOOPS:
             own = shape_of((op.operands if "reduction" in op.traits else op.results)[0].type)
             domain = [self.space.sizes[a] for a in self.space.resolve(group.domain or ())]
-            # Loops over the same elements may have been joined: their lengths say nothing then.
+            # Loops over the same elements may have been merged: their lengths explain nothing then.
             mine, theirs = _sizes(own), _sizes(domain)
             told = mine.count("x") == theirs.count("x") or prod(own) != prod(domain)
             why += f" ({mine} against {theirs})" if told and mine != theirs else " (in another order)"
         self.found.append(_Refusal(op, group, telling, why))
 
     def sources(self, op: Op, sources: Iterable[Value], why: str) -> None:
-        """What computes these values is not in the kernel of an op that reads them."""
+        """Records that the ops that compute these values are not in the kernel of an op that reads them."""
         for value in sources:
             owner = value.owner
             if isinstance(owner, Op) and (group := self.home.get(owner)) is not None:
                 self.found.append(_Refusal(op, group, owner, why))
 
     def telling(self, group: Group) -> Op:
-        """What a group is for those who read of it: its product, its first reduction or its first op."""
+        """The op that names a group in remarks: its product, its first reduction or its first op."""
         ops = self.members(group)
         telling = [op for op in ops if op.name == "ng.dot"] or [op for op in ops if "reduction" in op.traits]
         return (telling or ops)[0]
 
     def members(self, group: Group) -> list[Op]:
-        """The ops that a group computes for all, in order."""
+        """The ops of a group in order, without those that it only repeats."""
         return sorted((op for op in group.ops if self.home.get(op) is group), key=self.order.__getitem__)
 
     def tell(self, groups: Iterable[Group]) -> None:
-        """Remarks on each group of several ops, and on what reads from a group and is not in it after all."""
+        """Emits a remark on each group of several ops, and on each op that reads from a group and is not in it in the end."""
         if not self.asked:
             return
         for group in groups:
@@ -106,7 +106,7 @@ class Refusals:
             alone = group.ops if group.kind == "alone" else ()
             if any(_is_no_kernel(o) for o in (reader, *alone)) or self.home[reader] is group:
                 continue
-            # Of two ops that were written the first reason is enough, whatever became of them.
+            # One reason is enough for each pair of ops of the source program, whatever ops they became.
             pairs = {(reader, group), (_written(reader), _written(source))}
             if not pairs & told:
                 told |= pairs
@@ -114,7 +114,7 @@ class Refusals:
                 remark(TOPIC, message, reader.location, notes)
 
     def tell_fused(self, group: Group) -> None:
-        """A remark on the ops that are one kernel, if they are several."""
+        """Emits a remark on the ops that are one kernel, if they are several."""
         if group.kind == "alone":
             return
         at = self.telling(group).location
@@ -130,7 +130,7 @@ class Refusals:
 
 
 def _not_fused(reader: Op, source: Op, why: str) -> tuple[str, tuple[Diagnostic, ...]]:
-    """The message on an op that is not in the kernel of what it reads, and the note on where that stands."""
+    """The message on an op that is not in the kernel of an op that it reads, and a note with the location of that op."""
     one, other = written_name(reader), written_name(source)
     if reader.location == source.location and reader.location.known:
         parts = f"{reader.name} with {source.name}"
@@ -142,22 +142,22 @@ def _not_fused(reader: Op, source: Op, why: str) -> tuple[str, tuple[Diagnostic,
 
 
 def _written(op: Op) -> object:
-    """What stands for the op that an op was made from."""
+    """A key that identifies the op of the source program that an op was made from."""
     return (written_name(op), op.location) if op.location.known else op
 
 
 def _place(op: Op, file: str) -> str:
-    """Where an op stands, for those who are shown a line of a file."""
+    """The location of an op: only its line, if it is in `file`."""
     return f"line {op.location.line}" if op.location.file == file else str(op.location)
 
 
 def _is_no_kernel(op: Op) -> bool:
-    """Whether an op is a view, or costs nothing."""
+    """Whether an op needs no kernel: it is a view, or repeated in its readers."""
     return op.name in FREE or (op.name == "ng.slice" and first_of_part(op) is not None)
 
 
 def own_kernel(op: Op) -> str:
-    """Why nothing joins an op."""
+    """The reason why nothing is fused with an op that is a kernel, or has a body, of its own."""
     bodies = op.regions and op.name != "ng.fusion"
     return f"{written_name(op)} {'has kernels' if bodies else 'is a kernel'} of its own"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fusions of attentions: what becomes part of one beside its products and its softmax."""
+"""Builds the fusions of attentions: collects what becomes part of one in addition to its products and its softmax."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .scores import is_dot
 
 
 def members(inside: Collection[Op], there: Collection[Op], moves: bool) -> tuple[set[Op], set[Op]]:
-    """The ops that become one kernel: those `inside`, what masks are computed with, and with `moves` what only moves the sides of
-    products; and those for masks again. `there` are the ops of the block."""
+    """The ops that become one kernel: those `inside`, ops that compute masks, and with `moves` ops that only move the sides of
+    products; and the ops for masks separately. `there` are the ops of the block."""
     inside = set(inside)
     products = [op for op in inside if is_dot(op)]
     sides = [v for op in products for v in op.operands]
@@ -26,7 +26,7 @@ def members(inside: Collection[Op], there: Collection[Op], moves: bool) -> tuple
         value, views = side, list[Op]()
         while isinstance(op := value.owner, Op) and op in there and op.name in (*MOVES, "ng.reshape"):
             views.append(op)
-            if op.name in MOVES:  # what is only seen in another shape before that is so outside
+            if op.name in MOVES:  # reshapes before the first move stay outside
                 inside.update(views)
             value = op.operands[0]
     masks: dict[Op, None] = {}
@@ -46,8 +46,8 @@ def members(inside: Collection[Op], there: Collection[Op], moves: bool) -> tuple
 def fusion_of(
     ops: Collection[Op], outputs: Sequence[Value], kind: str, spread: Collection[Op] = frozenset()
 ) -> Op:
-    """A fusion of those of some ops that some values are computed of, what is not among them its operands. What ops of `spread` spread along other dimensions is another
-    value for each: its elements are those of other loops."""
+    """A fusion that yields `outputs`, with those of `ops` that they depend on; other values are operands. A value that broadcasts
+    among `spread` repeat along different dimensions is computed, or an operand, once for each: it belongs to different loops."""
     inside = set(ops)
     inputs: dict[tuple[Value, object], Value] = {}
     made: dict[tuple[Op, object], Op] = {}
@@ -63,7 +63,7 @@ def fusion_of(
             own = along
             if op.name == "ng.broadcast" and op in spread:
                 own = op.attributes["dimensions"], shape_of(op.results[0].type), along
-            # An op stands behind those that it reads: these are built first.
+            # The ops that an op reads are built, and so inserted, before it.
             new = op.rebuilt([value_of(v, own) for v in op.operands])
             made[op, along] = new
         return made[op, along]
@@ -86,7 +86,7 @@ def fusion_of(
 
 
 def behind(ends: Sequence[Value], known: Collection[Op]) -> set[Op]:
-    """Those of some ops that some values are computed of."""
+    """The ops among `known` that some values depend on."""
     found, stack = set[Op](), list(ends)
     while stack:
         op = stack.pop().owner
@@ -97,7 +97,7 @@ def behind(ends: Sequence[Value], known: Collection[Op]) -> set[Op]:
 
 
 def needed(ops: Sequence[Op], ends: Sequence[Value]) -> list[Op]:
-    """Those of some ops, in their order, that some values are computed of."""
+    """Those of some ops, in their order, that some values depend on."""
     values, found = set(ends), list[Op]()
     for op in reversed(ops):
         if any(v in values for v in op.results):

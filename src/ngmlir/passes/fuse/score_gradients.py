@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the gradient of an attention is, as differentiation leaves it, and as it is computed in blocks.
+"""Matches the gradient of an attention as differentiation writes it, and rewrites it so that it can be computed in blocks.
 
     %p = ...                     the weights of the attention
     %dv = ng.dot %p, %g          %g: the gradient of its result
@@ -10,9 +10,9 @@
     %dq = ng.dot %dw, %k
     %dk = ng.dot %dw, %q
 
-`%r` is also the sum of %g times the result along the elements of a head. So it is known, as the largest scores and their sums
-are from the attention, before the first block. What a softmax that is written out gives its maximum as a gradient is zero but
-for roundings, and is left out.
+`%r` is also the sum of %g times the result along the elements of a head. So it is known before the first block, as are the
+largest scores and their sums from the attention. The gradient of the maximum in a softmax written as single ops is zero up to
+rounding, and is omitted.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from .scores import Attention, is_number, made_by, spread_by
 
 @dataclass(frozen=True, eq=False)
 class Gradient:
-    """The ops of a gradient of an attention: `errors`, the gradient of the weights; `steps`, what is computed of the gradient
-    of the masked scores; `results`, the products; `inside`, all of them and what is between."""
+    """The ops of a gradient of an attention: `errors`, the gradient of the weights; `steps`, elementwise ops on the gradient
+    of the masked scores; `results`, the products; `inside`, all of them and the ops in between."""
 
     attention: Attention
     errors: Op
@@ -42,7 +42,8 @@ class Gradient:
 def gradient_of(
     found: Attention, readers: Mapping[Value, Sequence[Op]], order: Mapping[Op, int]
 ) -> Gradient | None:
-    """The gradient of an attention, if all that reads what is inside of it computes that; else None. `order` has the ops of the block."""
+    """The gradient of an attention, if it is the only reader of the values inside the attention; else None. `order` has the ops of
+    the block."""
     own = {*found.between, found.result}
     inside, results = set[Op](), list[Op]()
     stack = [v for op in found.between for v in op.results]
@@ -67,7 +68,7 @@ def gradient_of(
     if errors is None:
         return None
     stack = list(errors.results)
-    while stack:  # what is seen in another shape before it meets the weights
+    while stack:  # reshapes between the errors and the weights
         for op in readers.get(stack.pop(), ()):
             if op not in inside:
                 inside.add(op)
@@ -85,8 +86,8 @@ def _is_inner(op: Op) -> bool:
 
 
 def _path(value: Value, found: Attention, known: set[Op]) -> Iterator[Op | None]:
-    """The ops from a value back to the gradient of the masked scores, and at last the product that gives that of the weights; None
-    where it is another computation."""
+    """The elementwise ops from a value back to the gradient of the masked scores, and last the product that gives the gradient of the
+    weights; None in place of that for another computation."""
     while (core := _core(value, found)) is None:
         op = value.owner
         behind = [source(v) for v in op.operands] if isinstance(op, Op) and op in known else []
@@ -99,14 +100,14 @@ def _path(value: Value, found: Attention, known: set[Op]) -> Iterator[Op | None]
 
 
 def _core(value: Value, found: Attention) -> Op | None:
-    """The product that gives the gradient of the weights, of a value that is that of the masked scores."""
+    """The product that gives the gradient of the weights, if a value is the gradient of the masked scores; else None."""
     less = made_by(value, "ng.subtract")
     first, second = (source(v) for v in less.operands) if less is not None else (value, value)
     for errors, weights in _sides(first, "ng.multiply"):
         for other, spread in _sides(second, "ng.multiply"):
             if weights is other is found.weights and _sums(spread, first):
                 return made_by(errors, "ng.dot")
-    for whole, rest in _sides(value, "ng.add"):  # of a softmax that is written out
+    for whole, rest in _sides(value, "ng.add"):  # the gradient of a softmax written as single ops
         for divided, powers in _sides(whole, "ng.multiply"):
             if powers is found.powers.results[0] and _of_maximum(rest, whole, found):
                 return _divided(divided, found)
@@ -114,7 +115,7 @@ def _core(value: Value, found: Attention) -> Op | None:
 
 
 def _divided(value: Value, found: Attention) -> Op | None:
-    """The same of errors that are divided by the sum of the powers, less the sum of what they weight."""
+    """The same for the value `errors / total - sum(errors / total * weights)`."""
     found_errors = [
         source(division.operands[0])
         for errors, spread in _sides(value, "ng.add")
@@ -126,7 +127,7 @@ def _divided(value: Value, found: Attention) -> Op | None:
 
 
 def _negated(spread: Value) -> Value:
-    """What is negated, summed along the keys and spread; what is spread where that is something else."""
+    """The operand of a negation that is summed along the keys and broadcast; the value itself where it is something else."""
     summed = spread_by(spread)
     turned = (
         made_by(source(summed.operands[0]), "ng.negative") if summed and summed.name == "ng.sum" else None
@@ -162,7 +163,7 @@ def _sums(spread: Value, value: Value) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """A gradient written anew: ops that are computed before (`before`), then those of one kernel."""
+    """A rewritten gradient: ops that are computed first (`before`), then those of one kernel."""
 
     before: tuple[Op, ...]
     ops: tuple[Op, ...]
@@ -170,7 +171,7 @@ class Written:
 
 
 def written(gradient: Gradient) -> Written:
-    """The ops of a gradient that knows the largest scores, the sums and `%r`."""
+    """The ops of a gradient that reads the largest scores, the sums and `%r`."""
     found, errors = gradient.attention, gradient.errors
     b = Builder(Block(), errors.location)
     last = len(shape_of(errors.operands[0].type)) - 1
@@ -202,7 +203,7 @@ def written(gradient: Gradient) -> Written:
 
 
 def _seen(b: Builder, value: Value, like: Value) -> Value:
-    """A value in the shape of another."""
+    """A value reshaped to the shape of another."""
     shape = shape_of(like.type)
     if shape_of(value.type) == shape:
         return value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loops of an attention, and what its kernel reads."""
+"""The loops and the operands of an attention."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .scores import Attention, attention_of, is_dot
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """A plan with the loops over keys before those over queries, and which are which."""
+    """A plan with the loop over keys before those over queries, and the numbers of its loops."""
 
     plan: Plan
     batch: tuple[int, ...]
@@ -38,23 +38,23 @@ class Placed:
 
     @property
     def query_count(self) -> int:
-        """How many queries there are, for each step of the outer loops."""
+        """The number of queries for each iteration of the outer loops."""
         return self.plan.sizes[self.queries]
 
     @property
     def parts(self) -> int:
-        """Steps of the outer loops."""
+        """The number of iterations of the outer loops."""
         return prod([self.plan.sizes[l] for l in self.outer])
 
 
 @dataclass(frozen=True, eq=False)
 class Streamed(Placed):
-    """How an attention runs: the loops of its scores, those over the keys before those over the queries, and both products
-    as they are computed, queries along the lanes of registers.
+    """The loops of an attention's scores, with the loop over keys before those over queries, and both products as they are
+    computed, with queries along the lanes of vector registers.
 
-    `plan` has the loops [batch..., keys, outer queries..., queries]: a mask may be another for parts of the queries, such as
-    heads that share keys; `straight` has the keys last, as scores would lie in memory. `inputs` are the operands of the fusion that scores are masked with, and the shapes in which they are
-    read; `sides` those of queries, keys and values.
+    `plan` has the loops [batch..., keys, outer queries..., queries]: the mask may differ for parts of the queries, such as
+    heads that share keys; `straight` has the keys last, in the order of the scores' dimensions. `inputs` are the operands of the
+    fusion that masking reads, by number, with the shapes in which they are read; `sides` the same for queries, keys and values.
     """
 
     attention: Attention
@@ -66,12 +66,12 @@ class Streamed(Placed):
 
     @property
     def masked(self) -> Value:
-        """The scores as the softmax takes them, among the values of the plan."""
+        """The operand of the softmax, among the values of the plan."""
         return self.plan.outputs[0]
 
     @property
     def place(self) -> Op:
-        """What the kernel is made around."""
+        """The op that gives the kernel its location."""
         return self.attention.scores
 
     @property
@@ -81,7 +81,7 @@ class Streamed(Placed):
 
 
 def looped(fusion: Op, target: Target) -> tuple[Plan, tuple[Value, ...]] | None:
-    """The loops of a fusion of products, and its operands in the order in which they are read; None where it has none, or a side
+    """The loops of a fusion with products, and its operands in the order of the nest; None where it has no common loops, or a side
     of a product is no matrix in memory."""
     try:
         found = loops_of(fusion, target)
@@ -90,12 +90,13 @@ def looped(fusion: Op, target: Target) -> tuple[Plan, tuple[Value, ...]] | None:
     there = {*found.sides, *found.fusion.block.args}
     lies = all(v in there for op in found.fusion.block.ops if is_dot(op) for v in op.operands)
     made = in_nest(fusion, found) if lies else None
-    # Each product has a depth of its own, behind the loops of scores.
+    # The depths of products are loops after those of the scores, which this plan leaves out.
     return (replace(plan(made), sizes=found.sizes), made.operands) if made is not None else None
 
 
 def streamed(fusion: Op, target: Target) -> Streamed | None:
-    """How the attention of a fusion runs; None where it cannot: its loops are others, or what is multiplied is no matrix in memory."""
+    """The loops of the attention in a fusion; None where it has no kernel: its loops differ, or a side of a product is no matrix in
+    memory."""
     ops = fusion.block.ops[:-1]
     found = [made for op in ops if op.name == "ng.dot" and (made := attention_of(op)) is not None]
     if len(found) != 1:
@@ -119,7 +120,7 @@ def streamed(fusion: Op, target: Target) -> Streamed | None:
 def _streamed(
     attention: Attention, first: Plan, last: Plan, numbers: Sequence[int], others: Sequence[int]
 ) -> Streamed | None:
-    """`numbers`, `others`: which operand of the fusion each operand of the two plans is."""
+    """`numbers`, `others`: the number of the fusion's operand for each operand of the two plans."""
     dots = [next(op for op in each.ops if op.name == "ng.dot") for each in (first, last)]
     masked, largest, total, weights = first.outputs
     how, whole = placed(first, dots[0]), first.loops[dots[0].results[0]]
@@ -155,7 +156,8 @@ def _streamed(
 
 
 def placed(planned: Plan, scores: Op) -> Placed | None:
-    """The loops of a plan by what they run over, for tiles that have queries in the lanes of registers; None where they are others."""
+    """The loops of a plan in the order for tiles with queries along the lanes of vector registers; None where they are not those of
+    batch, queries and keys."""
     whole = planned.loops[scores.results[0]]
     product = product_of(scores, planned.sides)
     batch, rows = _batch(planned.sizes[:-1], product.batch), len(whole) - 1
@@ -175,18 +177,18 @@ def placed(planned: Plan, scores: Op) -> Placed | None:
 
 
 def side_of_dot(planned: Plan, dot: Op, which: int) -> bool:
-    """Whether an operand of a product is a matrix as it lies."""
+    """Whether an operand of a product is a matrix in memory."""
     return not isinstance(planned.sides.get(dot.operands[which]), Implicit)
 
 
 def _batch(sizes: Sequence[int], batch: int) -> int:
-    """How many of the first loops are the batch, if some are."""
+    """The number of leading loops that make the batch; 0 if none do."""
     sums = [prod(sizes[:count]) for count in range(len(sizes))]
     return next((count for count, size in enumerate(sums) if is_same(size, max(1, batch))), 0)
 
 
 def permuted(planned: Plan, to: Mapping[int, int]) -> Plan:
-    """A plan whose loops have other numbers."""
+    """A plan with its loops renumbered."""
     sizes = [0] * len(planned.sizes)
     for old, new in to.items():
         sizes[new] = planned.sizes[old]
@@ -199,7 +201,7 @@ def permuted(planned: Plan, to: Mapping[int, int]) -> Plan:
 
 
 class Streams(Protocol):
-    """What `Streamed` and `StreamedGradient` have in common: their loops, and what they read."""
+    """The common interface of `Streamed` and `StreamedGradient`: their loops and operands."""
 
     @property
     def plan(self) -> Plan: ...

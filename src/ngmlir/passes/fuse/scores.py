@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an attention is: a product of queries and keys, a softmax of each row of it, and a product with values.
+"""Matches attentions: a product of queries and keys, a softmax of each row of it, and a product with values.
 
 %s = ng.dot %q, %k           scores, a row for each query
 %w = ...                     elementwise: scaled, masked, with a bias
@@ -27,7 +27,8 @@ from ..analysis.views import source, unspread
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """The ops of one attention. `masked`: the scores as the softmax takes them; `weights`: what is multiplied by the values."""
+    """The ops of one attention. `masked`: the operand of the softmax; `weights`: its result, the left side of the product with
+    values."""
 
     scores: Op
     masked: Value
@@ -39,7 +40,7 @@ class Attention:
 
     @property
     def between(self) -> set[Op]:
-        """The ops that hold a number for each query and key: from the scores to the weights."""
+        """All ops from the scores to the weights."""
         return {*_through(self.result.operands[0], {self.scores}), self.scores}
 
 
@@ -58,7 +59,7 @@ def attention_of(product: Op) -> Attention | None:
 
 
 def _softmax(weights: Value) -> tuple[Value, Op, Op, Op] | None:
-    """What a softmax is computed of, its maximum, its powers and their sum."""
+    """The operand of a softmax, its maximum, its powers and their sum; None if `weights` is none."""
     division, product = made_by(weights, "ng.divide"), made_by(weights, "ng.multiply")
     pairs = [(v, spread_by(w)) for v, w in (division.operands,)] if division is not None else []
     if product is not None:
@@ -78,32 +79,32 @@ def _softmax(weights: Value) -> tuple[Value, Op, Op, Op] | None:
 
 
 def _inverted(op: Op | None) -> Op | None:
-    """The op of whose result another gives the inverse."""
+    """The op whose result another op inverts, if that is 1 / x; else None."""
     inverse = op is not None and op.name == "ng.divide" and is_number(op.operands[0], 1)
     return spread_by(op.operands[1]) if op is not None and inverse else None
 
 
 def made_by(value: Value, name: str) -> Op | None:
-    """The op that makes a value, if it has this name."""
+    """The op that computes a value, if it has this name; else None."""
     op = value.owner
     return op if isinstance(op, Op) and op.name == name else None
 
 
 def spread_by(value: Value) -> Op | None:
-    """The op whose result is repeated in a value."""
+    """The op whose result is broadcast and reshaped to a value; None for an argument."""
     owner = unspread(value).owner
     return owner if isinstance(owner, Op) else None
 
 
 def is_number(value: Value, number: float) -> bool:
-    """Whether a value is a constant that has one number everywhere."""
+    """Whether a value is a splat constant of a number."""
     op = spread_by(value)
     held = op.attributes["value"] if op is not None and op.name == "ng.constant" else None
     return isinstance(held, ElementsAttr) and held.splat and bool((held.array() == number).all())
 
 
 def scores_of(masked: Value) -> Op | None:
-    """The one product that scores are computed of, element by element."""
+    """The product that masked scores are computed from elementwise, if there is exactly one; else None."""
     found: set[Op] = set()
     stack, seen = [masked], {masked}
     while stack:
@@ -121,7 +122,7 @@ def scores_of(masked: Value) -> Op | None:
 
 
 def _through(end: Value, starts: Collection[Op]) -> set[Op]:
-    """The ops on all ways from some ops to a value."""
+    """The ops on all paths from some ops to a value."""
     known: dict[Op, bool] = {op: True for op in starts}
     stack = [end.owner]
     while stack:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Concatenations that kernels compute with: not made in memory first, but chosen from by position."""
+"""Concatenations that are operands of computations, as selections by position instead of copies in memory."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from ..analysis.group import fusible, has_elements, reads, splat
 from ..analysis.views import source
 from ..graph.dead_code import without_dead
 
-#: Each part is a loop of its own, or one more load of every element.
+#: Most parts of a concatenation that is replaced: each is a separate loop, or one more load for every element.
 MOST_PARTS = 4
 #: Positions are counted in 32 bits.
 _MOST_POSITIONS = (1 << 31) - 1
-#: Ops that may as well be computed where they are read, whatever stands beside what is wanted of them.
+#: Ops that are cheap enough to be computed in the reader, also on padding.
 _CHEAP = frozenset(
     {
         "ng.add",
@@ -39,7 +39,7 @@ _CHEAP = frozenset(
         "ng.cast",
     }
 )
-#: Ops that only show what they read to who reads them.
+#: Ops whose readers read their operand.
 _SHOWING = frozenset({"ng.reshape", "ng.broadcast"})
 
 
@@ -48,7 +48,7 @@ def select_parts(module: Module, target: Target) -> Module:
     """Replaces concatenations of a few tensors, if only elementwise ops and reductions use them, by selections by position:
     their kernels read each part in place, in loops that end where a part does.
 
-    What stands beside a part is never selected. An operand that nobody else reads may be computed on the way.
+    The padding of a part is never selected. An operand without other readers may be computed in the same kernel.
 
     Before:
         func.func @main(%x: tensor<2x4xf32>, %y: tensor<3x4xf32>) -> tensor<5x4xf32> {
@@ -85,14 +85,14 @@ def _function(function: Op, target: Target) -> Op:
 
 
 def _selections(block: Block, target: Target) -> Iterator[tuple[Op, Sequence[bool]]]:
-    """The concatenations of a block that become selections, and which of their operands nobody else reads."""
+    """The concatenations of a block that become selections, and for each operand whether it has no other reader."""
     readers: dict[Value, list[Op]] = {}
     for op in block.ops:
         for value in reads(op):
             readers.setdefault(value, []).append(op)
 
     def computed_with(value: Value) -> bool:
-        """Whether only kernels that compute read a value."""
+        """Whether all readers of a value are elementwise ops or reductions."""
         return all(
             computed_with(op.result) if op.name in _SHOWING else fusible(op) and op.name != "ng.dot"
             for op in readers.get(value, [op])
@@ -104,7 +104,7 @@ def _selections(block: Block, target: Target) -> Iterator[tuple[Op, Sequence[boo
 
 
 def _suits(op: Op, target: Target) -> bool:
-    """Whether the parts of a concatenation can be read where they lie."""
+    """Whether the parts of a concatenation can be read in place."""
     if not 1 < len(op.operands) <= MOST_PARTS or not all(has_elements(v) for v in (*op.operands, op.result)):
         return False
     axis, item = get_i64(op, "axis"), item_bytes(element_type(op.result.type))
@@ -114,7 +114,7 @@ def _suits(op: Op, target: Target) -> bool:
 
 
 def _selection(b: Builder, op: Op, alone: Sequence[bool]) -> Sequence[Value] | None:
-    """The concatenation as a selection; None where an operand is moved in a way that its border would hide."""
+    """The concatenation as a selection; None where an operand is a move that cannot be padded and still be read in place."""
     axis, size = get_i64(op, "axis"), shape_of(op.result.type)[get_i64(op, "axis")]
     if size > _MOST_POSITIONS:
         return None
@@ -133,7 +133,7 @@ def _selection(b: Builder, op: Op, alone: Sequence[bool]) -> Sequence[Value] | N
 
 
 def _computed(b: Builder, value: Value, axis: int, start: int, size: int) -> Value | None:
-    """An operand that nobody else reads. If it takes little to compute, what it is computed of is spread."""
+    """An operand without other readers, extended to `size`: the operands of a cheap op are extended, and it is computed on them."""
     op, shape = value.owner, shape_of(value.type)
     if isinstance(op, Op) and op.name == "ng.reshape":
         op = op.operands[0].owner
@@ -150,7 +150,7 @@ def _computed(b: Builder, value: Value, axis: int, start: int, size: int) -> Val
 
 
 def _seen(value: Value, shape: tuple[int, ...]) -> Value:
-    """A value in a shape, if it had that before it was reshaped."""
+    """The operand of a reshape, if it has this shape; else the value itself."""
     op = value.owner
     if isinstance(op, Op) and op.name == "ng.reshape" and shape_of(op.operands[0].type) == shape:
         return op.operands[0]
@@ -158,8 +158,8 @@ def _seen(value: Value, shape: tuple[int, ...]) -> Value:
 
 
 def _spread(b: Builder, value: Value, axis: int, start: int, size: int) -> Value | None:
-    """A tensor of `size` along an axis that holds a value from `start` on; anything may stand beside it. None where a kernel
-    could not read it where the value lies."""
+    """A tensor of `size` along an axis that has a value from `start` on and arbitrary elements elsewhere. None where a kernel
+    could not read the value in place through it."""
     op, type = value.owner, _grown(value.type, axis, size)
     if isinstance(op, Op) and op.name == "ng.constant" and splat(op):
         literal = op.attributes["value"]
@@ -178,7 +178,7 @@ def _spread(b: Builder, value: Value, axis: int, start: int, size: int) -> Value
     lies = source(value).owner
     if isinstance(lies, Op) and lies.name in MOVES:
         return None
-    # Of a slice what lies around it is read as well as it, as far as it goes.
+    # A slice is extended within its operand, as far as that goes; only the rest is padded.
     low = start - first[axis]
     high = size - low - shape_of(value.type)[axis]
     first[axis] = max(-low, 0)
@@ -194,7 +194,7 @@ def _spread(b: Builder, value: Value, axis: int, start: int, size: int) -> Value
 
 
 def _grown(type: Type, axis: int, size: int) -> TensorType:
-    """The type of a tensor that is `size` long along an axis."""
+    """The type with `size` along an axis."""
     shape = list(shape_of(type))
     shape[axis] = size
     grown = reshaped(type, shape, names_of(type))

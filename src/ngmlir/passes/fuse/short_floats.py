@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short floats: which products multiply nothing but numbers that tf32 has."""
+"""Short floats: marks products whose operands are exact in tf32."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ...support.target import Target
 from ..analysis.product import TF32
 from ..analysis.views import before
 
-#: The bits of an f32 that tf32 has not.
+#: The bits of an f32 that tf32 lacks.
 _BELOW = (1 << 13) - 1
-#: Ops that give elements of their operand some place, and nothing else.
+#: Ops that only move or repeat the elements of their operand.
 _PLACING = frozenset({"ng.reshape", "ng.broadcast", "ng.transpose", "ng.slice"})
 
 
@@ -59,7 +59,7 @@ def _mark(op: Op, builder: Builder) -> Sequence[Value] | None:
 
 
 def _is_short(value: Value) -> bool:
-    """Whether it is known that no element has a bit that tf32 has not."""
+    """Whether all elements are known to be exact in tf32."""
     owner = before(value, _PLACING).owner
     if not isinstance(owner, Op) or element_type(owner.results[0].type) is not f32:
         return False
@@ -80,7 +80,7 @@ def _is_short(value: Value) -> bool:
 
 
 def _any(owner: object) -> int:
-    """The bits that some element of a constant has; all where there is no constant, or nobody looks into it."""
+    """The bits that are set in some element of a constant; all bits for other ops and opaque constants."""
     literal = owner.attributes["value"] if isinstance(owner, Op) and owner.name == "ng.constant" else None
     if not isinstance(literal, ElementsAttr) or literal.opaque:
         return -1

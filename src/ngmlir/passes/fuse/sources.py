@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the values of a block come from while its ops are put into groups."""
+"""The producers of values in a block while its ops are grouped: groups, or free ops that readers repeat."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from ..analysis.group import FREE, Group, is_move, splat
 
 
 class Sources:
-    """`home` names the group of each op that has one. A free op has none, until somebody needs its result in memory: it is
-    repeated where it is read."""
+    """`home` has the group of each op that has one. A free op has none, and is repeated by its readers, until one needs its result
+    in memory."""
 
     def __init__(self, block: Block, target: Target):
         self.target = target
         self.home: dict[Op, Group] = {}
         self.order = {op: i for i, op in enumerate(block.ops)}
-        self.moves: dict[Op, Access] = {}  # free moves; each dimension for itself
+        self.moves: dict[Op, Access] = {}  # free moves with their access, dimensions not merged
         self.parts: set[Op] = set()  # those of them that only maps can read
-        self.across: set[Op] = set()  # those against the grain, which only products can read
+        self.across: set[Op] = (
+            set()
+        )  # those whose adjacent elements are far apart, which only products can read
 
     def free(self, op: Op) -> bool:
         return op in self.moves or (op.name in FREE and (op.name != "ng.constant" or splat(op)))
 
     def look(self, op: Op) -> None:
-        """Finds out whether a move is free: kernels may read what it moves from memory, nearly as it lies."""
+        """Records a move as free, if kernels can read its operand in memory through it, nearly contiguously."""
         if not is_move(op) or self.lies_in_memory(op):
             return
         found = access_of(op, self.through)
@@ -46,7 +48,7 @@ class Sources:
         self.moves[op] = (access_of(op, self.through, whole=True) or found)[1]
 
     def lies_in_memory(self, op: Op) -> bool:
-        """Whether a slice is read where it lies in an operand that is in memory: then it is moved by nobody."""
+        """Whether a slice is a view of an operand that is in memory: then it needs no move."""
         if op.name != "ng.slice" or not is_part(op, self.target):
             return False
         free = self.unplaced(op.operands[0])
@@ -55,7 +57,7 @@ class Sources:
         return free is None
 
     def through(self, value: Value) -> Op | None:
-        """The free op that makes a value, if it moves it."""
+        """The free op that makes a value, if that is a move or a reshape."""
         free = self.unplaced(value)
         return free if free is not None and (free in self.moves or free.name == "ng.reshape") else None
 
@@ -73,7 +75,7 @@ class Sources:
         return list(out)
 
     def moved(self, op: Op) -> set[Value]:
-        """The sources of an op's operands that it reads through moves: they come from memory."""
+        """The sources of an op's operands that it reads through moves, which are read from memory."""
         out: set[Value] = set()
         stack = list(op.operands)
         while stack:
@@ -92,5 +94,5 @@ class Sources:
         return None
 
     def home_of(self, value: Value) -> Group | None:
-        """The group that computes a value; None for what comes from outside the block."""
+        """The group that computes a value; None for a value from outside the block."""
         return self.home.get(value.owner) if isinstance(value.owner, Op) else None

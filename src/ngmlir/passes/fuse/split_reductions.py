@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Splitting: reductions whose results are too few to share among programs."""
+"""Splitting of reductions that have too few results to occupy all cores."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .splitting.values import (
 )
 
 Combined: TypeAlias = Literal["sum", "product", "max", "min"]
-#: What each cumulative op combines by.
+#: The reduction of each cumulative op.
 _COMBINED: dict[str, Combined] = {
     "ng.cumulative_sum": "sum",
     "ng.cumulative_product": "product",
@@ -50,14 +50,14 @@ _COMBINED: dict[str, Combined] = {
 def split_reductions(module: Module, target: Target, *, elements: int = 0) -> Module:
     """Splits a reduction with many operands and few results into two, so that there is work for all cores.
 
-    The reduced dimension becomes parts, each reduced by itself; the results of the parts are reduced then. On a machine of many, parts begin where lines of memory do, and the
-    rest that a length leaves joins what the parts gave, an element for each; parts of what a few elementwise ops compute are
-    computed of parts of what these read. There dimensions that do not lie side by side are reduced one after the other, and
-    what runs along a line goes on in each of its runs from what comes before, and products of a batch that are too small for a
-    block of threads each become sums. How many parts there are follows from the shape
-    and from what the target is, never from how many threads there are, so a result has the same bits everywhere. `elements`
-    are those that a part has at least; 0: as the target likes it. What states a schedule stays in one piece: how its kernel is
-    cut is said.
+    The reduced dimension is split into parts, each reduced separately, and then their results are reduced. On GPUs parts begin at
+    aligned addresses, and the remainder of the length is combined with the results of the parts, one element with each; if a few
+    elementwise ops compute the operand, they are computed on parts of theirs. Also on GPUs, dimensions that are not adjacent are
+    reduced one after the other, cumulative ops are split into runs that continue from the total of the runs before, and products
+    of a batch that are too small for a thread block each become sums. The number of parts depends on the shape
+    and the target, never on the number of threads, so a result has the same bits everywhere. `elements`
+    is the least number of elements of a part; 0: the target's default. An op with a schedule is not split: the schedule says how
+    its kernel is tiled.
 
     Before:
         func.func @main(%x: tensor<1048576xf32>) -> tensor<f32> {
@@ -79,14 +79,14 @@ def split_reductions(module: Module, target: Target, *, elements: int = 0) -> Mo
 
 def _function(function: Op, target: Target, elements: int) -> Op:
     made = sweep_op(function, _Splitting(function, target, elements).rule, closed=frozenset({"ng.fusion"}))
-    return function if made is function else without_dead(made)  # nobody may read what is computed of parts
+    return function if made is function else without_dead(made)  # ops now computed on parts may be unused
 
 
 class _Splitting:
     def __init__(self, function: Op, target: Target, elements: int):
         self.target, self.elements = target, elements
         together = _read_again(function)
-        #: For each reduction, in the order in which the sweep meets them, whether what it reduces is read again.
+        #: For each reduction, in the order of the sweep, whether its operand is read again.
         self.again = iter([op in together for op in function.walk() if "reduction" in op.traits])
 
     def room(self, value: Value) -> Room:
@@ -115,7 +115,7 @@ class _Splitting:
     def reduced(
         self, b: Builder, name: str, source: Value, axes: Sequence[int], again: bool = False
     ) -> Value | None:
-        """The reduction in several steps; None if it is best made in one. What is read `again` is rather left together, so
+        """The reduction in several steps; None if one step is best. Where the operand is read `again`, one step is preferred, so
         that one kernel does all of it."""
         if not axes:
             return None
@@ -127,7 +127,7 @@ class _Splitting:
     def by_threads(
         self, b: Builder, name: str, source: Value, axes: Sequence[int], room: Room
     ) -> Value | None:
-        """In parts of equal length, for the threads of a CPU."""
+        """The reduction in parts of equal length, for the threads of a CPU."""
         shape = shape_of(source.type)
         axis, last = max(axes, key=lambda d: shape[d]), len(shape) - 1
         side = 1 if last in axes else shape[last]
@@ -145,7 +145,7 @@ class _Splitting:
     def by_blocks(
         self, b: Builder, name: str, source: Value, axes: Sequence[int], room: Room, again: bool
     ) -> Value | None:
-        """In parts that begin where lines of memory do, for the blocks of a GPU, and a rest."""
+        """The reduction in aligned parts and a remainder, for the thread blocks of a GPU."""
         shape, runs = shape_of(source.type), _runs(axes)
         if len(runs) > 1:
             return self.in_turn(b, name, source, runs, room, again)
@@ -162,15 +162,16 @@ class _Splitting:
         line = view(b, source, (*shape[:axis], size, *shape[axis + count :]))
         value = widened(b, name, taken(b, line, axis, 0, parts * length))
         value = along(b, name, parted(b, value, axis, parts), axis + 1)
-        # The parts may be enough for a step between.
+        # The parts may be so many that they are reduced in several steps, too.
         value = self.reduce(b, name, with_rest(b, name, value, line, axis, parts * length), [axis])
         return converted(b, value, element_type(source.type))
 
     def in_turn(
         self, b: Builder, name: str, source: Value, runs: Sequence[Sequence[int]], room: Room, again: bool
     ) -> Value | None:
-        """Axes that do not lie side by side: the longest run of them first, which leaves the least. One program would take in
-        the outer ones step by step, and wait for memory in each; of short rows it has but one at once."""
+        """The reduction of axes that are not adjacent, one run of adjacent axes after the other: the longest first, which leaves the
+        fewest elements. In one kernel a program would iterate over the outer axes and wait for memory in each iteration, and read
+        only one row at a time, which may be short."""
         shape = shape_of(source.type)
         steps = [prod(shape[d] for d in run) for run in runs]
         kept = prod(shape) // prod(steps)
@@ -192,7 +193,8 @@ class _Splitting:
     # -- products ----------------------------------------------------------------------------------------
 
     def dot(self, op: Op, b: Builder) -> Sequence[Value] | None:
-        """A product of few results and much depth: the parts of the depth are a batch, whose products are summed."""
+        """A product with few results and a large depth, as a sum of a batch of products over parts of the depth; None where one
+        product is best."""
         product = _matrices(op)
         if product is None or product.depth == 1:
             return None
@@ -216,11 +218,11 @@ class _Splitting:
         thin = min(rows, columns) < 2 * room.unit
         narrow = product.widens
         if parts == 1 or ((moves or narrow or thin) and not room.squares) or (narrow and wanted < 16):
-            return None  # elements of f16 and bf16 are multiplied faster than few parts are added up
+            return None  # f16 and bf16 products are so fast that adding up few parts does not pay
         contracts = [1 - product.lhs_depth_first, 1 - product.rhs_depth_first]
 
         def multiplied(start: int, stop: int, parts: int) -> Value:
-            """What the depth gives between two steps, in so many parts; all of it, if these are 0."""
+            """The product over the depth from `start` to `stop`: as a batch of parts, or of all of it if `parts` is 0."""
             sides = [
                 sliced(b, v, depth, start, stop) for v, depth in zip(op.operands, contracts, strict=True)
             ]
@@ -237,7 +239,7 @@ class _Splitting:
         return [converted(b, total, element_type(op.results[0].type))]
 
     def lines(self, op: Op, b: Builder, product: Product) -> Value:
-        """A product with one row or one column, as sums along the lines of the other side."""
+        """A product with one row or one column, as sums along the depth of the other side."""
         lhs, rhs = (converted(b, side, product.accumulator) for side in op.operands)
         batch = [product.batch] if product.batch else []
         line = [*batch, product.depth]
@@ -252,15 +254,15 @@ class _Splitting:
         return self.summed(op, b, products, depth)
 
     def small(self, product: Product) -> bool:
-        """Whether the products of a batch are so small that each would leave most of a block of threads idle."""
+        """Whether the products of a batch are so small that each would leave most of a thread block idle."""
         atom = product.atom(self.target)
         deepest, share = (atom.depth // 2, 16) if atom else (LEAST_TILE, 4)
-        share *= 1 if product.rhs_depth_first else 2  # a kernel turns that side before
+        share *= 1 if product.rhs_depth_first else 2  # a kernel transposes that side first
         work = product.rows * product.columns * product.depth
         return product.batch > 1 and product.depth <= deepest and work <= LEAST_TILE**3 // share
 
     def by_elements(self, op: Op, b: Builder, product: Product) -> Value:
-        """Small products as sums, of which a block computes many: columns lie side by side, as in the result."""
+        """Small products as sums, many of which a thread block computes: columns are contiguous, as in the result."""
         lhs, rhs = (converted(b, side, product.accumulator) for side in op.operands)
         rhs = rhs if product.rhs_depth_first else b.transpose(rhs, permutation=[0, 2, 1])
         depth = 1 if product.lhs_depth_first else 2
@@ -272,9 +274,11 @@ class _Splitting:
         return self.summed(op, b, b.multiply(left, right), depth)
 
     def summed(self, op: Op, b: Builder, products: Value, depth: int) -> Value:
-        """The result of a product whose multiplications are done, by sums along the `depth`."""
+        """The result of a product, from elementwise products by sums along dimension `depth`."""
         total = self.reduce(b, "sum", products, [depth])
-        if isinstance(element_type(total.type), FloatType):  # a product begins with 0.0, and so is never -0.0
+        if isinstance(
+            element_type(total.type), FloatType
+        ):  # sums of a product start at 0.0, and so are never -0.0
             total = b.add(total, b.number(0.0, total.type))
         return view(b, converted(b, total, element_type(op.results[0].type)), shape_of(op.results[0].type))
 
@@ -292,7 +296,7 @@ class _Splitting:
             return None
         outer, inner = [before] if before > 1 else [], [after] if after > 1 else []
         line = view(b, source, (*outer, size, *inner))
-        # Searches read memory as it lies: of all lines but one, parts that leave a rest would be copied.
+        # Searches read contiguous memory: with several rows, parts that leave a remainder would be copied.
         search = best_in_parts if before == 1 or cut.parts * cut.length == size else best_part
         return [view(b, search(op, b, line, len(outer), cut), shape_of(op.results[0].type))]
 
@@ -306,8 +310,8 @@ class _Splitting:
     def running(
         self, b: Builder, name: Combined, source: Value, axis: int, reverse: bool, exclusive: bool
     ) -> Value | None:
-        """What comes before each run; then the runs go on from that. Everything is read twice, so this is for machines of
-        many."""
+        """A cumulative op in runs: the totals of the runs before each, and then each run continued from these. All elements are read
+        twice, so this is for GPUs. None where one run is best."""
         before, size, after = merged(shape_of(source.type), axis)
         room = self.room(source)
         run = room.run(before, size, after)
@@ -318,11 +322,11 @@ class _Splitting:
         line = view(b, source, (*outer, size, *inner))
 
         def totals(start: int, stop: int, length: int) -> Value:
-            """Of the runs between two steps, each of so many."""
+            """The totals of the runs from `start` to `stop`, each of `length` elements."""
             runs = widened(b, name, taken(b, line, place, start, stop))
             return along(b, name, parted(b, runs, place, (stop - start) // length), place + 1)
 
-        # The last run may be shorter; before all others comes none.
+        # The last run may be shorter. The total of the run that comes last in the direction of the op is not needed.
         last = (size - 1) // run * run
         found = [totals(run if reverse else 0, last, run)] if last > run or not reverse else []
         found += [totals(last, size, size - last)] if reverse else []
@@ -340,8 +344,8 @@ class _Splitting:
 
 
 def _dimensions(shape: Sequence[int], run: Sequence[int], other: Sequence[int]) -> range | None:
-    """The dimensions of another shape of the same elements that some of a shape are, which lie side by side; None if they are
-    one, or only a part of one."""
+    """The dimensions of `other`, a shape of the same elements, that a run of adjacent dimensions of a shape corresponds to; None if
+    they are only one, or parts of some."""
     starts = [prod(other[:d]) for d in range(len(other) + 1)]
     first, behind = prod(shape[: run[0]]), prod(shape[: run[-1] + 1])
     if first not in starts or behind not in starts:
@@ -351,7 +355,7 @@ def _dimensions(shape: Sequence[int], run: Sequence[int], other: Sequence[int]) 
 
 
 def _runs(axes: Sequence[int]) -> list[list[int]]:
-    """Axes in order, those together that lie side by side."""
+    """Runs of adjacent axes, in order."""
     runs: list[list[int]] = []
     for d in sorted(axes):
         if runs and runs[-1][-1] == d - 1:
@@ -362,8 +366,8 @@ def _runs(axes: Sequence[int]) -> list[list[int]]:
 
 
 def _read_again(function: Op) -> set[Op]:
-    """The reductions whose results go back to as many elements as they come from, as in a softmax. One core does these
-    together while a row is near; in parts they would read memory once more."""
+    """The reductions whose results are combined again with as many elements as they reduce, as in a softmax. One core does both
+    while a row is in its cache; in parts they would read memory once more."""
     found: set[Op] = set()
     derived: dict[Value, set[Op]] = {}
     for op in function.walk():
@@ -383,7 +387,7 @@ def _read_again(function: Op) -> set[Op]:
 
 
 def _plain(value: Value) -> bool:
-    """Whether a value has elements, as many as is known, and no axis names."""
+    """Whether a value is a nonempty tensor of known size without axis names."""
     type = value.type
     if not isinstance(type, TensorType) or type.encoding is not None or is_open(type.shape):
         return False
@@ -395,7 +399,7 @@ def _size(value: Value) -> int:
 
 
 def _matrices(op: Op) -> Product | None:
-    """The sizes of a product that is one of matrices, or of a batch of them."""
+    """The sizes of a product of two matrices, or of two batches of them; None for any other."""
     batch = get_i64s(op, "lhs_batch"), get_i64s(op, "rhs_batch")
     rank = 2 + len(batch[0])
     if any(len(get_i64s(op, f"{side}_contract")) != 1 for side in ("lhs", "rhs")):
@@ -406,7 +410,7 @@ def _matrices(op: Op) -> Product | None:
 
 
 def _in_parts(b: Builder, side: Value, parts: int, depth_first: bool) -> Value:
-    """A matrix as a batch of so many parts of its depth; 0: as it is."""
+    """A matrix as a batch of parts along its depth; unchanged if `parts` is 0."""
     if not parts:
         return side
     first, last = shape_of(side.type)

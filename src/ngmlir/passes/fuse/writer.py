@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What passes have in common that write a block of fusions anew, while fusions behind change."""
+"""The base class of passes that rewrite a block of fusions and change later fusions meanwhile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..graph.inline import copied
 
 
 class FusionWriter:
-    """A block that is written anew, from its first op to the last."""
+    """Rewrites a block, from its first op to the last."""
 
     def __init__(self, block: Block, target: Target):
         self.block, self.target = block, target
@@ -18,11 +18,11 @@ class FusionWriter:
         for op in block.ops:
             for value in dict.fromkeys(reads(op)):
                 self.readers.setdefault(value, []).append(op)
-        self.current = {op: op for op in block.ops}  # what has become of an op that is still to be written
+        self.current = {op: op for op in block.ops}  # the changed form of an op that is still to be written
         self.mapping: dict[Value, Value] = {}
 
     def renamed(self, op: Op) -> Op:
-        """An op that reads what stands for its operands now."""
+        """An op with its operands replaced by their new values."""
         if not any(v in self.mapping for v in reads(op)):
             return op
         if op.regions and op.name != "ng.fusion":

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights that stay narrow: which products decode them, and what their kernels are given."""
+"""Narrow weights: finds how they are decoded, and builds the fusions that decode them."""

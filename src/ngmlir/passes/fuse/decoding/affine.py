@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights that are affine in integer codes, block by block: in panels of words of bytes, as dot instructions take them."""
+"""Weights that are affine in integer codes, block by block, packed in panels of words as dot instructions read them."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from ....support.target import Target
 from .chains import Chain, Number, Parameter, Step, computed, held_of
 from .fusions import CODE, CODE_BITS
 
-#: Numbers of the left side that share a scale, at most: sums of so many products leave room in 32 bits.
+#: Most numbers of the left side that share a scale: sums of this many products fit in 32 bits.
 MOST_BLOCK = 128
-#: Registers side by side in a panel of the weight, at most; and what each takes of the machine's, with its sums.
+#: Most vector registers across a panel of the weight, and registers of the machine that each needs, with its sums.
 MOST_VECTORS, REGISTERS = 4, 8
 
 
 @dataclass(frozen=True)
 class Affine:
-    """A weight that is `factor * (code - zero) + offset`, of codes without a sign that have the bits of the chain's but for
-    those in `flipped`: the steps that make factor and offset, the first one first. It meets digits of type `digit`."""
+    """A weight that is `factor * (code - zero) + offset`, with unsigned codes that are the chain's with the bits of `flipped`
+    inverted. `steps`, the first one first, make factor and offset. The other side has digits of type `digit`."""
 
     chain: Chain
     steps: tuple[Step, ...]
@@ -71,7 +71,7 @@ class Affine:
     def coefficients(
         self, values: Mapping[Parameter, Value], b: Builder, type: Type
     ) -> tuple[Value | None, Value | None]:
-        """Factor and offset, of a type, from what is held of parameters; None where they are 1 and 0."""
+        """Factor and offset as values of a type, from the stored values of parameters; None where they are 1 and 0."""
         factor: Value | None = None
         offset: Value | None = None
         for step in self.steps:
@@ -89,7 +89,7 @@ class Affine:
 
 
 def affine(chain: Chain, digit: IntegerType) -> Affine | None:
-    """How a weight is affine in its codes; None where it is not."""
+    """A decoded weight in affine form; None where it has none."""
     element = element_type(chain.codes.type)
     if not isinstance(element, IntegerType) or chain.bits not in (CODE_BITS, 8):
         return None
@@ -116,18 +116,18 @@ def affine(chain: Chain, digit: IntegerType) -> Affine | None:
 
 
 def words_of(bits: int, target: Target) -> str | None:
-    """What a dot instruction of a target takes digits and codes of so many bits for; None where there is none."""
+    """The operand types of a dot instruction of the target that multiplies digits by codes of `bits` bits; None where it has none."""
     there = [*["i8_ui8", "i8_ui4"][: 1 + (bits == CODE_BITS)], "i16_i16"]
     return next((words for words in there if target.dot(words)), None)
 
 
 def digit_of(words: str) -> IntegerType:
-    """The type of digits that lie in words."""
+    """The type of digits for the operand types of a dot instruction."""
     return i16 if words == "i16_i16" else i8
 
 
 def _integer(parameter: Parameter) -> int | None:
-    """The integer that a parameter is everywhere."""
+    """The value of a parameter that is one small integer for the whole weight; else None."""
     literal = parameter.op.attributes["value"] if isinstance(parameter, Number) else None
     if not isinstance(literal, ElementsAttr):
         return None
@@ -137,7 +137,7 @@ def _integer(parameter: Parameter) -> int | None:
 
 @dataclass(frozen=True)
 class Panels:
-    """What is in memory of a weight: words of codes [panels, words of the depth, width], and parameters [panels, blocks, width]."""
+    """A weight as stored: words of codes [panels, words of the depth, width], and parameters [panels, blocks, width]."""
 
     weight: Affine
     width: int
@@ -150,8 +150,8 @@ class Panels:
 
 
 def in_panels(weight: Affine, target: Target, b: Builder) -> Panels:
-    """Puts the codes and the parameters of a weight into panels of columns: as many as a machine multiplies at once, so that it
-    reads them in the order in which they lie."""
+    """Packs the codes and the parameters of a weight in panels of as many columns as the machine multiplies at once, so that they
+    are read contiguously."""
     chain, lanes = weight.chain, target.lanes(4)
     rows, depth = chain.shape
     most = max(1, min(MOST_VECTORS, target.vector_registers // REGISTERS))
@@ -164,12 +164,12 @@ def in_panels(weight: Affine, target: Target, b: Builder) -> Panels:
     if weight.flipped:
         codes = b.bitwise_xor(codes, b.number(weight.flipped, codes.type))
     codes = padded(codes, panels * width, words * weight.unit, b)
-    # Neighbours of a word are in its digits; where codes are narrower, those of the next words in the bits above them.
+    # Adjacent codes are in the digit positions of a word; narrower codes of the next positions are in the bits above them.
     unpacked = _unpacked(weight, panels, width, words)
     codes = b.sum(b.shift_left(b.reshape(codes, type=unpacked), _places(unpacked, b)), axes=[3, 4])
     found: dict[Parameter, Value] = {}
     for parameter in held_of(weight.steps):
-        # With blocks of its own, if they end where those of all parameters do.
+        # Stored by its own blocks, if they divide the depth; else by the blocks of all parameters.
         own = parameter.block if depth % max(1, parameter.block) == 0 else chain.block
         count = -(-depth // own) if own else 1
         value = parameter.at(b, (rows, count) if own else (rows,), own)
@@ -181,7 +181,7 @@ def in_panels(weight: Affine, target: Target, b: Builder) -> Panels:
 
 
 def _side_by_side(vectors: int, most: int) -> int:
-    """Registers of a panel: as many as leave little of the last one empty."""
+    """The number of vector registers across a panel: the most that leave little of the last panel empty."""
     fitting = (wide for wide in range(most, 1, -1) if -vectors % wide <= vectors // 16)
     return next(fitting, 1)
 
@@ -190,7 +190,7 @@ def rows_of_panels(weight: Panels, indices: Value, b: Builder) -> Value:
     """Some rows of a weight, decoded."""
     own, (count,) = weight.weight, shape_of(indices.type)
     rows, depth = own.chain.shape
-    # As `ng.gather` has them.
+    # Indices as defined by `ng.gather`: negative ones count from the end, others are clamped.
     zero = b.number(0, indices.type)
     there = b.select(b.less(indices, zero), b.add(indices, b.number(rows, indices.type)), indices)
     there = b.minimum(b.maximum(there, zero), b.number(rows - 1, indices.type))
@@ -228,13 +228,13 @@ def padded(value: Value, rows: int, columns: int, b: Builder) -> Value:
 
 
 def _unpacked(weight: Affine, panels: int, width: int, words: int) -> TensorType:
-    """The codes of words: of each as many as there are in a digit, of each of its digits."""
+    """The type of unpacked words: [panels, width, words, codes in a digit, digits in a word]."""
     group = WORD_BITS // weight.digit.width
     return TensorType((panels, width, words, weight.unit // group, group), i32)
 
 
 def _places(type: TensorType, b: Builder) -> Value:
-    """Where in a word the codes along the last two dimensions are."""
+    """The bit positions in a word of the codes along the last two dimensions."""
     part, digit = (b.iota(type=type, dimension=d) for d in (3, 4))
     *_, parts, group = shape_of(type)
     wide = WORD_BITS // group
@@ -258,7 +258,7 @@ def unpacked(words: Value, weight: Affine, rows: int, b: Builder) -> Value:
 
 
 def spread(parameter: Value, rows: int, blocks: int, b: Builder) -> Value:
-    """A parameter for each row and block, from panels of it."""
+    """A parameter as [rows, blocks], from its panels."""
     panels, count, width = shape_of(parameter.type)
     element = element_type(parameter.type)
     value = b.transpose(parameter, permutation=[0, 2, 1])

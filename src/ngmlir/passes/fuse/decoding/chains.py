@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a matrix is decoded from codes: the elementwise ops on the way, and the parameters that blocks of codes share."""
+"""How a matrix is decoded from codes: a chain of elementwise ops, and the parameters that blocks of codes share."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ...analysis.views import view
 from .places import PLACING, Digit, Places, before, flat, of_matrix
 from .ranges import most
 
-#: Ops that lie between a weight and its codes at most.
+#: Most ops between a weight and its codes.
 _LONGEST = 64
 
 
 @dataclass(frozen=True)
 class Number:
-    """The same number everywhere."""
+    """A parameter that is one number for the whole matrix: a splat constant."""
 
     op: Op
 
@@ -42,7 +42,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Leaf:
-    """Numbers that blocks of codes share: elements of `value`, at places that are digits."""
+    """A parameter with a number for each block of codes: elements of `value`, indexed by digits of row and column."""
 
     value: Value
     digits: tuple[Digit, ...]  # those of the least strides first
@@ -59,11 +59,11 @@ class Leaf:
 
     @property
     def block(self) -> int:
-        """Codes of a row that share a number; 0 where all do."""
+        """Adjacent codes of a row that share a number; 0 where the whole row does."""
         return next((d.divisor for d in self.digits if d.dimension == 1), 0)
 
     def fits(self, rows: int, depth: int) -> bool:
-        """Whether there is a number for each row, or for all, and in these one for each block."""
+        """Whether there is a number for each row, or for all rows, and within a row one for each block."""
         mine = [[d for d in self.digits if d.dimension == dimension] for dimension in (0, 1)]
         if any(len(own) > 1 for own in mine) or any(d.divisor > 1 or d.size < rows for d in mine[0]):
             return False
@@ -75,7 +75,7 @@ class Leaf:
         return nested and all(d.divisor * d.size >= depth for d in mine[1])
 
     def at(self, b: Builder, size: tuple[int, ...], block: int = 0) -> Value:
-        """One for each row; or for each row and `block` of codes, of which `size` says how many there are."""
+        """The numbers as a value of shape `size`: (rows,), or (rows, blocks) for blocks of `block` codes."""
         value, shape = self.value, shape_of(self.value.type)
         total = 1
         for length in shape:
@@ -93,7 +93,7 @@ class Leaf:
         own = list(shape_of(value.type))
         element = element_type(value.type)
         if 1 in dims and self.block > block:
-            # Several blocks of others share each.
+            # Each number is for several of the blocks: repeat it.
             times = self.block // block
             shape = (*own, times)
             value = b.broadcast(value, type=TensorType(shape, element), dimensions=list(range(len(own))))
@@ -109,7 +109,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Computed:
-    """What an elementwise op makes of parameters."""
+    """A parameter that an elementwise op computes from others."""
 
     op: Op
     inputs: tuple[Parameter, ...]
@@ -119,7 +119,7 @@ class Computed:
             yield from each.leaves()
 
     def held(self) -> Sequence[Kept]:
-        """What is kept in memory of it: itself, or what it is computed of where that takes fewer bytes."""
+        """The parameters that are stored for it: itself, or those it is computed from if they take fewer bytes."""
         parts = _held(self.inputs)
         return parts if sum(p.bytes for p in parts) < self.bytes else (self,)
 
@@ -142,7 +142,7 @@ class Computed:
         ).result
 
 
-#: What may be in memory of a parameter.
+#: Parameters that may be stored.
 Kept = Leaf | Computed
 Parameter = Number | Kept
 
@@ -154,7 +154,7 @@ def _held(parameters: Iterable[Parameter]) -> Sequence[Kept]:
 def computed(
     parameter: Parameter, held: Mapping[Parameter, Value], b: Builder, shape: tuple[int, ...]
 ) -> Value:
-    """A parameter, from what is held of it; each in the same shape."""
+    """A parameter, computed from the stored ones; all in the same shape."""
     if parameter in held:
         return held[parameter]
     if not isinstance(parameter, Computed):
@@ -166,7 +166,7 @@ def computed(
 
 @dataclass(frozen=True)
 class Step:
-    """An elementwise op on the way from codes to the matrix: operand `at` comes from codes, the others are parameters."""
+    """An elementwise op in a chain: operand `at` is computed from the codes, the others are parameters."""
 
     op: Op
     at: int
@@ -175,19 +175,19 @@ class Step:
 
 @dataclass(frozen=True)
 class Chain:
-    """A matrix of `shape` (rows of the weight x depth) that `steps`, the last one first, make of `codes`, which `moves`, the
-    last one first, put where they are."""
+    """A matrix of `shape` (rows of the weight x depth): `codes` after the data movement ops `moves` and the elementwise `steps`, both
+    listed with the last op first."""
 
     shape: tuple[int, int]
     codes: Value
     bits: int
     steps: tuple[Step, ...]
     moves: tuple[Op, ...]
-    turned: bool  # whether it is the other way round there
+    turned: bool  # whether the codes are depth x rows after `moves`
 
     @property
     def block(self) -> int:
-        """Codes of a row that share all parameters; 0 where all of a row do."""
+        """Adjacent codes of a row that share all parameters; 0 where the whole row does."""
         found = 0
         for step in self.steps:
             for parameter in step.others:
@@ -196,7 +196,7 @@ class Chain:
         return found
 
     def unscaled(self) -> tuple[Chain, Parameter | None]:
-        """The matrix before each row is multiplied by one factor, and that; None where none is the last that is done."""
+        """The chain without its last step and the factor, if that multiplies each row by one factor; else the chain and None."""
         last, *steps = self.steps
         factor = last.others[1 - last.at] if last.op.name == "ng.multiply" else None
         if factor is None or not steps or any(leaf.block for leaf in factor.leaves()):
@@ -204,7 +204,7 @@ class Chain:
         return replace(self, steps=tuple(steps)), factor
 
     def placed(self, b: Builder) -> Value:
-        """The codes where the weights are, rows x depth."""
+        """The codes as rows x depth, in the order of the weight."""
         value = self.codes
         for op in reversed(self.moves):
             type = with_element(op.result.type, element_type(value.type))
@@ -213,12 +213,12 @@ class Chain:
 
 
 def held_of(steps: Sequence[Step]) -> Sequence[Kept]:
-    """What is kept in memory of the parameters of some steps."""
+    """The stored parameters of some steps."""
     return _held(p for step in steps for p in step.others if p is not None)
 
 
 def chain_of(weight: Value, depth: int, constant: Callable[[Value], bool]) -> Chain | None:
-    """How a matrix whose dimension `depth` is contracted is decoded from narrow codes; None where it is not."""
+    """The chain that decodes a matrix, whose dimension `depth` is contracted, from narrow codes; None where there is none."""
     sizes = shape_of(weight.type)
     shape = (sizes[1 - depth], sizes[depth])
     places: Places | None = of_matrix(shape)
@@ -257,7 +257,7 @@ def chain_of(weight: Value, depth: int, constant: Callable[[Value], bool]) -> Ch
 
 
 def parameter_of(value: Value, places: Places, matrix: tuple[int, int], deep: int = 16) -> Parameter | None:
-    """What several codes share; None where each has a number of its own."""
+    """A value as a parameter that several codes share; None where each code has a different element."""
     op, shape = value.owner, shape_of(value.type)
     if isinstance(op, Op) and op.name == "ng.constant":
         literal = op.attributes["value"]
@@ -268,13 +268,13 @@ def parameter_of(value: Value, places: Places, matrix: tuple[int, int], deep: in
     if any(d.dimension == 1 and d.divisor == 1 for d in digits):
         return made
     leaf = Leaf(value, tuple(digits))
-    # What it is computed of, if that is less: widened numbers, scales of scales.
+    # The parameters it is computed from, if these take fewer bytes: widened numbers, scales of scales.
     less = made is not None and sum(p.bytes for p in made.held()) < leaf.bytes
     return made if less and made is not None and all(each.fits(*matrix) for each in made.leaves()) else leaf
 
 
 def _made_of(op: Op, places: Places, matrix: tuple[int, int], deep: int) -> Parameter | None:
-    """The same of what an op reads."""
+    """The same for the result of an op, by its operands."""
     if op.name in PLACING:
         inner = before(op, places, matrix)
         return None if inner is None else parameter_of(op.operands[0], inner, matrix, deep - 1)
@@ -286,7 +286,7 @@ def _made_of(op: Op, places: Places, matrix: tuple[int, int], deep: int) -> Para
 
 
 def _bits(value: Value) -> int:
-    """Bits in which the elements of a value can be held."""
+    """Bits that are enough to store the elements of a value."""
     element = element_type(value.type)
     if isinstance(element, FloatType):
         return element.width

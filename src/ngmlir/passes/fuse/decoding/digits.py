@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of f32 with weights that are affine in integer codes, block by block, as sums of integers.
 
-Within a block of the depth each row of the left side is `scale * q` with integers `q`, whose balanced digits to the base 256 are
-bytes with a sign, or to the base 65536. A dot instruction multiplies digits and codes; their sums are exact, and become f32 once for each block.
+Within a block of the depth each row of the left side is `scale * q` with integers `q`. Their balanced digits in base 256 are signed
+bytes (or 16-bit integers, in base 65536). Dot instructions multiply digits by codes; the sums are exact, and are converted to f32
+once for each block.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ from .affine import Panels, affine, padded, spread, unpacked
 from .chains import Number, Parameter, chain_of
 from .fusions import DECODED
 
-#: Bits of the digits of an f32 number: as many as its fraction takes.
+#: Bits of all digits of an f32 number: those of its fraction.
 FRACTION = 24
-#: The greatest exponent of a digit's number: three balanced bytes hold all integers up to 2^23 / (1 + 1/128).
+#: The scale of a block makes 2^EXPONENT of the greatest power of two up to ROOM times its greatest magnitude: integers are then below
+#: 2^23 / (1 + 1/128), all of which three balanced bytes hold.
 EXPONENT, ROOM = 22, 1.0 + 2.0**-7
-#: Magnitudes below which numbers count as that great: their scale is an ordinary number.
+#: Lower bound of the greatest magnitude of a block, so that scales are normal numbers.
 LEAST = 2.0**-100
 
 
@@ -46,8 +48,8 @@ LEAST = 2.0**-100
 
 @dataclass(frozen=True)
 class Digits:
-    """Rows as `scale * q`: the digits of q, the lowest first, i8 or i16 [rows, digits, depth in whole blocks]; f32 scales
-    [rows, blocks]."""
+    """Rows as `scale * q`: the digits of q, the lowest first, i8 or i16 [rows, digits, depth padded to whole blocks]; f32
+    scales [rows, blocks]."""
 
     digits: Value
     scale: Value
@@ -65,21 +67,21 @@ class Digits:
         )
 
     def sums(self, b: Builder) -> Value:
-        """Of each block of digits, i32 [rows, digits, blocks]."""
+        """The sums of each block of digits, i32 [rows, digits, blocks]."""
         whole = self.blocks(self.digits, b)
         return b.sum(b.cast(whole, type=with_element(whole.type, i32)), axes=[3])
 
 
 def digits_of(digit: IntegerType) -> int:
-    """How many an f32 number takes."""
+    """The number of digits of an f32 number."""
     return -(-FRACTION // digit.width)
 
 
 def of_bytes(x: Value, block: int, digit: IntegerType, b: Builder) -> Digits | None:
-    """Rows that are bytes with a scale for each block, as models round them, have one digit; None of others."""
+    """The digits of rows that are signed bytes times a scale for each block, as in quantised models: one digit; None for others."""
     chain = chain_of(x, 1, lambda _: True)
     own = affine(chain, digit) if chain is not None and chain.block % block == 0 else None
-    # Bytes with a sign have a zero point among those without.
+    # The zero point must be that of signed bytes as unsigned codes, which are the bytes with the highest bit inverted.
     if chain is None or own is None or own.offsets or own.zero != own.flipped:
         return None
     if element_type(chain.codes.type) is not i8:
@@ -103,7 +105,8 @@ def of_bytes(x: Value, block: int, digit: IntegerType, b: Builder) -> Digits | N
 
 
 def in_digits(x: Value, block: int, digit: IntegerType, b: Builder) -> Digits:
-    """The digits of f32 rows. What is not a number of 23 bits times the greatest power of two in its block is rounded to one."""
+    """The digits of f32 rows. Numbers are rounded to integers of 23 bits times the scale of their block, a power of two that follows
+    from its greatest magnitude."""
     rows, depth = shape_of(x.type)
     blocks = -(-depth // block)
     x = b.reshape(padded(x, rows, blocks * block, b), type=TensorType((rows, blocks, block), f32))
@@ -113,7 +116,7 @@ def in_digits(x: Value, block: int, digit: IntegerType, b: Builder) -> Digits:
     power = b.bitwise_and(b.bitcast(held, type=whole), b.number(0x7F800000, whole))
     scale = b.bitcast(b.subtract(power, b.number(EXPONENT << 23, whole)), type=most.type)
     inverse = b.bitcast(b.subtract(b.number((2 * 127 + EXPONENT) << 23, whole), power), type=most.type)
-    # Infinity less itself is no number.
+    # Infinity minus itself is NaN, which makes the scale NaN.
     scale = b.add(scale, b.subtract(most, most))
     q = b.round(b.multiply(x, b.broadcast(inverse, type=x.type, dimensions=[0, 1])))
     places = with_element(x.type, i32)
@@ -134,7 +137,7 @@ def in_digits(x: Value, block: int, digit: IntegerType, b: Builder) -> Digits:
 
 
 def digits_product(left: Digits, weight: Panels, result: Type, b: Builder) -> Value:
-    """The product of rows in digits and a weight in panels, of which each row gives a column."""
+    """The product of rows in digits and the transpose of a weight in panels."""
     own = weight.weight
     sums = left.sums(b) if own.zero or own.offsets else left.digits
     start = None
@@ -161,14 +164,14 @@ def digits_product(left: Digits, weight: Panels, result: Type, b: Builder) -> Va
 
 
 def bits_of(digits: Value) -> int:
-    """Of each."""
+    """Bits of each digit."""
     element = element_type(digits.type)
     assert isinstance(element, IntegerType)
     return element.width
 
 
 def _joined(digits: Value, along: int, wide: int, b: Builder) -> Value:
-    """The f32 numbers with the digits of `wide` bits `along` a dimension, i32 each; the sums of all but the lowest are exact."""
+    """The f32 numbers whose digits, i32 in base 2^`wide`, are `along` a dimension; all but the lowest digit are added exactly."""
     shape, many = shape_of(digits.type), shape_of(digits.type)[along]
     one = TensorType((*shape[:along], *shape[along + 1 :]), i32)
     numbers = with_element(one, f32)
@@ -188,7 +191,7 @@ def _joined(digits: Value, along: int, wide: int, b: Builder) -> Value:
 
 
 class _Body:
-    """Writes what such a fusion computes."""
+    """Writes the body of the fusion of a product of digits."""
 
     def __init__(self, left: Digits, weight: Panels, inside: Mapping[Value, Value], b: Builder):
         self.left, self.panels, self.inside, self.b = left, weight, inside, b
@@ -221,7 +224,7 @@ class _Body:
         b.end(ng.YieldOp, b.sum(made, axes=[0]))
 
     def over(self, value: Value, side: int) -> Value:
-        """A number for each row (0) or column (1) and block, for each element of the products."""
+        """A value for each row (`side` 0) or column (1) and block, broadcast to [blocks, rows, columns]."""
         type = TensorType((self.blocks, self.rows, self.columns), element_type(value.type))
         turned = self.b.transpose(value, permutation=[1, 0])
         return self.b.broadcast(turned, type=type, dimensions=[0, 1 + side])
@@ -232,7 +235,7 @@ class _Body:
 
 @dataclass(frozen=True)
 class InDigits:
-    """A fusion of digits and panels as its kernel sees it."""
+    """A fusion of a product of digits and panels, as code generation reads it."""
 
     fusion: Op
     dot: Op
@@ -242,17 +245,17 @@ class InDigits:
 
     @property
     def digits(self) -> Value:
-        """Of the rows."""
+        """The argument with the digits of the rows."""
         return self.fusion.block.args[0]
 
     @property
     def many(self) -> int:
-        """Digits of a number."""
+        """The number of digits of a number."""
         return shape_of(self.digits.type)[1]
 
     @property
     def numbers(self) -> Sequence[Value]:
-        """The arguments that have a number for each row and block."""
+        """The arguments with a number for each row and block."""
         args = self.fusion.block.args
         return [v for v in args[1 : args.index(self.codes)] if v is not self.start]
 
@@ -263,13 +266,13 @@ class InDigits:
 
     @property
     def start(self) -> Value | None:
-        """The argument from which sums of digits start, [rows * digits, blocks]."""
+        """The argument with the initial values of the sums of digits, [rows * digits, blocks]."""
         args = self.fusion.block.args
         return next((v for v in args[1 : args.index(self.codes)] if element_type(v.type) is i32), None)
 
     @cached_property
     def sums(self) -> Value:
-        """The sums of digits with what they start from."""
+        """The sums of digits, including their initial values."""
         uses = [
             op for op in self.fusion.block.ops if op.name == "ng.add" and op.operands[0] is self.dot.result
         ]
@@ -277,7 +280,7 @@ class InDigits:
 
     @cached_property
     def terms(self) -> Sequence[tuple[Value, Value]]:
-        """The factors of the products that are added over the blocks."""
+        """The factors of the products that are summed over the blocks."""
         last = next(op for op in self.fusion.block.ops if op.name == "ng.yield").operands[0].owner
         assert isinstance(last, Op)
         return list(_terms(last.operands[0]))
@@ -289,7 +292,7 @@ class InDigits:
 
     @property
     def bits(self) -> int:
-        """Of a code."""
+        """Bits of a code."""
         depth = shape_of(self.digits.type)[2]
         return WORD_BITS * shape_of(self.codes.type)[1] // depth
 
@@ -315,7 +318,7 @@ def _terms(value: Value) -> Iterator[tuple[Value, Value]]:
 
 
 def digits(fusion: Op) -> InDigits | None:
-    """Reads a fusion of kind `decoded`; None where it is none of digits."""
+    """A fusion of kind `decoded` as `InDigits`; None where it has no digits."""
     block = fusion.block
     dot = next(op for op in block.ops if op.name == "ng.dot")
     if element_type(dot.result.type) is not i32:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products that decode a weight, as fusions of kind `decoded`: how they are made, and how they are read.
+"""Builds and reads products that decode a weight, as fusions of kind `decoded`.
 
 Their operands are the left side, the codes and the parameters: one number for each row of the weight, or one for each row and
-block. The body spreads the parameters, computes the weight and multiplies. Codes of 4 bits lie in words of i32, which are the
-lanes of a register: neighbours along the depth are in neighbouring lanes, in the same bits.
+block. The body broadcasts the parameters, computes the weight and multiplies. Codes of 4 bits are packed in words of i32, each a
+lane of a vector register: codes that are adjacent along the depth are in adjacent lanes, at the same bits.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from .chains import Chain, Number, Parameter, computed, held_of
 
 #: The kind of such fusions.
 DECODED = "decoded"
-#: The ops that give each element the parameter of its row or block.
+#: The ops that broadcast parameters to the elements of their row or block.
 _SPREADS = ("ng.broadcast", "ng.reshape", "ng.slice")
-#: Codes of 4 bits in a word, and what hides the others.
+#: Codes in a word, their bits, and the mask of one code.
 CODES, CODE_BITS, CODE = 8, 4, 15
-#: Of more rows decoding into panels costs less than decoding in registers.
+#: Most rows of the left side for which decoding in registers is faster than decoding into panels.
 MOST_ROWS = 32
 
 
 @dataclass(frozen=True)
 class Held:
-    """What is in memory of a weight: its codes, packed if they have 4 bits, and its parameters."""
+    """A weight as stored: its codes, packed if they have 4 bits, and its parameters."""
 
     chain: Chain
     codes: Value
     parameters: Mapping[Parameter, Value]
 
     def unscaled(self) -> tuple[Held, Parameter | None]:
-        """The weight before each row is multiplied by one factor, and that; None where none is the last that is done."""
+        """The weight without a factor of each row, and the factor; see `Chain.unscaled`."""
         chain, factor = self.chain.unscaled()
         return Held(chain, self.codes, {p: self.parameters[p] for p in held_of(chain.steps)}), factor
 
 
 def held(chain: Chain, lanes: int, b: Builder) -> Held:
-    """Puts the codes and the parameters of a weight into the order in which kernels read them."""
+    """The codes and the parameters of a weight in the order in which kernels read them."""
     rows, depth = chain.shape
     blocks = (-(-depth // chain.block),) if chain.block else ()
     codes = _packed(chain, lanes, b) if chain.bits == CODE_BITS else _narrow(chain, b)
@@ -55,8 +55,8 @@ def held(chain: Chain, lanes: int, b: Builder) -> Held:
 
 
 def decoded_product(left: Value, weight: Held, result: Type, b: Builder, scaled: bool) -> Value:
-    """The product of a matrix [rows, depth] and a weight that its kernel decodes, of which each row gives a column. `scaled`: whether
-    the kernel may multiply sums of a block by its scale."""
+    """The product of a matrix [rows, depth] and the transpose of a weight, which its kernel decodes. `scaled`: whether the kernel may
+    multiply the sums of a block by its scale."""
     outer = [left, weight.codes, *dict.fromkeys(weight.parameters.values())]
     names = ["left", "codes", *(v.name or f"parameter{i}" for i, v in enumerate(outer[2:]))]
     body = Block([v.type for v in outer], names)
@@ -81,7 +81,7 @@ def decoded_rows(weight: Held, indices: Value, b: Builder) -> Value:
 
 
 def _packed(chain: Chain, lanes: int, b: Builder) -> Value:
-    """Codes of 4 bits in words, [rows, groups of words, lanes]; those behind the end are 0."""
+    """Codes of 4 bits packed in words, [rows, groups of words, lanes]; padded with 0."""
     (rows, depth), codes = chain.shape, chain.placed(b)
     groups = -(-depth // (CODES * lanes))
     codes = b.cast(codes, type=with_element(codes.type, i32))
@@ -93,14 +93,14 @@ def _packed(chain: Chain, lanes: int, b: Builder) -> Value:
 
 
 def _narrow(chain: Chain, b: Builder) -> Value:
-    """Codes as they are, in bytes if these hold them."""
+    """Codes that are not packed, narrowed to bytes if these hold them."""
     codes = chain.placed(b)
     narrow = item_bytes(element_type(codes.type)) * 8 <= chain.bits
     return codes if narrow else b.cast(codes, type=with_element(codes.type, ui8))
 
 
 def _shifts(type: TensorType, b: Builder) -> Value:
-    """Where in a word the codes along dimension 2 are."""
+    """The bit positions in a word of the codes along dimension 2."""
     return b.multiply(b.iota(type=type, dimension=2), b.number(CODE_BITS, type))
 
 
@@ -135,7 +135,7 @@ def _unpacked(words: Value, shape: tuple[int, int], b: Builder) -> Value:
 
 
 def _spread(value: Value, chain: Chain, b: Builder) -> Value:
-    """A parameter for each code."""
+    """A parameter, broadcast to the codes of its row or block."""
     (rows, depth), element = chain.shape, element_type(value.type)
     if not chain.block:
         return b.broadcast(value, type=TensorType((rows, depth), element), dimensions=[0])
@@ -156,22 +156,22 @@ def _cut(value: Value, shape: tuple[int, int], b: Builder) -> Value:
 
 @dataclass(frozen=True)
 class Decoded:
-    """A fusion of kind `decoded` as its kernel sees it."""
+    """A fusion of kind `decoded` without digits, as code generation reads it."""
 
     fusion: Op
     dot: Op
-    start: Value  # what the ops of the weight begin with: a code for each element
+    start: Value  # the unpacked codes, one for each element of the weight
     shape: tuple[int, int]  # of the weight
 
     @property
     def words(self) -> bool:
-        """Whether the codes lie in words."""
+        """Whether the codes are packed in words."""
         return self.start is not self.fusion.block.args[1]
 
     @property
     def unscaled(self) -> tuple[Value, Value] | None:
-        """The weight without the scale that sums of its blocks may be multiplied by instead, and that: where multiplying by it is
-        the last thing that is done. None where there is none."""
+        """The weight without the scale of its blocks, and that scale, which may multiply the sums of the blocks instead: if the last
+        op multiplies by it and the fusion allows that. Else None."""
         made = {op.result: op for op in self.fusion.block.ops if op.results}
         last = made.get(self.dot.operands[1])
         if REASSOCIATES not in self.fusion.attributes or last is None or last.name != "ng.multiply":
@@ -187,7 +187,7 @@ class Decoded:
 
     @property
     def block(self) -> int:
-        """Codes of a row that share parameters; 0 where all do."""
+        """Adjacent codes of a row that share parameters; 0 where the whole row does."""
         for op in self.fusion.block.ops:
             if op.name == "ng.broadcast" and op.operands[0] is not self.fusion.block.args[1]:
                 shape = shape_of(op.result.type)
@@ -196,7 +196,7 @@ class Decoded:
 
     @property
     def product(self) -> Product:
-        """The product as panels are multiplied."""
+        """The sizes of the product with the weight decoded to f32."""
         rows = shape_of(self.fusion.block.args[0].type)[0]
         return Product(0, rows, *self.shape, False, False, f32, f32, element_type(self.dot.result.type))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the elements of a matrix come from: places as digits of its row and its column."""
+"""Tracks where the elements of a matrix come from through data movement ops: indices as sums of digits of its row and column."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ....ir.types import shape_of
 from ....ops.fields import get_i64s
 from ....support.diagnostics import Bug
 
-#: Ops that these places are followed through.
+#: The data movement ops that can be tracked.
 PLACING = frozenset({"ng.reshape", "ng.transpose", "ng.broadcast", "ng.slice"})
 
 
 class Digit(NamedTuple):
-    """`position // divisor % size * stride`, of the position along one dimension of the matrix."""
+    """The term `index // divisor % size * stride` of an index along one dimension of the matrix."""
 
     dimension: int
     divisor: int
@@ -25,18 +25,18 @@ class Digit(NamedTuple):
     stride: int
 
 
-#: Of each dimension of a value the digits whose sum is the place along it.
+#: For each dimension of a value the digits whose sum is the index along it.
 Places = tuple[tuple[Digit, ...], ...]
 
 
 def of_matrix(shape: Sequence[int]) -> Places:
-    """The matrix itself."""
+    """The places of the matrix itself: row and column."""
     return tuple([(Digit(d, 1, size, 1),) if size > 1 else () for d, size in enumerate(shape)])
 
 
 def before(op: Op, places: Places, shape: Sequence[int]) -> Places | None:
-    """The places in the operand of an op of `PLACING`, from those in its result, which are of a matrix of `shape`; None where
-    these are no digits."""
+    """The places in the operand of an op of `PLACING`, from those in its result, for a matrix of `shape`; None where they cannot be
+    written as digits."""
     (operand,) = op.operands
     match op.name:
         case "ng.reshape":
@@ -54,7 +54,7 @@ def before(op: Op, places: Places, shape: Sequence[int]) -> Places | None:
 
 
 def flat(places: Places, shape: Sequence[int]) -> list[Digit]:
-    """The digits of the running number of an element, those of the least strides first."""
+    """The digits of the linear index of an element, in ascending order of strides."""
     found: list[Digit] = []
     for d, digits in enumerate(places):
         inner = prod(shape[d + 1 :])
@@ -72,7 +72,7 @@ def _reshaped(digits: list[Digit], shape: Sequence[int], matrix: Sequence[int]) 
             if stride % inner:
                 return None
             if stride * size > end and stride * (size - 1) >= end:
-                # It reaches into the dimensions further out.
+                # The digit extends into outer dimensions: split it.
                 count, rest = divmod(end, stride)
                 if rest or (size % count and divisor * size < matrix[dimension]):
                     return None

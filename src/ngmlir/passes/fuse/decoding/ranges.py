@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many bits the integers of a value need."""
+"""Upper bounds of integer values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOVES = frozenset({"ng.reshape", "ng.transpose", "ng.broadcast", "ng.slice", "n
 
 
 def most(value: Value, known: dict[Value, int | None] | None = None, deep: int = 64) -> int | None:
-    """A number that no element of a constant exceeds, if it is known that none is negative; None where it is not."""
+    """An upper bound of the elements of a value that are known to be nonnegative; None where they are not."""
     known = {} if known is None else known
     if value not in known:
         known[value] = _most(value, known, deep)

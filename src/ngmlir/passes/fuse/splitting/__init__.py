@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How reductions are cut into parts."""
+"""How reductions are split into parts."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the best element of a line is, found in parts of it."""
+"""Argmax and argmin along an axis in parts of it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .values import along, converted, parted, sliced, spread, taken
 
 
 def best_in_parts(op: Op, b: Builder, line: Value, axis: int, cut: Cut) -> Value:
-    """Where the best element of each part is, then which part has the best of these."""
+    """Positions by a search in each part, and then a search for the part with the best element."""
     size = shape_of(line.type)[axis]
 
     def bests(first: int, count: int, steps: int) -> tuple[Value, Value]:
-        """Of so many parts from a place on: where their best elements are, and these."""
+        """The positions of the best elements of `count` parts of `steps` elements from `first` on, and these elements."""
         parts = parted(b, sliced(b, line, axis, first, first + count * steps), axis, count)
         places = searched(op, b, parts, axis + 1)
         values = b.gather_elements(parts, spread(b, places, axis + 1), axis=axis + 1)
@@ -33,7 +33,7 @@ def best_in_parts(op: Op, b: Builder, line: Value, axis: int, cut: Cut) -> Value
 
 
 def best_part(op: Op, b: Builder, line: Value, axis: int, cut: Cut) -> Value:
-    """Which part has the best element, then where in it that is; of parts that leave a rest."""
+    """Positions by a search for the part with the best element, and then in it; for parts that leave a remainder."""
     size, whole = shape_of(line.type)[axis], cut.parts * cut.length
     name = op.name.removeprefix("ng.arg")
     best = along(b, name, parted(b, taken(b, line, axis, 0, whole), axis, cut.parts), axis + 1)
@@ -41,7 +41,7 @@ def best_part(op: Op, b: Builder, line: Value, axis: int, cut: Cut) -> Value:
     best = b.concatenate([best, spread(b, along(b, name, rest, axis), axis)], axis=axis)
     part = searched(op, b, best, axis)
     start = b.multiply(part, b.number(cut.length, part.type))
-    # Of a shorter part, the last element stands in for those that it lacks: these are never the first.
+    # A shorter last part is filled with copies of its last element, which are never found, as they are not the first.
     shape = [cut.length if d == axis else n for d, n in enumerate(shape_of(line.type))]
     places = TensorType(tuple(shape), i32 if size < 1 << 31 else i64)
     kept = [d for d in range(len(shape)) if d != axis]
@@ -51,7 +51,7 @@ def best_part(op: Op, b: Builder, line: Value, axis: int, cut: Cut) -> Value:
 
 
 def searched(op: Op, b: Builder, value: Value, axis: int) -> Value:
-    """Where the best elements along an axis are, by an op that searches for them."""
+    """The positions of the best elements along an axis, by an op like `op`."""
     kept = [size for d, size in enumerate(shape_of(value.type)) if d != axis]
     type = TensorType(tuple(kept), element_type(op.results[0].type))
     return getattr(b, op.name.removeprefix("ng."))(value, type=type, axes=[axis])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much work keeps a machine busy, and into how many parts a loop is cut for it."""
+"""How much work keeps a machine busy, and into how many parts a loop is split for it."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from ....support.target import Target
 
 #: Programs that keep a CPU busy, however many cores it has: results must not depend on that.
 PROGRAMS = 64
-#: Elements that are worth a program of their own, on a CPU and on a GPU.
+#: Least elements of a program, on a CPU and on a GPU.
 ELEMENTS, BLOCK_ELEMENTS = 1 << 16, 1 << 12
-#: A thread of a GPU has as many elements under way whatever they are: of narrower ones than these, memory is kept as busy by
-#: more programs.
+#: A GPU thread has the same number of loads in flight for any element size: for elements narrower than this more programs are needed
+#: to keep memory busy.
 WORD_BYTES = 4
-#: Multiplications of a product that are on a CPU. A GPU's blocks multiply whole tiles, and only their depth counts.
+#: Least multiplications of a program of a product on a CPU. Thread blocks of a GPU multiply whole tiles, so only their depth counts.
 MULTIPLICATIONS = 1 << 21
-#: So many parts' work may be left to one program: more kernels cost time too.
+#: Least ratio of a program's work to that of a part for which a loop is split: more kernels cost time too.
 PATIENCE = 8
-#: Bytes of each row that one program of a CPU reads at once.
+#: Bytes of each row that one program of a column reduction reads, on a CPU.
 STRIPE_BYTES = 4096
-#: Rows and columns of a product that one program computes at least.
+#: Least rows and columns of a product that one program computes.
 TILE = 64
-#: Rows, columns and steps of the depth that a block of a GPU multiplies at once, at least.
+#: Least rows, columns and depth that a thread block of a GPU multiplies at once.
 LEAST_TILE = 16
-#: The depth that is worth adding up the results of a part, on a CPU and on a GPU.
+#: Least depth of a part of a product, for which adding up its results pays, on a CPU and on a GPU.
 DEPTH, BLOCK_DEPTH = 512, 128
 
-#: Parts are whole multiples of so many elements where a rest may be left: 16 bytes or more of any type.
+#: Lengths of parts that may leave a remainder are multiples of this number of elements: at least 16 bytes of any type.
 LINE = 16
 #: The least length of such a part.
 ALIGNED = 32
-#: Elements of a run that are worth a program, and how many times more runs there are than other programs.
+#: Least elements of a run of a cumulative op, and the ratio of the number of runs to that of other programs.
 RUN, RUNS = 1 << 10, 4
 
 
 class Cut(NamedTuple):
-    """A loop in `parts` of `length` steps; a shorter rest may stand behind them."""
+    """A loop as `parts` of `length` iterations; a shorter remainder may follow."""
 
     parts: int
     length: int
@@ -46,15 +46,15 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True)
 class Room:
-    """What a machine has room for."""
+    """The amounts of work by which loops are split for a machine."""
 
-    programs: int  # that keep all of it busy
-    elements: int  # that are worth a program
-    multiplications: int  # the same of a product
-    depth: int  # of a part of a product, at least
-    stripe: int  # columns that one program reduces side by side
-    unit: int  # columns that fill a register, or the threads of a block
-    squares: bool  # whether products are made of square tiles, of which one row or column leaves most empty
+    programs: int  # number that keeps the whole machine busy
+    elements: int  # least of a program
+    multiplications: int  # least of a program of a product
+    depth: int  # least of a part of a product
+    stripe: int  # columns that one program reduces together
+    unit: int  # columns that fill a vector register, or the threads of a block
+    squares: bool  # whether products are computed in square tiles, which one row or column leaves mostly empty (GPUs)
 
     @staticmethod
     def of(target: Target, item: int, elements: int) -> Room:
@@ -70,34 +70,34 @@ class Room:
         )  # fmt: skip
 
     def for_bytes(self, item: int) -> Room:
-        """The same for loops that do little but read elements of so many bytes."""
+        """The same for loops that mostly read elements of `item` bytes."""
         return replace(self, programs=self.programs * max(1, WORD_BYTES // item)) if self.squares else self
 
     def short_of_programs(self, work: int, programs: int) -> bool:
-        """Whether so many programs have more than enough to do, and leave most of the machine idle."""
+        """Whether this number of programs is too small: each has much to do, and half of the machine or more is idle."""
         return work // programs >= PATIENCE * self.elements and 2 * programs <= self.programs
 
     def stripes(self, before: int, after: int) -> int:
-        """Programs that reduce the loop between two others, of which each takes so many columns side by side."""
+        """The number of programs that reduce the loop between two others, if each takes one stripe of columns."""
         return before * -(-after // self.stripe)
 
     def parts(self, size: int, work: int, programs: int) -> int:
-        """Into how many parts a loop of `size` steps is cut, where `programs` share `work` elements as it is."""
+        """The number of parts of a loop of `size` iterations, where `programs` share `work` elements without splitting."""
         if not self.short_of_programs(work, programs):
             return 1
         wanted = min(-(-self.programs // programs), work // programs // self.elements)
         return divisor(size, wanted, min(4 * wanted, size // 2))
 
     def cut(self, before: int, size: int, after: int) -> Cut:
-        """How the loop between two others is cut, by programs that each have a stripe of the last one. A machine that has
-        threads for a rest takes lengths that are whole lines, as memory is read the fastest from where one begins, and of
-        these one that leaves next to nothing."""
+        """How the loop between two others is split, for programs that each have a stripe of the last one. On GPUs the length of a
+        part is a multiple of `LINE`, since aligned memory is read the fastest, and chosen so that the remainder is small."""
         work, programs, line = before * size * after, self.stripes(before, after), LINE if after == 1 else 1
         if not self.squares or size < 2 * ALIGNED or not self.short_of_programs(work, programs):
             parts = self.parts(size, work, programs)
             return Cut(parts, size // parts)
         wanted = min(-(-self.programs // programs), work // programs // self.elements, size // ALIGNED)
-        # What has no lines leaves one step for each part at most, and more parts would be more to join.
+        # With a loop after it alignment does not matter: the remainder is at most one iteration for each part, and more parts would
+        # only take longer to combine.
         cuts = [
             Cut(p, size // p // line * line) for p in range(wanted, 2 * wanted if line > 1 else wanted + 1)
         ]
@@ -106,9 +106,8 @@ class Room:
         )
 
     def run(self, before: int, size: int, after: int) -> int:
-        """How long the runs of a cumulative op are of which programs have one each, of the loop between two others: whole tiles
-        of a block, side by side of all columns. Each waits for the tile before, so that more of them keep memory busy than
-        otherwise."""
+        """The length of the runs of a cumulative op along the loop between two others, one for each program: a multiple of the tile of
+        a thread block. A tile waits for the tile before it, so that it takes more programs than otherwise to keep memory busy."""
         work, programs = before * size * after, self.stripes(before, after)
         tile = min(RUN, self.elements)
         if work // programs < PATIENCE * tile or 2 * programs > self.programs:
@@ -118,7 +117,7 @@ class Room:
         return -(-size // (wanted * step)) * step
 
     def depths(self, depth: int, wanted: int) -> Cut:
-        """How the depth of a product is cut: into equal parts, or on a machine of square tiles into parts that begin at lines."""
+        """How the depth of a product is split: into equal parts, or on GPUs into aligned parts if there is no divisor."""
         parts = divisor(depth, wanted, min(2 * wanted, depth // 2))
         if parts >= wanted or not self.squares:
             return Cut(parts, depth // parts)
@@ -127,7 +126,7 @@ class Room:
 
 
 def divisor(size: int, wanted: int, most: int) -> int:
-    """The least divisor of `size` from `wanted` to `most`; if there is none, the greatest below."""
+    """The least divisor of `size` from `wanted` to `most`; if there is none, the greatest one below."""
     above = (d for d in range(wanted, most + 1) if size % d == 0)
     below = (d for d in range(min(wanted, most), 1, -1) if size % d == 0)
     return next(above, None) or next(below, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values in other shapes and of other elements, and parts of values."""
+"""Values in other shapes and element types, and slices of values."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from ...analysis.group import splat
 from ...analysis.reduction import Accumulation
 from ...analysis.views import source, view
 
-#: Ops that follow each other and are computed again of parts of what they read.
+#: Longest chain of elementwise ops that are computed again on slices of their operands.
 MOST_OPS = 8
 
 
 def taken(b: Builder, value: Value, axis: int, start: int, stop: int) -> Value:
-    """What lies from `start` to `stop` along an axis. Of what a few elementwise ops compute, it is computed of such parts: a
-    kernel reads these where they lie, and nothing is made in memory for it."""
+    """The slice from `start` to `stop` along an axis. If a few elementwise ops compute the value, they are computed on slices of their
+    operands: a kernel reads these in place, and the value is not stored."""
     return _Part(b, shape_of(value.type), axis, start, stop).of(value, MOST_OPS)
 
 
 class _Part:
-    """A part of values of one shape, each made once."""
+    """Slices of values of one shape, each made once."""
 
     def __init__(self, b: Builder, shape: Sequence[int], axis: int, start: int, stop: int):
         self.b, self.shape, self.axis, self.start, self.stop = b, tuple(shape), axis, start, stop
         self.known: dict[Value, Value] = {}
 
     def of(self, value: Value, depth: int) -> Value:
-        """The part of a value, which may be seen in another shape; computed by ops that follow each other so often at most."""
+        """The slice of a value, which may be reshaped; computed by chains of at most `depth` ops."""
         if value not in self.known:
             self.known[value] = self.made(value, depth)
         return self.known[value]
@@ -59,7 +59,7 @@ class _Part:
         return sliced(b, view(b, value, self.shape), self.axis, self.start, self.stop)
 
     def takes_in(self, op: Op) -> bool:
-        """Whether parts of what an op reads need not be made first."""
+        """Whether slices of the operands of an op can be read in place."""
         owners = [owner for v in op.operands if isinstance(owner := source(v).owner, Op)]
         return all(
             owner.name != "ng.iota"
@@ -69,8 +69,8 @@ class _Part:
 
 
 def spread_shape(value: Value, depth: int = MOST_OPS) -> tuple[int, ...] | None:
-    """Of what few elementwise ops compute in one line, the shape of which something is spread along some dimensions: it would
-    be made in memory if these did not stay apart. None if nothing is."""
+    """For a flattened value that a few elementwise ops compute: the shape of a broadcast that is reshaped to an operand of one. If
+    its dimensions were merged, the broadcast would be stored in memory. None if there is none."""
     shape, owner = shape_of(value.type), value.owner
     if not isinstance(owner, Op) or not depth:
         return None
@@ -84,12 +84,12 @@ def spread_shape(value: Value, depth: int = MOST_OPS) -> tuple[int, ...] | None:
 
 
 def in_shape(b: Builder, value: Value, shape: Sequence[int]) -> Value:
-    """What few elementwise ops compute, computed in another shape."""
+    """A value that a few elementwise ops compute, computed in another shape."""
     return _Part(b, shape, 0, 0, shape[0]).of(value, MOST_OPS)
 
 
 def sliced(b: Builder, value: Value, axis: int, start: int, stop: int) -> Value:
-    """What lies from `start` to `stop` along an axis of a value as it is."""
+    """The slice from `start` to `stop` along an axis of a value; the value itself if that is all of it."""
     shape = shape_of(value.type)
     if (start, stop) == (0, shape[axis]):
         return value
@@ -99,8 +99,9 @@ def sliced(b: Builder, value: Value, axis: int, start: int, stop: int) -> Value:
 
 
 def with_rest(b: Builder, name: str, value: Value, source: Value, axis: int, start: int) -> Value:
-    """What was reduced along an axis in parts, with the rest of `source` joined to it, which begins at `start`: one step of it
-    for each part at a time. Of the last ones, as many are read; those that were taken in before leave everything as it is."""
+    """Combines the results of parts of `source` along an axis with the remainder, which begins at `start`: one element with each
+    result at a time. The last elements are read by a slice of the same length that ends with `source`; those of it that were
+    combined before are replaced by the neutral element."""
     gathered = Accumulation(name, element_type(source.type))
     parts, stop = (shape_of(v.type)[axis] for v in (value, source))
     for first in range(start, stop, parts):
@@ -115,7 +116,7 @@ def with_rest(b: Builder, name: str, value: Value, source: Value, axis: int, sta
 
 
 def widened(b: Builder, name: str, value: Value) -> Value:
-    """What a reduction takes in: sums and products of f16 and bf16 are f32 until the end."""
+    """The operand of a reduction: f16 and bf16 are widened to f32 for sums and products."""
     element = element_type(value.type)
     if name in ("sum", "product") and isinstance(element, FloatType) and element.width < 32:
         return b.cast(value, type=with_element(value.type, f32))
@@ -123,14 +124,14 @@ def widened(b: Builder, name: str, value: Value) -> Value:
 
 
 def converted(b: Builder, value: Value, element: Type) -> Value:
-    """The value with elements of a type."""
+    """The value cast to an element type."""
     if element_type(value.type) is element:
         return value
     return b.cast(value, type=with_element(value.type, element))
 
 
 def moved_on(b: Builder, value: Value, axis: int, reverse: bool, start: Attribute) -> Value:
-    """The value one place further along an axis (`reverse`: back), with `start` in the place that becomes free."""
+    """The value shifted by one along an axis (`reverse`: backwards), with `start` in the free position, and one element longer."""
     rank = len(shape_of(value.type))
     free = [int(d == axis) for d in range(rank)]
     low, high = ([0] * rank, free) if reverse else (free, [0] * rank)
@@ -138,7 +139,7 @@ def moved_on(b: Builder, value: Value, axis: int, reverse: bool, start: Attribut
 
 
 def along(b: Builder, name: str, value: Value, axis: int) -> Value:
-    """The value reduced along an axis; of one element there is nothing to reduce."""
+    """The value reduced along an axis; a reshape if it has one element."""
     shape = shape_of(value.type)
     if shape[axis] == 1:
         return view(b, value, (*shape[:axis], *shape[axis + 1 :]))
@@ -146,12 +147,12 @@ def along(b: Builder, name: str, value: Value, axis: int) -> Value:
 
 
 def parted(b: Builder, value: Value, axis: int, parts: int) -> Value:
-    """The value with an axis cut into so many parts."""
+    """The value with an axis split into (parts, length)."""
     shape = shape_of(value.type)
     return view(b, value, (*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :]))
 
 
 def spread(b: Builder, value: Value, axis: int) -> Value:
-    """The value with an axis of one element."""
+    """The value with an axis of size 1 added."""
     shape = shape_of(value.type)
     return view(b, value, (*shape[:axis], 1, *shape[axis:]))
