@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What passes ask of ops, and change nothing: loops, access maps, products, reductions."""
+"""Analyses of ops that several passes share: loops, indexing maps, products, reductions. They change nothing."""

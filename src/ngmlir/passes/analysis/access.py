@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accesses: which element of a buffer is read for each element of a result that only moves data.
 
-A chain of slices, pads, transposes and reshapes is one affine map from positions in its result to positions in what it
-begins with. So a kernel can read the one through the other, and nothing has to be moved beforehand.
+A chain of slices, pads, transposes and reshapes is one affine map from positions in its result to positions in its operand. So a
+kernel can read the operand through the map, and needs no copy.
 """
 
 from __future__ import annotations
@@ -21,20 +21,19 @@ from ...support.lengths import is_same, usual
 from ...support.machines import PIECE_BYTES
 from ...support.target import Target
 
-#: Elements of a row for each lane of a register from which it pays to read it in parts, before, between and behind its
-#: borders.
+#: Least length of a row, in vector registers, for which separate loops over its parts before, between and after borders pay.
 LONG_ROW = 4
 
-#: Steps of the innermost loop that are too far to be read one by one, if others lie between.
+#: Least stride of the innermost loop, in elements, that is too slow to read if elements of other loops are in between.
 FAR = 8
 
-#: Ops that only move data, and whose every result element is an element of the operand or a fixed one.
+#: Ops that only move data: every element of the result is an element of the operand or a constant.
 MOVES = frozenset({"ng.slice", "ng.pad", "ng.transpose", "ng.windows"})
 
 
 def is_part(op: Op, target: Target) -> bool:
-    """Whether the result of a slice is read where it lies in the operand's memory, without any kernel. Blocks of threads
-    read several elements at once, from aligned places only."""
+    """Whether the result of a slice is a view of its operand, without a kernel. On GPUs it must begin at an aligned address, since
+    threads read several elements at once."""
     first = first_of_part(op)
     if first is None or not target.shares_tiles:
         return first is not None
@@ -42,21 +41,21 @@ def is_part(op: Op, target: Target) -> bool:
 
 
 def masks(item: int, target: Target) -> bool:
-    """Whether some elements of a register, of `item` bytes each, can be read without the others."""
+    """Whether the target has masked vector loads for elements of `item` bytes."""
     return target.can("masks") or (item >= 4 and target.can("word_masks"))
 
 
 def is_long(row: int, item: int, target: Target) -> bool:
-    """Whether a row of so many elements is worth loops of their own for its parts."""
+    """Whether a row of this length is long enough for separate loops over its parts."""
     return usual(row) >= LONG_ROW * target.lanes(item)
 
 
 @dataclass(frozen=True)
 class Access:
-    """An indexing map: how a result is read from a buffer that is seen in `shape`, with a place for each dimension.
+    """An indexing map: `places` has for each dimension of a buffer, viewed in `shape`, the index as an affine expression of runs.
 
-    What runs is a `run`: neighbouring dimensions of the result, together `sizes` long. Positions outside the shape give
-    `fill`; it is None where there are none.
+    A run is a group of adjacent dimensions of the result, merged; `sizes` are the lengths of the runs. Positions outside
+    the shape read `fill`; it is None where there are none.
     """
 
     shape: tuple[int, ...]
@@ -67,13 +66,13 @@ class Access:
 
     @property
     def closest(self) -> Mapping[int, int]:
-        """The steps of the runs along which elements lie closest in the buffer."""
+        """The strides of the runs in the innermost dimension of the buffer that any run moves along."""
         return next((place.terms for place in reversed(self.places) if place.terms), dict[int, int]())
 
     @property
     def in_order(self) -> bool:
-        """Whether neighbours along the result's innermost run lie near each other in the buffer: in its closest dimension, and no
-        whole rows of other runs apart."""
+        """Whether adjacent elements of the result's innermost run are near each other in the buffer: in the innermost dimension, and
+        with a small stride or no rows of other runs in between."""
         last = len(self.sizes) - 1
         if not self.closest or last not in self.closest:
             return not self.closest
@@ -91,23 +90,23 @@ class Access:
 
     @property
     def permutes(self) -> bool:
-        """Whether the result is the whole source, its dimensions in another order, but for the innermost."""
+        """Whether the result is the whole source with its dimensions permuted, except the innermost."""
         return self._whole and self.in_order
 
     @property
     def transposes(self) -> bool:
-        """Whether its loops run along the buffer's dimensions in another order than their own."""
+        """Whether the loops are in another order than the dimensions of the buffer that they run along."""
         dims = [loop for place in self.places for loop in place.terms]
         return dims != sorted(dims)
 
     @property
     def reorders(self) -> bool:
-        """Whether the result is the whole source, its dimensions in another order."""
+        """Whether the result is the whole source with its dimensions permuted."""
         dims = [loop for place in self.places for loop in place.terms]
         return self._whole and sorted(dims) == [*range(len(self.sizes))]
 
     def inverse(self) -> Access:
-        """Where each element of the source lies in the result, of an access that permutes: its runs are the dimensions of
+        """The inverse of an access that permutes: where each element of the source is in the result. Its runs are the dimensions of
         the source."""
         at = {t: d for d, place in enumerate(self.places) for t in place.terms}
         places = tuple(AffineExpr(0, {at[t]: 1}) for t in range(len(self.sizes)))
@@ -116,18 +115,18 @@ class Access:
 
     @property
     def crosses(self) -> bool:
-        """Whether a part of a row may lie beyond a border."""
+        """Whether a part of a row may be outside the buffer."""
         last = len(self.sizes) - 1
         along = [(p, n) for p, n in zip(self.places, self.shape, strict=True) if last in p.terms]
         return self.fill is not None and leaves([p for p, _ in along], [n for _, n in along], self.sizes)
 
     def in_parts(self, item: int, target: Target) -> bool:
-        """Whether rows of elements of `item` bytes must be read in parts, as the machine has no masks to read them across the
+        """Whether rows of elements of `item` bytes must be read in parts, since the machine has no masked loads to read across a
         border."""
         return self.crosses and not masks(item, target)
 
     def borders(self, loop: int) -> set[int]:
-        """The steps of a loop from which on a position along it alone is inside the shape, or no longer."""
+        """The iterations of a loop at which an index that depends on it alone enters or leaves the shape."""
         found: set[int] = set()
         for place, size in zip(self.places, self.shape, strict=True):
             if set(place.terms) == {loop}:
@@ -137,7 +136,7 @@ class Access:
         return found
 
     def over(self, loops: Sequence[Sequence[int]], sizes: Sequence[int]) -> Access:
-        """The access with loops in place of runs: each run is some of them, the last one fastest."""
+        """The access by loops instead of runs: each run is the merge of some loops, the last one innermost."""
         strides: list[dict[int, int]] = []
         for run in loops:
             step, own = 1, dict[int, int]()
@@ -156,7 +155,7 @@ class Access:
 
 
 def access_in(map: Map, sizes: tuple[int, ...]) -> Access:
-    """The map of a nest with loops of these sizes."""
+    """The access of an indexing map in a nest with loops of these sizes."""
     assert map.places is not None
     return Access(map.shape, map.places, (), sizes, map.fill)
 
@@ -164,11 +163,11 @@ def access_in(map: Map, sizes: tuple[int, ...]) -> Access:
 def access_of(
     op: Op, through: Callable[[Value], Op | None], whole: bool = False
 ) -> tuple[Value, Access] | None:
-    """What a chain of moves and reshapes begins with, and how the result of the last is read from it; None where that is not
+    """The operand of a chain of moves and reshapes that ends with `op`, and how the result is read from it; None where that is not
     affine.
 
-    `through` gives the op that makes a value if the chain goes on through it. `whole`: each dimension of the result is
-    a run of its own, and of the buffer a place, for kernels whose tiles have several dimensions.
+    `through` returns the op that makes a value if the chain includes it. `whole`: dimensions of the result and of the buffer are
+    not merged, for kernels whose tiles have several dimensions.
     """
     sizes = shape_of(op.results[0].type)
     places = [AffineExpr(0, {d: 1} if size != 1 else {}) for d, size in enumerate(sizes)]
@@ -178,23 +177,23 @@ def access_of(
     while current is not None:
         (source,) = current.operands
         if seen and current.name != "ng.reshape":
-            return None  # what the border hides of this op's operand would show, or its elements lie in other rows
+            return None  # elements that the border hides would be read, or rows before the reshape differ
         if not seen:
             moved = _before(current, places, sizes)
-            # Rows that are read in parts may end anywhere in those before a reshape: the buffer is seen without it.
+            # A reshape of rows that are read partially is not affine: the buffer is viewed in the shape of its result.
             seen = moved is None
             if moved is not None:
                 places, shape = moved, shape_of(source.type)
             if current.name == "ng.pad" and leaves(places, shape, sizes):
                 given = current.attributes.get("value")
                 fill = numeric_literal(0, element_type(source.type)) if given is None else given
-                seen = True  # behind a border reshapes change nothing: the buffer is seen as the pad took it
+                seen = True  # reshapes before the pad change nothing: the buffer is viewed in the shape of the pad's operand
         current = through(source)
     return source, _merged(shape, places, sizes, fill, whole)
 
 
 def _before(op: Op, places: Sequence[AffineExpr], sizes: Sequence[int]) -> list[AffineExpr] | None:
-    """Places in the operand of a move or reshape, from those in its result."""
+    """The indices in the operand of a move or reshape, from those in its result."""
     match op.name:
         case "ng.slice":
             starts, steps = get_i64s(op, "starts"), get_i64s(op, "steps")
@@ -231,7 +230,7 @@ def _reshaped(op: Op, places: Sequence[AffineExpr], sizes: Sequence[int]) -> lis
 
 
 def leaves(places: Sequence[AffineExpr], shape: Sequence[int], sizes: Sequence[int]) -> bool:
-    """Whether some position lies outside a shape."""
+    """Whether some position is outside a shape."""
     ends = [place.ends(sizes) for place in places]
     return any(low < 0 or high >= size for (low, high), size in zip(ends, shape, strict=True))
 
@@ -243,8 +242,8 @@ def _merged(
     fill: Attribute | None,
     whole: bool,
 ) -> Access:
-    """The access in as few dimensions and runs as say the same: rows that are read whole are one with what runs over
-    them, so that kernels have long loops."""
+    """The access with as few dimensions and runs as possible: a dimension that is read whole is merged with the next outer one
+    (unless `whole`), so that kernels have long loops."""
     runs = {d: [d] for d, size in enumerate(sizes) if not is_same(size, 1)}
     lengths = list(sizes)
     kept: list[tuple[int, AffineExpr]] = []
@@ -269,7 +268,7 @@ def _merged(
 def _joined(
     size: int, place: AffineExpr, inner: int, row: AffineExpr, runs: dict[int, list[int]], lengths: list[int]
 ) -> tuple[int, AffineExpr] | None:
-    """Two neighbouring dimensions of a buffer as one, if rows are read whole; joins their runs too."""
+    """Two adjacent dimensions of a buffer merged into one, if the inner one is read whole; merges their runs too."""
     ((run, step),) = row.terms.items() if len(row.terms) == 1 else ((-1, 0),)
     if step != 1 or row.offset or lengths[run] != inner:
         return None

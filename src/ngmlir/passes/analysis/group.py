@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A group of ops that will be one kernel, and what may stand in one."""
+"""A group of ops that will be one kernel, and which ops it may contain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...ir.types import TensorType
 from .access import MOVES
 from .space import Atoms
 
-#: Longer kernels gain nothing and compile slowly.
+#: Most ops of a kernel: longer ones gain nothing and compile slowly.
 MAX_OPS = 256
 #: Ops that cost no memory traffic of their own: repeated inside each kernel that reads them.
 FREE = frozenset({"ng.reshape", "ng.broadcast", "ng.constant", "ng.iota", "ng.extent"})
@@ -31,21 +31,25 @@ class Group:
     def __init__(self, number: int, kind: str):
         self.number = number
         self.kind = kind
-        self.mark = 1 << number  # bit set: this group, and those that it has taken over
-        self.successor: Group | None = None  # the group that has taken this one over
+        self.mark = 1 << number  # bit set: this group, and those that were merged into it
+        self.successor: Group | None = None  # the group that this one was merged into
         self.domain: Atoms | None = None  # the loops of the whole group; its first op decides them
-        self.reduced: frozenset[int] = frozenset()  # resolved atoms, of rows and columns
+        self.reduced: frozenset[int] = frozenset()  # the resolved atoms that rows and columns reduce
         self.ops: dict[Op, None] = {}
-        self.behind: set[Op] = set()  # those of `ops` that only moves read: they are on no loop
-        self.views: dict[Op, None] = {}  # reshapes of what is in memory whose results the kernel is given
+        self.behind: set[Op] = set()  # those of `ops` that only moves read: they have no loops
+        self.views: dict[
+            Op, None
+        ] = {}  # reshapes of values in memory whose results are operands of the kernel
         self.atoms: dict[Value, Atoms] = {}
-        self.rank = 0  # of a dot: how many loops its result has
-        self.before = 0  # bit set: the groups that must have run
-        self.after: dict[Group, None] = {}  # those that read from this one (perhaps taken over since)
+        self.rank = 0  # for kind dot: the number of loops of the result
+        self.before = 0  # bit set: the groups that must run before
+        self.after: dict[
+            Group, None
+        ] = {}  # the groups that read from this one (perhaps merged into others since)
         self.dependent: set[Value] = set()  # values computed from a reduction of this group
 
     def follow(self, feeders: Iterable[Group]) -> None:
-        """It now comes after `feeders` and all that comes before them; so does everything after it."""
+        """Orders this group, and all groups after it, after `feeders` and all groups before them."""
         bits = 0
         for feeder in feeders:
             if feeder is not self:
@@ -55,7 +59,7 @@ class Group:
 
 
 def precede(bits: int, groups: Iterable[Group]) -> None:
-    """Puts the groups of a bit set before others and before all that comes after these."""
+    """Orders the groups of a bit set before others and before all groups after these."""
     stack = list(groups)
     while stack:
         group = living(stack.pop())
@@ -66,14 +70,14 @@ def precede(bits: int, groups: Iterable[Group]) -> None:
 
 
 def living(group: Group) -> Group:
-    """The group that has taken over a group; itself if none has."""
+    """The group that a group was merged into in the end; itself if it was not."""
     while group.successor is not None:
         group = group.successor
     return group
 
 
 def fusible(op: Op) -> bool:
-    """Ops that a kernel of the four kinds can hold: static tensors, at least one element."""
+    """Whether an op can be in a group: a product, elementwise op or reduction on nonempty static tensors."""
     if op.name == "ng.dot":
         return all(has_elements(v) for v in (*op.operands, *op.results))
     traits = op.traits
@@ -83,18 +87,18 @@ def fusible(op: Op) -> bool:
 
 
 def has_elements(value: Value) -> bool:
-    """Whether a value is a tensor of a known size, and not an empty one."""
+    """Whether a value is a nonempty static tensor."""
     type = value.type
     return isinstance(type, TensorType) and type.static and type.size > 0
 
 
 def is_move(op: Op) -> bool:
-    """Whether an op only moves elements, of which there are some."""
+    """Whether an op only moves elements of nonempty static tensors."""
     return op.name in MOVES and all(map(has_elements, (*op.operands, *op.results)))
 
 
 def splat(op: Op) -> bool:
-    """Whether a constant is one number, however often."""
+    """Whether all elements of a constant are one number."""
     value = op.attributes["value"]
     return not isinstance(value, ElementsAttr) or value.type.size == 1 or value.splat
 
@@ -107,7 +111,7 @@ def reads(op: Op) -> list[Value]:
 
 
 def kind(fusion: Op) -> str:
-    """`map`, `rows`, `columns` or `dot`."""
+    """The kind of a fusion: `map`, `rows`, `columns`, `dot`, `attention`, `chain` or `decoded`."""
     attribute = fusion.attributes["kind"]
     assert isinstance(attribute, StringAttr)
     return attribute.value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the loop nest of a fusion says of each value in it."""
+"""Reads the loop nest of a fusion: loops, indexing maps and shapes of each value in it."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from .views import unspread
 
 Shape = tuple[int, ...]
 
-#: Elements of a row for each lane of a register from which on it is cut at borders though the machine has masks.
+#: Least length of a row, in vector registers, that is split at borders although the machine has masked loads.
 CUT_ROW = 32
 
-#: Choices by position for which kernels have code of their own on either side.
+#: Most selections by position at which loops are split, with separate code on either side.
 MOST_CHOICES = 4
 
 
 @dataclass
 class Plan:
-    """A fusion with its loop nest, as builders of kernels ask for it: `sizes` of the loops, and for each value the loops that its
-    dimensions in memory are; of one that is in no memory, the loops along which it changes.
+    """A fusion with its loop nest in the form that kernel builders use: `sizes` of the loops, and for each value the loops of its
+    dimensions in memory, or for a value that is not in memory the loops that it varies along.
 
-    An input may be one that is read through one of `accesses`, whose terms are loops.
+    An input may be read through an access of `accesses`, whose terms are loops.
     """
 
     fusion: Op
     sizes: tuple[int, ...]
     loops: dict[Value, tuple[int, ...]]
-    dimension_loops: dict[Op, tuple[int, ...]]  # of an iota: the loops of the counted dimension
+    dimension_loops: dict[Op, tuple[int, ...]]  # for an iota: the loops of the counted dimension
     accesses: dict[Value, Access]
-    sides: Mapping[Value, Side]  # operands of a product that it reads in another way than they are
-    written: dict[Value, Access]  # outputs that are written moved
+    sides: Mapping[Value, Side]  # operands of products that are read through an access
+    written: dict[Value, Access]  # outputs that are written through a permutation
 
     @property
     def ops(self) -> list[Op]:
@@ -53,7 +53,7 @@ class Plan:
 
     @property
     def location(self) -> Location:
-        """Of the op that the kernel is made around: its product, or its first reduction; else of the whole."""
+        """The location of the product or the first reduction; else that of the fusion."""
         heavy = (op for op in self.ops if op.name == "ng.dot" or "reduction" in op.traits)
         return next((op.location for op in heavy), self.fusion.location)
 
@@ -75,17 +75,17 @@ class Plan:
         return self.shape(value) if access is None else access.shape
 
     def source(self, value: Value) -> tuple[int, tuple[int, ...]]:
-        """What an input is read from: the number of an operand of the fusion, and the shape in which that is seen."""
+        """What an input is read from: the number of an operand of the fusion, and the shape in which it is viewed."""
         access = self.accesses.get(value)
         return self.operand(value), self.shape(value) if access is None else access.shape
 
     def operand(self, value: Value) -> int:
-        """The number of the operand that an input is; of one that is read in several ways, the first."""
+        """The number of an input's operand; if that is listed several times, the first."""
         return self.fusion.operands.index(self.fusion.operands[self.inputs.index(value)])
 
     def has_tiles(self, *loops: int) -> bool:
-        """Whether threads can have tiles of several steps of some loops and of the innermost one: in all that is read or written
-        through an access, each of them runs along a dimension of its own."""
+        """Whether threads can have tiles over some loops and the innermost one: in every access each of these loops runs along a
+        different dimension."""
         tiled = [*(loop % len(self.sizes) for loop in loops), len(self.sizes) - 1]
         for access in (*self.accesses.values(), *self.written.values()):
             at = [[d for d, place in enumerate(access.places) if l in place.terms] for l in tiled]
@@ -96,22 +96,23 @@ class Plan:
 
     @property
     def across(self) -> int | None:
-        """The loop along which an operand is contiguous that is not so along the innermost one, where tiles of both can be read."""
+        """The loop along which an operand is contiguous that is not contiguous along the innermost one, if tiles of both loops can be
+        read; else None."""
         found = (max(access.closest) for access in self.accesses.values() if not access.in_order)
         loop = next(found, None)
         return loop if loop is not None and self.has_tiles(loop) else None
 
     @property
     def most_rows(self) -> int:
-        """How many steps of the two loops around the innermost one a tile of threads can span at most."""
+        """The most rows of a tile of threads: iterations of the two loops around the innermost one, rounded up to powers of two."""
         if len(self.sizes) < 2 or not self.has_tiles(-2):
             return 1
         near = power_of_two(self.sizes[-2])
         return near * power_of_two(self.sizes[-3]) if len(self.sizes) > 2 and self.has_tiles(-3, -2) else near
 
     def cuts(self, target: Target) -> list[list[int]]:
-        """Where each loop ends and another begins: at borders, where rows are long or the machine has no masks to read tiles across
-        them, and where a choice by position changes, if the parts are long enough."""
+        """The positions at which each loop is split, on CPUs: at borders, if rows are long or the machine has no masked loads to read
+        across them, and where a selection by position changes, if the parts are long enough."""
         found: list[set[int]] = [set() for _ in self.sizes]
         if not self.sizes or target.shares_tiles:
             return [[] for _ in self.sizes]
@@ -120,7 +121,9 @@ class Plan:
             long = usual(self.sizes[-1]) >= CUT_ROW * target.lanes(item)
             if access.in_parts(item, target) or (long and access.crosses):
                 found[-1].update(access.borders(len(self.sizes) - 1))
-            if not self.ops and access.fill is not None:  # little code, so that each section may have its own
+            if (
+                not self.ops and access.fill is not None
+            ):  # copies have little code, so outer loops are split too
                 outer = {loop: access.borders(loop) for loop in range(len(self.sizes) - 1)}
                 for loop in [loop for loop, borders in outer.items() if borders][-2:]:
                     found[loop] |= outer[loop]
@@ -134,7 +137,7 @@ class Plan:
         ]
 
     def choice(self, op: Op) -> tuple[int, int] | None:
-        """Of a selection by position along one loop: the loop, and where the first operand ends and the second begins."""
+        """For a selection by position along one loop: the loop, and the position at which the second operand begins; else None."""
         if op.name != "ng.select":
             return None
         less = unspread(op.operands[0]).owner
@@ -149,8 +152,8 @@ class Plan:
 
     @property
     def in_line(self) -> Plan | None:
-        """The same where what runs along both of the last two loops runs along one more, which is both of them; None where this does
-        not all lie in their order."""
+        """The plan with one more loop, the merge of the last two, for all values that have both; None where such a value does not have
+        them as its last dimensions in order, or there are accesses."""
         near, last = len(self.sizes) - 2, len(self.sizes) - 1
         both = {v: loops for v, loops in self.loops.items() if {near, last} <= {*loops}}
         moved = self.accesses or self.written or self.dimension_loops or is_open(self.sizes[-2:])
@@ -160,18 +163,18 @@ class Plan:
         return replace(self, sizes=(*self.sizes, prod(self.sizes[-2:])), loops={**self.loops, **lines})
 
     def side(self, value: Value) -> tuple[int, tuple[int, ...]]:
-        """The same of an operand of a product."""
+        """The same as `source` for an operand of a product."""
         side = self.sides.get(value)
         return self.operand(value), shape_of(value.type) if side is None else side.shape
 
     @property
     def sources(self) -> list[tuple[int, tuple[int, ...]]]:
-        """All that inputs are read from, each once."""
+        """The sources of all inputs, each once."""
         return list(dict.fromkeys(self.source(v) for v in self.inputs if v in self.loops))
 
 
 def plan(fusion: Op) -> Plan:
-    """What the nest of a fusion says."""
+    """The plan of a fusion with a nest."""
     nest = fusion.attributes[NEST]
     assert isinstance(nest, NestAttr)
     body, sizes = fusion.block, nest.space
@@ -195,7 +198,7 @@ def plan(fusion: Op) -> Plan:
         loops[result] = nest.loops_of(result.type)
         if op.name == "ng.iota":
             counted[op] = (loops[result][get_i64(op, "dimension")],)
-        elif op.name == "ng.reshape":  # a product is a matrix until here
+        elif op.name == "ng.reshape":  # the result of a product, as a matrix, is reshaped to loops
             loops[op.operands[0]] = loops[result]
     written: dict[Value, Access] = {}
     for value, own in zip(body.ops[-1].operands, nest.writes, strict=True):
@@ -207,7 +210,7 @@ def plan(fusion: Op) -> Plan:
 
 
 def splat_number(attribute: Attribute) -> Attribute:
-    """The one number of a constant."""
+    """The number of a splat constant."""
     assert isinstance(attribute, ElementsAttr)  # functions hold tensors
     element = attribute.type.element
     bits = attribute.bits
@@ -215,7 +218,7 @@ def splat_number(attribute: Attribute) -> Attribute:
 
 
 def widest_item(planned: Plan) -> int:
-    """Bytes of the largest element that the kernel computes with in each step of its loops."""
+    """Bytes of the largest element that the kernel computes with in its innermost loop."""
     each = [v for v, loops in planned.loops.items() if len(loops) == len(planned.sizes)]
     return max((item_bytes(element_type(v.type)) for v in each or planned.loops), default=4)
 
@@ -228,5 +231,5 @@ def narrowest_item(planned: Plan) -> int:
 
 
 def pieces_wide(planned: Plan, threads: int) -> int:
-    """Elements along the last loop of which each thread of a block reads one piece."""
+    """Elements along the last loop that a block reads if each thread reads one chunk of `PIECE_BYTES`."""
     return threads * PIECE_BYTES // narrowest_item(planned)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernels of matrix products share: the sizes of a product, and how it ends."""
+"""The sizes of matrix products, and what their epilogues hold."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from .sides import Implicit, Side, Strided
 
 @dataclass(frozen=True)
 class End:
-    """What is held of each element when a kernel of a product ends: `words` registers of 4 bytes, and `item` bytes in shared
-    memory on the way to another layout."""
+    """What the epilogue of a product's kernel holds for each element: `words` registers of 4 bytes, and `item` bytes of shared
+    memory for conversion to another layout."""
 
     words: int
     item: int
@@ -41,7 +41,7 @@ class End:
 
 @dataclass(frozen=True)
 class Product:
-    """The sizes and the storage of one product: `lhs_depth_first` = stored depth x rows, and so on."""
+    """The sizes and the layout of one product: `lhs_depth_first` = stored as depth x rows, and so on."""
 
     batch: int  # 0 = no batch dimension
     rows: int
@@ -52,15 +52,19 @@ class Product:
     lhs_element: Type
     rhs_element: Type
     result: Type
-    lhs: Side | None = None  # how they are read, if not as they are
+    lhs: Side | None = None  # how the sides are read, if through an access
     rhs: Side | None = None
     words: str = (
-        ""  # where its depth is counted in words of neighbours: their elements, as `tile.dot` has them
+        ""  # if the depth is counted in words of adjacent elements: the element types, as in `tile.dot`
     )
-    steps: int = 0  # how many elements that are
-    tf32: bool = False  # whether both sides are f32 that tf32 has: the pass `short-floats` finds out
-    kept: bool = False  # whether the right side is the same in many runs, so that packing it costs nothing
-    end: End | None = None  # what is computed of it, where more than its result is held for that
+    steps: int = 0  # the depth in elements, if it is counted in words
+    tf32: bool = (
+        False  # whether both sides are f32 numbers that are exact in tf32, as the pass `short-floats` found
+    )
+    kept: bool = (
+        False  # whether the right side is the same in many runs, so that the time to pack it does not count
+    )
+    end: End | None = None  # what the epilogue holds, if that is more than the result
 
     @property
     def accumulator(self) -> Type:
@@ -70,20 +74,20 @@ class Product:
 
     @property
     def multiplied(self) -> tuple[str, str]:
-        """What matrix instructions take the elements of both sides for."""
+        """The element types as which matrix instructions read both sides."""
         return ("tf32", "tf32") if self.tf32 else (self.lhs_element.text, self.rhs_element.text)
 
     @property
     def packed_element(self) -> Type:
-        """Elements of a side that is packed: words of neighbours, or those that are summed."""
+        """The element type of a packed side: i32 for words of adjacent elements, else that of the sum."""
         return i32 if self.words else self.accumulator
 
     def atom(self, target: Target) -> MatrixAtom | None:
-        """The matrix instruction that a target has for it."""
+        """The matrix instruction of a target for this product; None if it has none."""
         return target.gpu.atom(*self.multiplied, self.accumulator.text)
 
     def dot_atom(self, target: Target) -> DotAtom | None:
-        """The dot instruction of vectors that a target has for it: the first whose elements hold those of both sides."""
+        """The vector dot instruction of a target for this product: the first whose element types hold those of both sides."""
         mine = (self.lhs_element, self.rhs_element)
         for atom in target.dots:
             for sides in (atom.sides, atom.sides[::-1]):
@@ -94,12 +98,12 @@ class Product:
 
     @property
     def group(self) -> int:
-        """Elements of one step of the depth."""
+        """Elements in one step of the depth: those of a word, or 1."""
         return WORD_BITS // word_bits(self.words) if self.words else 1
 
     @property
     def elements(self) -> int:
-        """Of the depth."""
+        """The depth in elements."""
         return self.steps or self.depth
 
     @property
@@ -109,13 +113,13 @@ class Product:
 
     @property
     def row_lengths(self) -> tuple[int, int]:
-        """Elements of a row of each side, as it lies."""
+        """Elements of a row of each side in memory."""
         left = self.rows if self.lhs_depth_first else self.depth
         return left, self.columns if self.rhs_depth_first else self.depth
 
     @property
     def implicit(self) -> tuple[bool, bool]:
-        """Which sides are windows, of which a kernel packs on the way what it multiplies next."""
+        """Which sides are windows, which the kernel packs part by part."""
         return isinstance(self.lhs, Implicit), isinstance(self.rhs, Implicit)
 
     @property
@@ -129,7 +133,7 @@ class Product:
 
     @property
     def turned(self) -> Product:
-        """The transposed product, whose sides have changed places."""
+        """The transposed product: its sides are exchanged."""
         return replace(
             self,
             rows=self.columns,
@@ -144,7 +148,7 @@ class Product:
 
 
 def product_of(dot: Op, sides: Mapping[Value, Side]) -> Product:
-    """Reads a product that the shape pass brought to [batch,] matrix form; `sides` are read otherwise than they are."""
+    """Reads a product in [batch,] matrix form, as the pass `shape` makes it; `sides` has operands that are read through accesses."""
     left, right = (sides.get(operand) for operand in dot.operands)
     lhs, rhs = shape_of(dot.operands[0].type), shape_of(dot.operands[1].type)
     batched = len(lhs) == 3
@@ -168,8 +172,8 @@ def product_of(dot: Op, sides: Mapping[Value, Side]) -> Product:
 
 
 def end_of(planned: Plan, dot: Op) -> End:
-    """Of a product with this plan. All that a kernel gives is computed before the first of it is stored; and what is computed
-    of the product alone is changed to another layout where it meets what is read element by element."""
+    """The `End` of a product with this plan. All outputs are computed before the first one is stored; values computed from the product
+    alone are converted to another layout before they are combined with operands that are read elementwise."""
     loops = planned.loops[dot.results[0]]
     items = {v: item_bytes(element_type(v.type)) for v, own in planned.loops.items() if own == loops}
     inputs = [v for v in planned.inputs if v in items]
@@ -180,7 +184,7 @@ def end_of(planned: Plan, dot: Op) -> End:
             meeting.update(v for v in op.operands if v in made)
         elif any(v in made for v in op.operands):
             made.update(op.results)
-    # What is read is held until the last of them is there, and asked for early where that takes long.
+    # Operands are held until the last value that they are combined with; if library functions take long, they are loaded early.
     if len(meeting) > 1 or any(in_library(op) for op in planned.ops):
         meeting.update(inputs)
     given = dict.fromkeys(v for v in planned.outputs if v in items)
@@ -189,24 +193,24 @@ def end_of(planned: Plan, dot: Op) -> End:
 
 
 def _depth_first(side: Side | None, depth_first: bool) -> bool:
-    """Whether a side is read depth x rows (or columns); what is packed, as it lies closest."""
+    """Whether a side is read as depth x rows (or columns); for windows, whether they are packed so."""
     if isinstance(side, Implicit):
         return not side.along_depth
     return depth_first != (isinstance(side, Strided) and side.turned)
 
 
 def part_of(words: str) -> Type:
-    """What the neighbours in a word of the left side are."""
+    """The element type of a word of the left side."""
     return {type.text: type for type in (i8, ui8, i16, bf16)}[words.partition("_")[0]]
 
 
 def word_bits(words: str) -> int:
-    """Of each of the neighbours in a word."""
+    """The bits of each element of a word."""
     return int(words.partition("_")[0].lstrip("uibf"))
 
 
 def fits_into(element: Type, word: str) -> bool:
-    """Whether a part of a word, such as `ui8`, holds every number of an element type."""
+    """Whether an element of a word, such as `ui8`, holds every number of an element type."""
     if element.text == word or not isinstance(element, IntegerType) or word.startswith("bf"):
         return element.text == word
     unsigned, width = word.startswith("u"), int(word.lstrip("ui"))
@@ -214,14 +218,14 @@ def fits_into(element: Type, word: str) -> bool:
 
 
 def in_words(product: Product, target: Target, packed: Collection[str]) -> Product:
-    """The product whose depth is counted in words of neighbours that a dot instruction multiplies at once: the same where
-    the target has none, or a side is neither `packed` nor lies so."""
+    """The product with its depth counted in words of adjacent elements, which a dot instruction multiplies at once. The product itself
+    where the target has no such instruction, or a side is neither `packed` nor stored in words."""
     atom = product.dot_atom(target)
     if product.words or atom is None or "right" not in packed or isinstance(product.rhs, Implicit):
         return product
     lhs = product.lhs
     if isinstance(lhs, Implicit):
-        # Neighbours of a word are packed together, if that is not one by one; floats in whole words.
+        # Elements of a word are packed together, unless each is copied separately; floats only in whole words.
         if not lhs.contiguous_depth or (atom.sum == "f32" and product.depth % atom.group):
             return product
         product = replace(product, lhs=replace(lhs, forced_along_depth=True), lhs_depth_first=False)
@@ -234,15 +238,15 @@ def in_words(product: Product, target: Target, packed: Collection[str]) -> Produ
 
 
 def lies_in_words(product: Product, atom: DotAtom) -> bool:
-    """Whether the left side as it lies is rows of whole words."""
+    """Whether the left side in memory is rows of whole words."""
     bits = product.lhs_element.width if isinstance(product.lhs_element, IntegerType | FloatType) else 0
     whole = product.lhs is None and not product.lhs_depth_first and product.depth % atom.group == 0
     return whole and bits == atom.element_bits
 
 
 def oriented(product: Product, target: Target) -> tuple[Product, tuple[int, int]]:
-    """A product as it is computed, and which operand each of its sides is. Of one column both results have the same
-    elements in the same order, and vectors know how to do with few rows."""
+    """A product as it is computed, and the operand of each of its sides. On CPUs a product of one column is computed transposed: its
+    result has the same elements in the same order, and kernels vectorize products of few rows."""
     if is_same(product.columns, 1) and not target.shares_tiles and not isinstance(product.lhs, Implicit):
         return product.turned, (1, 0)
     return product, (0, 1)
@@ -256,5 +260,5 @@ def split(total: int, most: int) -> list[tuple[int, int]]:
     return [(count, size) for count, size in out if count]
 
 
-#: Says of a product that both sides hold f32 numbers that tf32 has: bits below its ten are zero.
+#: Attribute of products whose sides are f32 numbers that are exact in tf32: fraction bits after the tenth are zero.
 TF32 = "ng.tf32"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How reductions and cumulative ops gather: in which type, from which start, by which op."""
+"""Accumulators of reductions and cumulative ops: their type, initial value and combining op."""
 
 from __future__ import annotations
 
@@ -25,57 +25,57 @@ from ...ops.builder import Builder
 from ...ops.fields import get_i64s
 from ...support.target import Target
 
-#: What joins two of what a reduction, or a cumulative op, has gathered.
+#: The op that combines two accumulators of a reduction or cumulative op.
 _COMBINE = {
     "sum": "add", "product": "multiply", "max": "maximum", "min": "minimum",
     "any": "bitwise_or", "all": "bitwise_and",
 }  # fmt: skip
 
 
-#: Reductions that say where they find something.
+#: Reductions whose result is a position.
 POSITIONS = frozenset({"ng.argmax", "ng.argmin"})
-#: What a reduction carries while it gathers.
+#: The accumulators of a reduction.
 Parts = list[Value]
 
 
 class Accumulation:
-    """How elements of one type are gathered: in which type, from which start, by which op.
+    """How elements of one type are accumulated: in which type, from which initial value, by which op.
 
-    What is gathered may have another form than elements and results (wider, or negated): `enter` and `leave` lead
-    from one to the other.
+    Accumulators may have another form than elements and results (wider, or negated): `enter` and `leave` convert
+    between the two.
     """
 
     def __init__(self, kind: str, element: Type, target: Target | None = None):
         self.element = element
         floats = isinstance(element, FloatType)
         self.accumulator: Type = element
-        # A CPU compares f16 and bf16 as f32 too: it would round each of what it finds.
+        # A CPU compares f16 and bf16 as f32 too: otherwise each intermediate result would be rounded.
         wider = kind in ("sum", "product") or (target is not None and not target.shares_tiles)
         if floats and item_bytes(element) < 4 and wider:
             self.accumulator = f32
         elif target is not None and target.shares_tiles and isinstance(element, IntegerType):
-            # A thread of a GPU has registers of 32 bits, and computes with all of them: shorter integers are widened once.
+            # GPU threads compute in registers of 32 bits: shorter integers are widened once.
             self.accumulator = IntegerType(32, element.sign) if 1 < element.width < 32 else element
-        # The minimum of floats takes less than the maximum where MINPS has to make both (see `codegen.cpu.rules`):
-        # the greatest is then found as the negative of the least negative.
+        # Where MINPS has to compute both (see `codegen.cpu.rules`), the minimum of floats takes fewer instructions than the maximum:
+        # the maximum is then computed as the negative of the minimum of the negated elements.
         self.negated = kind == "max" and floats and target is not None and target.can("minps")
         self.kind = "min" if self.negated else kind
 
     @property
     def idempotent(self) -> bool:
-        """Whether what is met twice changes nothing."""
+        """Whether combining an element twice has no effect."""
         return self.kind not in ("sum", "product")
 
     @property
     def start(self) -> Attribute:
-        """What leaves everything it is combined with as it is; of a float sum -0.0, not 0.0."""
+        """The neutral element in accumulator form; for a float sum -0.0, not 0.0."""
         beyond = self.beyond
         assert isinstance(beyond, FloatAttr | IntegerAttr)
         return numeric_literal(-beyond.value if self.negated else beyond.value, self.accumulator)
 
     @property
     def beyond(self) -> Attribute:
-        """An element that is the start once it has entered."""
+        """The element that `enter` converts to `start`."""
         element = self.element
         match self.kind:
             case "sum":
@@ -91,17 +91,17 @@ class Accumulation:
         return getattr(b, _COMBINE[self.kind])(x, y)
 
     def enter(self, b: Builder, tile: Value) -> Value:
-        """A tile of elements in the form in which it is gathered."""
+        """A tile of elements in accumulator form."""
         wide = self._cast(b, tile, self.accumulator)
         return b.negative(wide) if self.negated else wide
 
     def across(self, b: Builder, tile: Value, axes: Sequence[int]) -> Value:
-        """Reduces dimensions of a tile of what was gathered."""
+        """Reduces dimensions of a tile of accumulators."""
         return getattr(b, self.kind)(tile, axes=axes) if axes else tile
 
     def folded(self, b: Builder, tile: Value, size: int) -> Value:
-        """A tile of what was gathered with only `size` steps along its first dimension: what stands so many steps apart is
-        joined."""
+        """A tile of accumulators reduced to `size` along its first dimension: elements at a distance of multiples of `size` are
+        combined."""
         steps, *inner = shape_of(tile.type)
         if steps == size:
             return tile
@@ -109,7 +109,7 @@ class Accumulation:
         return self.across(b, b.reshape(tile, type=split), [0])
 
     def leave(self, b: Builder, value: Value) -> Value:
-        """The result of what was gathered."""
+        """Accumulators in the form of results."""
         return self._cast(b, b.negative(value) if self.negated else value, self.element)
 
     def _cast(self, b: Builder, value: Value, element: Type) -> Value:
@@ -119,9 +119,9 @@ class Accumulation:
 
 
 class Reduction(Accumulation):
-    """How one reduction of a kernel gathers what it reduces. `Parts` are what it carries: here one tile."""
+    """How one reduction of a kernel accumulates. `Parts` are its accumulators: here one tile."""
 
-    #: Instructions by which a register is joined to another one of them in the end.
+    #: Instructions to combine one register of accumulators with another at the end.
     steps_of_joining = 2
 
     def __init__(self, op: Op, target: Target):
@@ -133,39 +133,39 @@ class Reduction(Accumulation):
 
     @property
     def carried(self) -> tuple[Type, ...]:
-        """The elements of its parts."""
+        """The element types of its accumulators."""
         return (self.accumulator,)
 
     def starts(self, b: Builder, shape: Sequence[int], none: bool = False) -> Parts:
-        """The parts of nothing yet; `none`: no element stands at the first positions."""
+        """The initial accumulators; `none`: there may be no element at the first positions."""
         return [b.number(self.start, _tile(shape, self.accumulator))]
 
     def gather(self, b: Builder, parts: Parts, tile: Value, at: Value | None) -> Parts:
-        """The parts with one more tile of what has entered, whose first element is `at` some position of what is reduced. Where
-        it has more steps along its first dimension, those that stand apart are joined."""
+        """The accumulators combined with one more tile in accumulator form, whose first element is at position `at` of the reduced
+        dimension. A tile that is longer along its first dimension is folded first."""
         shape = shape_of(parts[0].type)
         return [self.combine(b, parts[0], self.folded(b, tile, shape[0]) if shape else tile)]
 
     def joined(self, b: Builder, x: Parts, y: Parts) -> Parts:
-        """The parts of all that two have gathered."""
+        """Two sets of accumulators combined."""
         return [self.combine(b, x[0], y[0])]
 
     def of_tile(self, b: Builder, tile: Value, axis: int, at: Value | None = None) -> Parts:
-        """The parts of a tile of what has entered, reduced along an axis."""
+        """The accumulators of a tile in accumulator form, reduced along an axis."""
         return [self.across(b, tile, [axis])]
 
     def reduced(self, b: Builder, parts: Parts, axis: int) -> Parts:
-        """The parts reduced along an axis."""
+        """The accumulators reduced along an axis."""
         return [self.across(b, parts[0], [axis])]
 
     def given(self, b: Builder, parts: Parts) -> Value:
-        """The result."""
+        """The result of the accumulators."""
         return self.leave(b, parts[0])
 
 
 class Position(Reduction):
-    """Of an argmax or argmin: the parts are the best so far, and where the tile begins that it comes from. Tiles come in the order
-    of their positions, and only what is better than all before takes their place."""
+    """An argmax or argmin: the accumulators are the best elements so far, and the positions at which the tiles that they come from
+    begin. Tiles come in the order of their positions, and only a better element replaces an earlier one."""
 
     steps_of_joining = 8
 
@@ -173,7 +173,7 @@ class Position(Reduction):
         super().__init__(op, target)
         axes = get_i64s(op, "axes")
         self.size = prod([shape_of(self.source.type)[a] for a in axes])
-        # Where elements have 8 bytes, masks of both are the same.
+        # With elements of 8 bytes positions have 8 bytes too, so that the same masks serve both.
         wide = not target.shares_tiles and item_bytes(self.element) == 8
         self.count = i32 if self.size < 1 << 31 and not wide else i64
         self.nowhere = (1 << (self.count.width - 1)) - 1  # greater than all positions
@@ -183,7 +183,7 @@ class Position(Reduction):
         return self.accumulator, self.count
 
     def starts(self, b: Builder, shape: Sequence[int], none: bool = False) -> Parts:
-        # What never meets better stays where it begins, with an element as bad.
+        # If no element is better than the initial value, the initial position remains.
         return [
             b.number(self.start, _tile(shape, self.accumulator)),
             b.number(self.nowhere if none else 0, _tile(shape, self.count)),
@@ -210,7 +210,7 @@ class Position(Reduction):
         return [top, self.first(b, best, b.add(place, b.iota(type=place.type, dimension=axis)), top, axis)]
 
     def first(self, b: Builder, tile: Value, places: Value, top: Value, axis: int) -> Value:
-        """The first of the places along an axis where a tile is as good as `top`."""
+        """The first position along an axis where a tile equals `top`."""
         kept = [d for d in range(len(shape_of(tile.type))) if d != axis]
         best = b.broadcast(top, type=tile.type, dimensions=kept)
         found = b.select(self.same(b, tile, best), places, b.number(self.nowhere, places.type))
@@ -222,14 +222,14 @@ class Position(Reduction):
         return where if result is self.count else b.cast(where, type=with_element(where.type, result))
 
     def at(self, b: Builder, position: Value | None, type: Type) -> Value:
-        """A tile of one position; without one, of the first."""
+        """A tile filled with a position; with 0 if it is None."""
         if position is None:
             return b.number(0, type)
         scalar = position if position.type is self.count else b.cast(position, type=self.count)
         return b.broadcast(scalar, type=type, dimensions=()) if isinstance(type, VectorType) else scalar
 
     def better(self, b: Builder, new: Value, old: Value) -> Value:
-        """Whether `new` takes the place of an earlier `old`: it is beyond it, or the first NaN."""
+        """Whether `new` replaces an earlier `old`: it is better, or the first NaN."""
         greatest = self.kind == "max"
         if not isinstance(self.element, FloatType):
             return b.greater(new, old) if greatest else b.less(new, old)
@@ -249,12 +249,12 @@ def _tile(shape: Sequence[int], element: Type) -> Type:
 
 
 def flat(parts: Sequence[Parts]) -> list[Value]:
-    """The parts of several reductions, one after the other."""
+    """The accumulators of several reductions in one list."""
     return [value for own in parts for value in own]
 
 
 def in_parts(values: Sequence[Value], found: Sequence[Reduction]) -> list[Parts]:
-    """What `flat` made of the parts of some reductions."""
+    """The inverse of `flat`."""
     given = iter(values)
     return [[next(given) for _ in r.carried] for r in found]
 

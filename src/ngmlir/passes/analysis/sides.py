@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sides of products, read through accesses: what is sliced, split into heads and transposed is a matrix for each
-element of a batch all the same. Windows lie nowhere as matrices: a kernel packs what it multiplies next, element by element
-from where an access finds it."""
+"""The sides of products, read through accesses: slices, heads and transposes are still a strided matrix for each
+element of a batch. Windows are stored nowhere as matrices: a kernel packs the part that it multiplies next, reading elements
+through the access."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ from ...support.lengths import greatest_divisor, usual
 from ...support.machines import COPIED_BYTES
 from .access import MOVES, Access, access_in, access_of
 
-#: Neighbours that are copied by a few vectors: where there are more, it does not matter how many.
+#: Length of contiguous elements that a few vector instructions copy: longer ones are not preferred.
 _RUN = 64
-#: Pieces of which a register has at most so many are copied one by one.
+#: Most contiguous parts of a vector register that are copied one by one.
 _PIECES = 4
 
 
 @dataclass(frozen=True)
 class Side:
-    """A side of a product as its `access` finds it. `groups` are the loops of each of the side's dimensions ([batch,] rows,
+    """A side of a product that is read through `access`. `groups` are the loops of each of the side's dimensions ([batch,] rows,
     columns), in order."""
 
     access: Access
     groups: tuple[tuple[int, ...], ...]
 
-    kind: ClassVar[str]  # what a nest calls it
+    kind: ClassVar[str]  # its name in the text of a nest
 
     @property
     def shape(self) -> tuple[int, ...]:
         return self.access.shape
 
     def sizes(self, dimension: int) -> tuple[int, ...]:
-        """The lengths of the loops of a dimension; a single step where it has none."""
+        """The lengths of the loops of a dimension; () where it has none."""
         return tuple([self.access.sizes[l] for l in self.groups[dimension]])
 
     def map(self) -> Map:
-        """As a nest holds it."""
+        """The side as an indexing map of a nest."""
         groups = tuple([self.sizes(d) for d in range(len(self.groups))])
         return Map((), self.access.places, self.access.shape, self.access.fill, self.kind, groups)
 
 
 @dataclass(frozen=True)
 class Strided(Side):
-    """Matrices in a buffer, whose rows lie along dimension `row` and whose elements along the last one. Their rows and columns are
-    the last two loops. The matrix is all that lies along these dimensions, or a window of `size` into them."""
+    """Matrices in a buffer: dimension `row` counts their rows, the last dimension the elements of a row. The last two loops are rows and
+    columns of the side. A matrix spans these dimensions, or is a window of `size` into them."""
 
     kind = "matrix"
 
     @cached_property
     def homes(self) -> list[int]:
-        """The dimensions of the buffer along which the rows and the columns of the side run."""
+        """The dimensions of the buffer that the rows and the columns of the side run along."""
         loops = len(self.access.sizes)
         each = (loops - 2, loops - 1)
         return [next(d for d, p in enumerate(self.access.places) if loop in p.terms) for loop in each]
@@ -79,12 +79,12 @@ class Strided(Side):
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """The sizes of the loops over which the number of the matrix counts."""
+        """The sizes of the batch loops."""
         return self.access.sizes[:-2]
 
     @property
     def places(self) -> tuple[AffineExpr, ...]:
-        """Where a matrix begins."""
+        """The indices at which a matrix begins, in terms of the batch loops."""
         count = len(self.batch)
         return tuple(
             AffineExpr(p.offset, {t: s for t, s in p.terms.items() if t < count}) for p in self.access.places
@@ -92,7 +92,7 @@ class Strided(Side):
 
     @property
     def is_window(self) -> bool:
-        """Whether the matrix is not all that lies along its dimensions."""
+        """Whether the matrix does not span its dimensions of the buffer."""
         return self.size != (self.shape[self.row], self.shape[-1])
 
     @property
@@ -108,31 +108,30 @@ class Implicit(Side):
     kind = "windows"
 
     depth: int
-    forced_along_depth: bool = False  # packed along the depth, wherever elements lie closest
+    forced_along_depth: bool = False  # packed along the depth, even if elements are closer across it
 
     @property
     def across(self) -> int:
-        """The dimension that is kept."""
+        """The dimension that is not summed over."""
         return 2 * len(self.groups) - 3 - self.depth
 
     @cached_property
     def along_depth(self) -> bool:
-        """Whether it is packed along the depth, and not across it: as elements lie closest."""
+        """Whether it is packed along the depth: if elements are at least as close in memory as across it."""
         return self.forced_along_depth or self._density(self.depth) >= self._density(self.across)
 
     @property
     def contiguous_depth(self) -> bool:
-        """Whether neighbours along the depth are contiguous."""
+        """Whether adjacent elements along the depth are contiguous in memory."""
         return self.run(self.depth) > 1 and self._distance(self.depth) <= 1
 
     def _density(self, dimension: int) -> float:
-        """How many elements, for each element of memory that they span, the innermost loop of a dimension has; more than `_RUN`
-        of them count as so many."""
+        """The length of the innermost loop of a dimension, at most `_RUN`, divided by its stride in memory."""
         elements = min(_RUN, usual(self.run(dimension))) if self.groups[dimension] else 0
         return elements / max(1, self._distance(dimension))
 
     def _distance(self, dimension: int) -> int:
-        """Elements of memory from one step of the innermost loop of a dimension to the next."""
+        """The stride in memory, in elements, of the innermost loop of a dimension."""
         distance, step = 0, 1
         for size, place in zip(reversed(self.access.shape), reversed(self.access.places), strict=True):
             distance += sum(step * abs(usual(place.terms.get(l, 0))) for l in self.groups[dimension][-1:])
@@ -140,30 +139,30 @@ class Implicit(Side):
         return distance
 
     def run(self, dimension: int) -> int:
-        """Elements of the innermost loop of a dimension."""
+        """The length of the innermost loop of a dimension."""
         return self.sizes(dimension)[-1] if self.groups[dimension] else 1
 
     def piece(self, dimension: int, length: int, step: int) -> int:
-        """Elements that are copied at once where `length` of a dimension are, from a multiple of `step` on: a part of a
-        run that all of them have in common."""
+        """The number of elements that are copied at once when `length` elements of a dimension are packed, starting at a multiple of
+        `step`: the greatest common divisor with the run, so that no copy crosses its end."""
         return greatest_divisor(self.run(dimension), length, step)
 
     def cuts_short(self, dimension: int, length: int, step: int, lanes: int) -> bool:
-        """Whether such pieces are a small part of a register of so many lanes: then whole runs are copied, across what cuts them."""
+        """Whether such a copy is a small part of a vector register of `lanes`: then whole runs are copied, across multiples of `step`."""
         return self.piece(dimension, length, step) < min(lanes // _PIECES, self.run(dimension))
 
 
 def copied_piece(length: int, item: int, along: bool) -> int:
-    """Bytes of the pieces in which a GPU copies rows of so many elements of `item` bytes to shared memory in the background,
-    from where matrix instructions read them: `along` the depth, or across it, which `ldmatrix` turns for elements of 2 bytes
-    alone; 0 where it cannot."""
+    """Bytes of the chunks in which a GPU copies rows of `length` elements of `item` bytes to shared memory asynchronously, for matrix
+    instructions to read: rows `along` the depth, or across it, which `ldmatrix` transposes for elements of 2 bytes only; 0 where
+    it cannot."""
     if not along and item != 2:
         return 0
     return max((bytes for bytes in COPIED_BYTES if length * item % bytes == 0), default=0)
 
 
 def depths(dot: Op) -> tuple[int, int]:
-    """The dimension of each side of a product that is summed over; -1 where that is not in [batch,] matrix form."""
+    """The contracted dimension of each side of a product; -1 where it is not in [batch,] matrix form."""
     batch = get_i64s(dot, "lhs_batch")
     left, right = (get_i64s(dot, f"{side}_contract") for side in ("lhs", "rhs"))
     ranks = {len(shape_of(operand.type)) for operand in dot.operands}
@@ -172,7 +171,7 @@ def depths(dot: Op) -> tuple[int, int]:
 
 
 def side_in(map: Map, depth: int) -> Side:
-    """The side that a map of a nest is, summed over dimension `depth`."""
+    """The side for an indexing map of a nest, contracted over dimension `depth`."""
     access = access_in(map, tuple(map.over(())))
     numbers = iter(range(len(access.sizes)))
     groups = tuple(tuple(next(numbers) for _ in group) for group in map.groups)
@@ -182,11 +181,11 @@ def side_in(map: Map, depth: int) -> Side:
 def side_of(
     value: Value, depth: int, through: Callable[[Value], Op | None], heads: bool = False
 ) -> tuple[Value, Side] | None:
-    """What a side that only moves data moves, and how a product can read that; None where it is no such, or neither a matrix
-    without moving it nor windows at affine places.
+    """The operand of a side that only moves data, and how a product can read it; None where it is no such side, or the operand can be
+    read neither as strided matrices nor as windows with affine indices.
 
-    `depth` is the dimension of the side that is summed over; `through` gives the op that makes a value if it may be looked through.
-    `heads`: what rows are split into may lie side by side.
+    `depth` is the contracted dimension of the side; `through` returns the op that makes a value if it may be read through.
+    `heads`: rows may be split into heads that are adjacent in memory.
     """
     op = through(value)
     while op is not None and op.name == "ng.reshape":
@@ -211,7 +210,7 @@ def side_of(
 
 
 def _strided(access: Access, shape: Sequence[int]) -> Strided | None:
-    """The matrices of a shape that an access reads; None where it reads others."""
+    """An access as strided matrices of a shape; None where it reads no such matrices."""
     cut = None if access.fill is not None else _cut(access, shape, whole=True)
     if cut is None or not all(len(group) == 1 for group in cut[1][-2:]):
         return None
@@ -225,8 +224,8 @@ def _strided(access: Access, shape: Sequence[int]) -> Strided | None:
 
 
 def _alone(access: Access, runs: tuple[int, ...]) -> list[tuple[int, AffineExpr]] | None:
-    """The buffer's dimensions, cut so that each of the runs is a whole one, or part of one of which it leaves others to the
-    rest of the runs; None if it cannot be."""
+    """The buffer's dimensions, split so that each of `runs` has a whole dimension, or is a window into one with the other runs moving
+    its start; None if that is not possible."""
     dims: list[tuple[int, AffineExpr]] = []
     for size, place in zip(access.shape, access.places, strict=True):
         inner = [run for run in runs if run in place.terms]
@@ -257,7 +256,8 @@ def _has_windows(op: Op | None, through: Callable[[Value], Op | None]) -> bool:
 
 
 def _cut(access: Access, shape: Sequence[int], whole: bool = False) -> tuple[Access, list[list[int]]] | None:
-    """The access with its runs cut into loops so that each dimension of a shape is some of them, and these. `whole`: no run is cut."""
+    """The access with its runs split into loops so that each dimension of a shape is a group of loops, and these groups. `whole`: runs
+    are not split. None where that is not possible."""
     sizes: list[int] = []
     parts: list[list[int]] = [[] for _ in access.sizes]  # of each run: its loops, outermost first
     groups: list[list[int]] = []
@@ -287,7 +287,8 @@ def _cut(access: Access, shape: Sequence[int], whole: bool = False) -> tuple[Acc
 
 
 def _joined(access: Access) -> Access:
-    """Rows of the buffer that are read whole are one dimension with what runs over them; without a border all are."""
+    """The access with dimensions of the buffer merged: a dimension that is read whole with the one outside it; all of them, if there
+    is no border."""
     dims: list[tuple[int, AffineExpr]] = []
     for size, place in reversed(list(zip(access.shape, access.places, strict=True))):
         if dims:
@@ -306,12 +307,12 @@ def _joined(access: Access) -> Access:
 
 
 def with_merged_loops(access: Access) -> Access:
-    """The access with as few loops as say the same."""
+    """The access with adjacent loops merged where possible."""
     return _merged(access, [[*range(len(access.sizes))]])[0]
 
 
 def _merged(access: Access, groups: list[list[int]]) -> tuple[Access, tuple[tuple[int, ...], ...]]:
-    """Neighbouring loops of a dimension as one, where that is as long a way."""
+    """Merges adjacent loops of a dimension where the outer stride is that of the whole inner loop."""
     sizes = list(access.sizes)
     places = [dict(p.terms) for p in access.places]
     kept: list[list[int]] = []

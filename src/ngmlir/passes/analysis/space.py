@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Iteration spaces: which dimensions of different values are the same loop.
 
-Each value's elements are numbered by a sequence of atoms, outermost first. An atom is one loop of some size.
+Each value's elements are indexed by a sequence of atoms, outermost first. An atom is one loop of some size.
 Relating two values through an op unifies their atoms; where sizes differ but divide, an atom is split into an
-outer and an inner one. So a reshape costs nothing: `24` and `2x12` are related as soon as 24 is split.
+outer and an inner one. So reshapes need no copy: `24` and `2x12` have the same loops as soon as 24 is split.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Atoms = tuple[int, ...]
 
 
 class Space:
-    """All atoms of one function, with a trail so that an attempt can be taken back."""
+    """All atoms of one function, with a trail by which changes can be undone."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
-        self.same: list[int] = []  # union-find: the atom that this one was found to be
-        self.parts: list[Atoms] = []  # of a split atom: its outer and inner atoms
+        self.same: list[int] = []  # union-find: the atom that this one was unified with
+        self.parts: list[Atoms] = []  # for a split atom: its outer and inner atoms
         self.trail: list[tuple[int, int, Atoms]] = []
 
     def atom(self, size: int) -> int:
@@ -46,13 +46,13 @@ class Space:
             self.same[atom], self.parts[atom] = same, parts
 
     def resolve(self, atoms: Sequence[int]) -> Atoms:
-        """The atoms as they are known now: merged, split, and without loops of one step."""
+        """The current form of atoms: unified, split, and without loops of one iteration."""
         same, parts, sizes = self.same, self.parts, self.sizes
         for atom in atoms:
             if same[atom] != atom or parts[atom] or is_same(sizes[atom], 1):
                 break
         else:
-            return tuple(atoms)  # as they were given: the usual case
+            return tuple(atoms)  # unchanged: the usual case
         out: list[int] = []
         stack = list(reversed(atoms))
         while stack:
@@ -66,7 +66,7 @@ class Space:
         return tuple(out)
 
     def unify(self, a: Sequence[int], b: Sequence[int]) -> bool:
-        """Makes two sequences the same loops; False (take the trail back) if their sizes do not allow it."""
+        """Makes two sequences the same loops; False (the caller must undo) if their sizes do not allow it."""
         if a == b:
             return True
         left, right = list(self.resolve(a)), list(self.resolve(b))
@@ -78,7 +78,7 @@ class Space:
             if is_same(size_x, size_y):
                 self.trail.append((x, self.same[x], self.parts[x]))
                 self.same[x] = y
-                # x may stand in what is still to be compared
+                # x may occur in the rest of both sequences
                 left, right = list(self.resolve(left)), list(self.resolve(right))
                 continue
             times = quotient(size_x, size_y)
@@ -104,7 +104,7 @@ class Space:
 
 def relate(space: Space, op: Op, known: Mapping[Value, Atoms]) -> dict[Value, Atoms] | None:
     """Atoms for those of an op's result and operands that are not `known` yet, related as the op relates their elements;
-    None for an op that relates nothing, or where what is known contradicts it."""
+    None for an op that relates no elements, or where known atoms contradict it."""
     related = _related(space, op, known)
     if related is None:
         return None
@@ -118,7 +118,7 @@ def relate(space: Space, op: Op, known: Mapping[Value, Atoms]) -> dict[Value, At
 
 
 def _related(space: Space, op: Op, known: Mapping[Value, Atoms]) -> tuple[Atoms, list[Atoms]] | None:
-    """The atoms of the result and of the operands: those of a value that is known, else new ones."""
+    """The atoms of the result and of the operands: those of a known value, else new ones."""
 
     def atoms_of(value: Value) -> Atoms:
         found = known.get(value)

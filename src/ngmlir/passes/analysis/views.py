@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a value was before ops that only show it in another way."""
+"""Values before reshapes, broadcasts and other views."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from ...ops.builder import Builder
 
 
 def before(value: Value, names: Collection[str]) -> Value:
-    """What ops of these names, one after the other, make a value of: the first operand of the first."""
+    """The value before a chain of ops of these names: the first operand of the first op, or the value itself."""
     while isinstance(value.owner, Op) and value.owner.name in names:
         value = value.owner.operands[0]
     return value
 
 
 def source(value: Value) -> Value:
-    """What a value is another shape of."""
+    """The value before reshapes."""
     return before(value, ("ng.reshape",))
 
 
 def unspread(value: Value) -> Value:
-    """What is repeated in a value, and not only in another shape: it has no loops that it is the same along."""
+    """The value before reshapes and broadcasts."""
     return before(value, ("ng.reshape", "ng.broadcast"))
 
 
 def view(b: Builder, value: Value, shape: Sequence[int]) -> Value:
-    """A value in another shape. Of views that follow each other only the last one is left: nobody needs the others."""
+    """A value in another shape: a reshape of the value before its reshapes."""
     value, type = source(value), TensorType(tuple(shape), element_type(value.type))
     return value if shape_of(value.type) == type.shape else b.reshape(value, type=type)
