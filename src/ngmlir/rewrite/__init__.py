@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer 4: how modules change: the forward sweep, rules from text, passes and pipelines."""
+"""Layer 4: rewriting of modules: the forward sweep, rules from text, passes and pipelines."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to run first: for a pass that does not take a program as it is, and for an op that no code generator has."""
+"""Hints about passes to run first: for a pass that needs a program of another stage, and for an op without code generation."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .contracts import STAGES, Stage, contract_of
 def way_to(
     name: str, passes: Mapping[str, Callable[..., Any]], stages: tuple[Stage, ...], since: str = ""
 ) -> str:
-    """How a program of one of these stages, which pass `since` led to, gets into one that pass `name` takes; ''
-    where no pass leads on."""
+    """A hint how a program of one of these stages, which pass `since` led to, gets to a stage that pass `name` needs; ''
+    where no pass does that."""
     needs = contract_of(passes[name]).needs
     if min(map(STAGES.index, needs)) < min(map(STAGES.index, stages)):
         past = since or " or ".join(_giving(passes, stages))
@@ -36,8 +36,8 @@ def _giving(passes: Mapping[str, Callable[..., Any]], stages: tuple[Stage, ...])
 
 
 def _usual(name: str, passes: Mapping[str, Callable[..., Any]], stages: tuple[Stage, ...]) -> tuple[str, str]:
-    """What stands before a pass in the longest named pipeline that has it, from the first step that takes such a
-    program and does not just lead to where it is."""
+    """The steps before a pass in the longest named pipeline that contains it, from the first step that takes a program of these stages
+    and leads to another stage; and the name of the pipeline."""
     for entry in _longest_first():
         steps = step_names(entry.steps)
         if name not in steps or not set(steps) <= set(passes):
@@ -52,7 +52,7 @@ def _usual(name: str, passes: Mapping[str, Callable[..., Any]], stages: tuple[St
 
 
 def _abbreviated(steps: list[str]) -> str:
-    """The steps with named pipelines in place of theirs."""
+    """The steps as text, with those of named pipelines replaced by the names."""
     text = ",".join(steps)
     for entry in _longest_first():
         text = f",{text},".replace(f",{','.join(step_names(entry.steps))},", f",{entry.name},").strip(",")
@@ -64,7 +64,7 @@ def _longest_first() -> list[PipelineText]:
 
 
 def pass_for(op: Op) -> str:
-    """The hint where an op has no code of its own: which pass writes it in terms of others; '' where none does."""
+    """The hint for an op without code generation: the pass that replaces it by other ops; '' where there is none."""
     if isinstance(op, UnregisteredOp):
         return "ops of other dialects are kept as text only; write it with ops of ng"
     if op.name in DECOMPOSITIONS:

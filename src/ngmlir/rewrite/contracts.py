@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pass asks of a program and what it makes of it. Declared beside the pass; pipelines are checked against it.
+"""Contracts: the stages of a program that a pass takes, and the one that it returns. They are declared by a decorator of the pass;
+pipelines are checked against them.
 
 The stages of a program, each a set of rules that `stages.py` checks:
 
@@ -7,8 +8,8 @@ The stages of a program, each a set of rules that `stages.py` checks:
     named     tensor ops, perhaps with axis names, as a graph is lifted or a person writes them
     plain     the same without axis names
     fused     plain, with ops grouped in fusions
-    kernels   functions only call kernels, view and hold values, and control what runs
-    planned   functions work on buffers, each of which has its place
+    kernels   functions contain only calls of kernels, views, constants and control flow
+    planned   functions work on buffers, each of which has its address
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ..support.target import Kind, Target
 
 Stage = Literal["program", "named", "plain", "fused", "kernels", "planned"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
-#: What a pass is given: the whole module, or each function by itself (then it may stand inside `func.func(...)`).
+#: What a pass runs on: the whole module, or each function independently (then it may be inside `func.func(...)`).
 Anchor = Literal["module", "function"]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,8 +32,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Contract:
-    """`needs`: the stages that the pass takes; `gives`: the one that it leads to, or None where it stays in that; `only`:
-    the kind of target that it is for, or None where it is for all."""
+    """`needs`: the stages that the pass takes; `gives`: the stage that it returns, or None if it does not change it; `only`:
+    the kind of target that it is for, or None if it is for all."""
 
     needs: tuple[Stage, ...] = STAGES
     gives: Stage | None = None
@@ -54,8 +55,8 @@ def contract(
     anchor: Anchor = "module",
     only: Kind | None = None,
 ) -> Callable[[F], F]:
-    """Declares the contract of a pass; without one it takes any stage and stays in it. For targets of another kind than
-    `only` a pass changes nothing."""
+    """Declares the contract of a pass; a pass without one takes any stage and does not change it. For targets of another kind
+    than `only` the pass changes nothing."""
 
     def declare(function: F) -> F:
         @wraps(function)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of passes: their keyword-only parameters, whose annotations say which values there are.
+"""The options of passes: their keyword-only parameters, whose annotations say which values are allowed.
 
-bool, int and float (from 0 on) and str; `Literal["a", "b"]`: one of these words; `frozenset[Literal["a", "b"]]`: any of them, joined
-by `+`.
+bool, int and float (nonnegative) and str; `Literal["a", "b"]`: one of these words; `frozenset[Literal["a", "b"]]`: any of them,
+joined by `+`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Option(NamedTuple):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The words that it takes, if they are few."""
+        """The words that it takes, for an option with a `Literal` type; else ()."""
         inner = get_args(self.type)[0] if get_origin(self.type) is frozenset else self.type
         return tuple(map(str, get_args(inner))) if get_origin(inner) is Literal else ()
 
@@ -41,13 +41,13 @@ class Option(NamedTuple):
 
     @property
     def help(self) -> str:
-        """What it takes, where that is a few words."""
+        """A description of the choices; '' where there are none."""
         if not self.choices:
             return ""
         return f"{'any, joined by +, of' if self.several else 'one of'} {', '.join(self.choices)}"
 
     def value(self, step: str, text: str) -> Any:
-        """The value that `text` spells; UserError with the choices where it spells none."""
+        """The value of `text`. Raises UserError with the choices where it is not allowed."""
         of = f"option '{self.name}' of '{step}'"
         if self.choices:
             words = [word for word in text.split("+") if word] if self.several else [text]
@@ -73,7 +73,7 @@ class Option(NamedTuple):
 
 
 def declared_options(function: Callable[..., Any]) -> dict[str, Option]:
-    """The options of a pass, by their spelling in text."""
+    """The options of a pass, by their names in text."""
     parameters = inspect.signature(function).parameters.values()
     keywords = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
     hints = get_type_hints(function) if keywords else {}
@@ -84,7 +84,7 @@ def declared_options(function: Callable[..., Any]) -> dict[str, Option]:
 def option_values(
     function: Callable[..., Any], step: str, given: tuple[tuple[str, str], ...]
 ) -> dict[str, Any]:
-    """The options of a step as keyword arguments; UserError for an unknown name or a value that it does not take."""
+    """The options of a step as keyword arguments. Raises UserError for an unknown name or a value that is not allowed."""
     known = declared_options(function)
     out: dict[str, Any] = {}
     for name, text in given:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Passes and pipelines. A pass is a function from module to module; its keyword parameters are its options, and its
-contract says which programs it takes."""
+contract declares which stages it takes."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Passes: TypeAlias = Mapping[str, Pass]
 
 @dataclass(frozen=True)
 class Step:
-    """One pass with its options; `anchor` is `func.func` where only functions go through it, `pipeline` the named pipeline
-    that it was written as a part of."""
+    """One pass with its options; `anchor` is `func.func` if it runs on functions only, `pipeline` the named pipeline that it is
+    from."""
 
     name: str
     options: tuple[tuple[str, str], ...] = ()
@@ -46,7 +46,7 @@ class Step:
 
 
 class Watch(Protocol):
-    """Told before and after each pass; may print, time or compare."""
+    """An observer that is called before and after each pass; it may print, time or compare."""
 
     def before(self, step: Step, module: Module) -> None: ...
     def after(self, step: Step, module: Module, seconds: float) -> None: ...
@@ -54,7 +54,7 @@ class Watch(Protocol):
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Steps in order. `run` gives the last module; with `verify`, each pass's output is checked."""
+    """Steps in order. `run` returns the module after the last one; with `verify`, the result of each pass is checked."""
 
     steps: tuple[Step, ...]
     passes: Passes = field(repr=False)
@@ -63,7 +63,7 @@ class Pipeline:
         return ",".join(map(str, self.steps))
 
     def from_stage_of(self, module: Module) -> Pipeline:
-        """The steps that are left for a module which went through the first ones already; all where none takes it."""
+        """The steps from the first one that takes a module of this stage; all steps if none does."""
         for at, step in enumerate(self.steps):
             needs = contract_of(self.passes[step.name]).needs
             if needs != STAGES and any(not violations(module, stage) for stage in needs):
@@ -71,8 +71,8 @@ class Pipeline:
         return self
 
     def going_on_with(self, module: Module) -> Pipeline:
-        """The steps that are left of named pipelines at the beginning: they say where a program is to get, not from where.
-        Passes that are named one by one all run."""
+        """Drops steps that the module went through already from the named pipelines at the beginning: such a pipeline says which stage
+        to reach, not from which. Passes that are named one by one all run."""
         count = next((at for at, step in enumerate(self.steps) if not step.pipeline), len(self.steps))
         left = replace(self, steps=self.steps[:count]).from_stage_of(module)
         return replace(self, steps=(*left.steps, *self.steps[count:]))
@@ -87,7 +87,7 @@ class Pipeline:
         return made
 
     def _run(self, module: Module, target: Target, verify: bool, watch: Sequence[Watch]) -> Module:
-        stage: Stage | None = None  # not known until a pass asks for one or leads to one
+        stage: Stage | None = None  # unknown until a pass needs or returns one
         for step in self.steps:
             for observer in watch:
                 observer.before(step, module)
@@ -113,13 +113,13 @@ class Pipeline:
 
 
 def options_of(function: Pass, step: Step) -> dict[str, Any]:
-    """The options of a step as Python values; UserError for an unknown name or a value that it does not take."""
+    """The options of a step as Python values. Raises UserError for an unknown name or a value that is not allowed."""
     return option_values(function, step.name, step.options)
 
 
 def stage_of(module: Module, name: str, passes: Passes) -> Stage:
-    """Which of the stages that pass `name` needs a module is in; UserError with what keeps it from the last of them,
-    and with what to run first."""
+    """The stage of a module, among those that pass `name` needs. Raises UserError with the violations of the last of them,
+    and a hint what to run first."""
     needs = contract_of(passes[name]).needs
     found: list[Diagnostic] = []
     for stage in needs:
@@ -130,7 +130,7 @@ def stage_of(module: Module, name: str, passes: Passes) -> Stage:
         [stage for stage in STAGES if stage not in needs and not violations(module, stage)]
     )
     message = f"pass '{name}' takes a program of stage {' or '.join(needs)}, and this is "
-    # A plain program is one with names too, and one in which nothing is fused.
+    # A plain program satisfies the rules of `named` and `fused`, too.
     found_in = "plain" if "plain" in others else others[0] if others else "none"
     asked = Diagnostic(message + found_in, severity="note")
     hint = way_to(name, passes, others) if others else ""
@@ -138,13 +138,13 @@ def stage_of(module: Module, name: str, passes: Passes) -> Stage:
 
 
 def _functions_only(before: Module, after: Module) -> Module:
-    """The functions of `after` among the other ops of `before`; a pass on functions keeps their order."""
+    """The module `before` with its functions replaced by those of `after`, which are in the same order."""
     functions = iter([op for op in after.ops if op.name == "func.func"])
     return before.with_ops([next(functions) if op.name == "func.func" else op for op in before.ops])
 
 
 def _check(module: Module, name: str, stage: Stage | None) -> None:
-    """Bug if what pass `name` made is no valid module, or not of the stage that it promises."""
+    """Raises Bug if the result of pass `name` is no valid module, or not of the stage of its contract."""
     try:
         check(module, after=name)
         check_accesses(module)
@@ -162,5 +162,5 @@ def name_of(function: Pass) -> str:
 
 
 def summary_of(function: Pass) -> str:
-    """The first sentence of a pass's docstring: its help."""
+    """The first paragraph of a pass's docstring, which is its help."""
     return (inspect.getdoc(function) or "").partition("\n\n")[0].replace("\n", " ")

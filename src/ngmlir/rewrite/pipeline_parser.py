@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipelines in text: `prune,tile{size=64},plan-memory`, also in MLIR's anchored spelling `builtin.module(...)`.
+"""Parser of pipelines: `prune,tile{size=64},plan-memory`, also in MLIR's syntax with anchors, `builtin.module(...)`.
 
-A pipeline is refused where it is written: unknown passes, options and values, a pass in an anchor that it does not
-have, and an order in which a pass could never get a program of the stage that it needs.
+Errors have the position in the text: unknown passes, options and values, a pass in an anchor that it cannot run
+on, and an order in which a pass could never get a program of a stage that it needs.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Reader:
             return steps
 
     def anchored(self, name: str, outer: str, start: int, depth: int) -> list[Step]:
-        """`name(...)`: the passes in it get ops of that kind."""
+        """Parses `name(...)`: the passes inside run on ops of that kind."""
         if name not in _ANCHORS:
             hint = f"'{name}' is a pass" if name in self.passes else did_you_mean(name, _ANCHORS)
             raise self.error(f"passes run on {' or '.join(_ANCHORS)}, not on '{name}'", start, hint)
@@ -82,7 +82,7 @@ class _Reader:
         return steps
 
     def steps_of(self, name: str, anchor: str, start: int) -> list[Step]:
-        """The steps of a named pipeline, which stand where its name does."""
+        """The steps of a named pipeline, which replace its name."""
         if anchor:
             raise self.error(f"pipeline '{name}' runs on builtin.module, not on {anchor}", start)
         inner = _Reader(self.named[name], self.passes, f"pipeline '{name}'")
@@ -120,7 +120,7 @@ class _Reader:
         return step
 
     def check_order(self) -> None:
-        """UserError for the first pass that no program can reach in a stage that it takes."""
+        """Raises UserError for the first pass that no program can reach in a stage that the pass takes."""
         possible: tuple[Stage, ...] = STAGES
         since = ""
         for step, start in self.read:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What passes tell of their choices to those who ask, by the name of the pass: `ngopt --remark=schedule`.
+"""Remarks of passes on their decisions, by topics named after passes: `ngopt --remark=schedule`.
 
-Nothing is put into words that nobody listens to.
+Expensive remarks are only computed if their topic is enabled (`wanted`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import NamedTuple
 from ..ir.core import Module, Op, op_name
 from ..support.diagnostics import Diagnostic, Location
 
-#: The passes that have something to tell, and what all of them assume of lengths.
+#: The passes that emit remarks, and `lengths`: what passes assume about lengths.
 TOPICS = ("fuse", "lengths", "liveness", "prepare", "program-cost", "program-kernels", "schedule", "sizes")
-#: What takes time to find out, and is told only where it is asked for by name: of finished kernels, what they ask of a GPU.
+#: Topics that take time to compute and are enabled only by name: the GPU resources of finished kernels.
 COUNTED = ("gpu",)
 
 
@@ -33,8 +33,8 @@ _LISTENER: ContextVar[_Listener | None] = ContextVar("listener", default=None)
 def listening(
     topics: Iterable[str], tell: Callable[[Diagnostic], None], written: Module | None = None
 ) -> Generator[None]:
-    """Inside, `tell` is given each remark on one of the topics, as a diagnostic of severity `remark`. Remarks speak of the ops
-    of `written`, from which passes made those that they see."""
+    """A context in which `tell` is called with each remark on one of the topics, as a diagnostic of severity `remark`. Remarks name
+    the ops of `written`, the program before the passes."""
     asked = frozenset(topics)
     token = _LISTENER.set(_Listener(asked, tell, _names_in(written) if asked and written is not None else {}))
     try:
@@ -44,27 +44,27 @@ def listening(
 
 
 def wanted(topic: str) -> bool:
-    """Whether anybody listens to remarks on a topic."""
+    """Whether remarks on a topic are enabled."""
     listener = _LISTENER.get()
     return listener is not None and topic in listener.topics
 
 
 def remark(topic: str, message: str, location: Location, notes: tuple[Diagnostic, ...] = ()) -> None:
-    """Tells those who listen."""
+    """Emits a remark, if its topic is enabled."""
     listener = _LISTENER.get()
     if listener is not None and topic in listener.topics:
         listener.tell(Diagnostic(message, location, severity="remark", notes=notes))
 
 
 def written_name(op: Op) -> str:
-    """What an op was called in the program that was written: of one that was made of `ng.gelu`, that. Its own name where
-    several ops stand at its place, or none."""
+    """The name of the op of the source program that an op was made from, such as `ng.gelu`, by its location. Its own name where
+    several ops have this location, or none."""
     listener = _LISTENER.get()
     return (listener.names.get(op.location) if listener is not None else None) or op_name(op)
 
 
 def _names_in(written: Module) -> Mapping[Location, str]:
-    """The names of ops by their places; '' where there are several. Constants and ends of blocks name nothing."""
+    """The names of ops by location; '' where there are several. Constants and terminators do not count."""
     names: dict[Location, str] = {}
     for op in written.walk():
         if op.location.known and not op.traits & {"constant", "terminator"}:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewrites a module by the rules of a text file in `lowering/`.
 
-Rules fire in one forward sweep: an op's operands are already as simple as they get, and what a rule builds
-is offered to the rules again. The first rule in the file that matches wins.
+Rules are applied in one forward sweep: an op's operands are simplified before it, and rules are applied again to the ops
+that a rule builds. The first rule in the file that matches is used.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from .sweep import sweep
 
 Rules = tuple[Rule, ...]
 Bindings = Mapping[str, Value]
-#: Told of every rule that fires, with the op that it replaces.
+#: Called with each rule that is applied, and the op that it replaces.
 Observer = Callable[[Rule, Op], None]
 
-#: Rules may fire this often at one op, one after the other. A set of rules that needs more goes in circles.
+#: Most rules that are applied to one op in sequence. A set of rules that needs more does not terminate.
 MOST_STEPS = 64
 
 
@@ -48,7 +48,7 @@ def load_rules(name: str) -> Rules:
 
 
 def _check_target(rule: Rule, target: Pattern) -> None:
-    """UserError where the engine would not know what to build."""
+    """Raises UserError where the attributes or the type of an op to build are not determined."""
     if not isinstance(target, Call):
         return
     definition = WORDS[target.op].definition
@@ -64,7 +64,7 @@ def _check_target(rule: Rule, target: Pattern) -> None:
 def apply_rules(
     module: Module, rules: Rules, assume: frozenset[str] = frozenset(), observer: Observer | None = None
 ) -> Module:
-    """The module after all rules that need no more than `assume`; the module itself if none fires."""
+    """The module after applying all rules whose assumptions are in `assume`; the same module if none applies."""
     engine = _Engine(rules, assume, observer)
     return sweep(module, engine.rewrite, frozenset(engine.by_op))
 
@@ -84,7 +84,7 @@ class _Engine:
         return None if found is None else (found,)
 
     def simpler(self, op: Op, builder: Builder) -> Value | None:
-        """The value that takes the place of the op's result; None where no rule fires."""
+        """The value that replaces the op's result; None where no rule applies."""
         for rule in self.by_op.get(op.name, ()):
             bindings = _match_rule(rule, op)
             if bindings is None:
@@ -122,7 +122,7 @@ class _Engine:
 
 
 def _number_types(definition: OpDefinition, operands: Sequence[Value | None], result: Type) -> list[Type]:
-    """For each operand the type that a number there has: that of the operands it shares a type variable with."""
+    """For each operand the type of a number in its place: that of an operand with the same type variable, else that of the result."""
     known = {d.variable: v.type for d, v in zip(definition.operands, operands, strict=True) if v is not None}
     return [known.get(d.variable, result) for d in definition.operands]
 
@@ -134,7 +134,7 @@ def _match_rule(rule: Rule, op: Op) -> Bindings | None:
     for bindings in _match_call(rule.pattern, op, {}):
         if rule.when and not is_kind(rule.when, element_type(op.operands[-1].type)):
             return None
-        # A value replaces another only where it has the same type, a number only where the type can hold it.
+        # The replacement must be a value of the same type, or a number that the type can represent.
         match rule.target:
             case Variable(name) if bindings[name].type is not op.result.type:
                 continue
@@ -205,7 +205,7 @@ def number_in(number: float | int | bool | Literal["ones"], element: Type) -> fl
 
 
 def holds(element: Type, number: float | int | bool | Literal["ones"]) -> bool:
-    """Whether `number` is a number of this element type; an integer is one of every type that can write it."""
+    """Whether an element type can represent `number`."""
     if number == "ones":
         return ELEMENTS["bits"](element)
     if isinstance(number, bool) or element is i1:

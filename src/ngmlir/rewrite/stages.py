@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of each stage of a program (`contracts.py` says what the stages are): what the verifier cannot know, since
-it depends on how far lowering has come."""
+"""The rules of each stage of a program (`contracts.py` lists the stages): constraints that the verifier cannot check, since
+they depend on the progress of lowering."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from ..ops.tied import count_in, signature, tied_violations
 from ..support.diagnostics import Diagnostic
 from .contracts import Stage
 
-#: What is left in functions once the rest is in kernels: views (slices only of what lies in one piece), control flow, constants, calls, notes, ends.
+#: The ops that remain in functions after `to-kernels`: views (slices only if contiguous), control flow, constants, calls, annotations,
+#: terminators.
 KEPT = frozenset(
     {
         "ng.reshape",
@@ -38,17 +39,17 @@ KEPT = frozenset(
 _PLAN = ("ng.arguments", "ng.results", "ng.constants", "ng.prepared")
 
 
-#: What is said of operators on names among functions of values, and of the others among operators on names.
+#: The messages for operators on variables in a module of functions, and for functions among operators on variables.
 _NAMES = ("'{}' works on named variables", "'{}' stands among operators on named variables")
 
 
 def violations(module: Module, stage: Stage) -> list[Diagnostic]:
-    """What in a valid module is not as its stage asks; [] where all is well."""
+    """The violations of the rules of a stage in a valid module; [] if there are none."""
     found: list[Diagnostic] = []
     for function in module.ops:
         if function.name.startswith("program.") != (stage == "program"):
             found.append(Diagnostic(_NAMES[stage == "program"].format(op_name(function)), function.location))
-            break  # of what is said of all, once is enough
+            break  # one message is enough
         if function.name != "func.func":
             continue
         entry = _PLAN[0] in function.attributes
@@ -87,7 +88,7 @@ def _values(op: Op) -> Iterator[Value]:
 
 def _named(function: Op) -> Iterator[Diagnostic]:
     for op in function.walk():
-        # What decodes a weight is a fusion before the others are: it is not to be decoded elsewhere.
+        # Products that decode a weight are fusions already in earlier stages.
         if op.name == "ng.fusion" and op.attributes.get("kind") != StringAttr("decoded"):
             yield Diagnostic("'ng.fusion' is not allowed before the pass fuse", op.location)
         yield from _on_values(op)
@@ -118,7 +119,7 @@ def _kernels(function: Op) -> Iterator[Diagnostic]:
 
 
 def homeless(op: Op) -> Iterator[Diagnostic]:
-    """The values of an op in a function that can have no place in memory."""
+    """Diagnostics for values of an op in a function that cannot be stored in memory."""
     for value in _values(op):
         type = value.type
         if not isinstance(type, TensorType):
@@ -139,7 +140,7 @@ def _on_values(op: Op) -> Iterator[Diagnostic]:
 
 
 def _outside_nests(op: Op) -> Iterator[Op]:
-    """An op and those in its regions, but for what is in a fusion with a nest: there axes are loops."""
+    """An op and those in its regions, except in fusions with a nest, where axis names are loops."""
     yield op
     for region in op.regions if NEST not in op.attributes else ():
         for block in region.blocks:
@@ -176,8 +177,8 @@ def _plan_violations(function: Op, module: Module) -> Iterator[Diagnostic]:
 
 
 def _interface_violations(function: Op, module: Module) -> Iterator[str]:
-    """Arguments, then results that are not tied, then constants, what is prepared, what checks note, the arena: see
-    codegen/unit.py."""
+    """Checks the buffers of a planned function: arguments, then results that are not tied, constants, prepared values, the buffer of
+    checks, the arena; see codegen/unit.py."""
     arguments, results = (count_in(function.attributes.get(name)) for name in _PLAN[:2])
     for name, count in zip(_PLAN[:2], (arguments, results), strict=True):
         if count is None:

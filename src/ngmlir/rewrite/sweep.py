@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One forward sweep over a module: what changes is rebuilt, what does not is shared.
+"""One forward sweep over a module: changed ops are rebuilt, unchanged ones are shared.
 
-A rule sees each op after its operands are already new, so one sweep reaches the fixpoint of local rules.
+A rule sees each op after its operands were replaced, so one sweep reaches the fixpoint of local rules.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from ..ops.schedules import SCHEDULE
 from ..ops.settings import to_attribute
 from ..ops.stated_schedules import merged
 
-#: Looks at an op whose operands are new; gives the values that replace its results, or None to keep it.
-#: New ops are made with the builder and stand before the op.
+#: Takes an op with replaced operands; returns the values that replace its results, or None to keep it.
+#: New ops are added by the builder, before the op.
 RewriteRule = Callable[[Op, Builder], Sequence[Value] | None]
-#: Is told of the values of an op that is built anew, and of those that stand for them from then on.
+#: Called with the results of an op that is rebuilt or replaced, and the values that replace them.
 Follower = Callable[[Sequence[Value], Sequence[Value]], None]
 
 
@@ -27,8 +27,8 @@ def sweep(
     kinds: frozenset[str] | None = None,
     closed: frozenset[str] = frozenset(),
 ) -> Module:
-    """Applies `rule` to every op (with `kinds`: to ops of these names) that is not in the regions of one that is `closed`;
-    the module itself if nothing changed."""
+    """Applies `rule` to every op (with `kinds`: to ops of these names), but not inside the regions of ops of the names `closed`.
+    Returns the module itself if nothing changed."""
     return module.with_ops([sweep_op(op, rule, kinds, closed) if op.regions else op for op in module.ops])
 
 
@@ -93,8 +93,8 @@ def _block(
 
 
 def hand_on(out: Block, start: int, op: Op, replaced: Sequence[Value]) -> Sequence[Value]:
-    """The values that replace an op, after its schedule has gone on to what now stands for it among the ops from `start`
-    on: the last of its kind, else the last one. What that says already must not contradict it."""
+    """Moves the schedule of a replaced op to one of the ops from `start` on: the last one of the same name, else the last one. It
+    must not contradict a schedule of that op. Returns the values that replace the results of `op`."""
     made = out.ops[start:]
     heir = next((new for new in reversed(made) if new.name == op.name), made[-1] if made else None)
     if heir is None or heir.attributes.get(SCHEDULE) is op.attributes[SCHEDULE]:
