@@ -37,15 +37,11 @@ class Group:
         self.reduced: frozenset[int] = frozenset()  # the resolved atoms that rows and columns reduce
         self.ops: dict[Op, None] = {}
         self.behind: set[Op] = set()  # those of `ops` that only moves read: they have no loops
-        self.views: dict[
-            Op, None
-        ] = {}  # reshapes of values in memory whose results are operands of the kernel
+        self.views: dict[Op, None] = {}  # reshapes of values in memory that are operands of the kernel
         self.atoms: dict[Value, Atoms] = {}
         self.rank = 0  # for kind dot: the number of loops of the result
         self.before = 0  # bit set: the groups that must run before
-        self.after: dict[
-            Group, None
-        ] = {}  # the groups that read from this one (perhaps merged into others since)
+        self.after: dict[Group, None] = {}  # the groups that read from this one (perhaps merged since)
         self.dependent: set[Value] = set()  # values computed from a reduction of this group
 
     def follow(self, feeders: Iterable[Group]) -> None:

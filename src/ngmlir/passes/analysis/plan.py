@@ -121,9 +121,7 @@ class Plan:
             long = usual(self.sizes[-1]) >= CUT_ROW * target.lanes(item)
             if access.in_parts(item, target) or (long and access.crosses):
                 found[-1].update(access.borders(len(self.sizes) - 1))
-            if (
-                not self.ops and access.fill is not None
-            ):  # copies have little code, so outer loops are split too
+            if not self.ops and access.fill is not None:  # copies are short: their outer loops are split too
                 outer = {loop: access.borders(loop) for loop in range(len(self.sizes) - 1)}
                 for loop in [loop for loop, borders in outer.items() if borders][-2:]:
                     found[loop] |= outer[loop]

@@ -58,12 +58,8 @@ class Product:
         ""  # if the depth is counted in words of adjacent elements: the element types, as in `tile.dot`
     )
     steps: int = 0  # the depth in elements, if it is counted in words
-    tf32: bool = (
-        False  # whether both sides are f32 numbers that are exact in tf32, as the pass `short-floats` found
-    )
-    kept: bool = (
-        False  # whether the right side is the same in many runs, so that the time to pack it does not count
-    )
+    tf32: bool = False  # whether both sides are f32 but exact in tf32: found by the pass `short-floats`
+    kept: bool = False  # whether the right side is the same in many runs: the time to pack it does not count
     end: End | None = None  # what the epilogue holds, if that is more than the result
 
     @property

@@ -23,9 +23,7 @@ class Sources:
         self.order = {op: i for i, op in enumerate(block.ops)}
         self.moves: dict[Op, Access] = {}  # free moves with their access, dimensions not merged
         self.parts: set[Op] = set()  # those of them that only maps can read
-        self.across: set[Op] = (
-            set()
-        )  # those whose adjacent elements are far apart, which only products can read
+        self.across: set[Op] = set()  # moves of elements far apart in memory, which only products can read
 
     def free(self, op: Op) -> bool:
         return op in self.moves or (op.name in FREE and (op.name != "ng.constant" or splat(op)))

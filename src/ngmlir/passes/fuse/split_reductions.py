@@ -276,9 +276,7 @@ class _Splitting:
     def summed(self, op: Op, b: Builder, products: Value, depth: int) -> Value:
         """The result of a product, from elementwise products by sums along dimension `depth`."""
         total = self.reduce(b, "sum", products, [depth])
-        if isinstance(
-            element_type(total.type), FloatType
-        ):  # sums of a product start at 0.0, and so are never -0.0
+        if isinstance(element_type(total.type), FloatType):  # products start at 0.0, and so are never -0.0
             total = b.add(total, b.number(0.0, total.type))
         return view(b, converted(b, total, element_type(op.results[0].type)), shape_of(op.results[0].type))
 

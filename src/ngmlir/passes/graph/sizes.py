@@ -21,8 +21,8 @@ from .sizing.resized import Refused
 #: The topic of its remarks.
 TOPIC = "sizes"
 
-#: Stand in for open lengths while the pass finds out what depends on them. They are too odd to occur in a program by chance;
-#: what differs between two of them depends on the length.
+#: Sample values of open lengths, by which the pass finds out what depends on the length: what differs for two of them does. No
+#: program is expected to have them as sizes.
 _STAND_INS = (1_000_003, 1_000_033, 1_000_037, 1_000_039)
 
 
