@@ -2,8 +2,8 @@
 """From LLVM IR text to optimised IR, assembler text or an object file, by llvmlite.
 
 This module imports nothing from this package, since it is also a program: `child` runs it in another process. There it
-answers requests, pickled tuples on its standard input, until end of file. LLVM is loaded for the first request: a
-process that finds all code in the cache does not load it.
+answers requests, pickled tuples on its standard input, until end of file. llvmlite is imported by the functions that
+need it: a process that finds all code in the cache does not load LLVM.
 """
 
 from __future__ import annotations

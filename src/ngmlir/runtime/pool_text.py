@@ -10,7 +10,7 @@ themselves. Workers spin for a moment for the next call and then sleep on a fute
 that has more than one chunk, and again in a forked child.
 
 On a machine whose cores are busy, a worker may lose its core in the middle of a chunk, and the caller may wait for
-longer than all the work would have taken it alone. So the pool keeps a balance (@account) of the time that sharing has gained and
+longer than all the work would have taken it alone. So the pool keeps a balance of the time that sharing has gained and
 lost, with some credit, since waking a worker costs first and pays off later. When the balance falls below the credit,
 it is reset and callers run their chunks alone for a while: for as long as what was lost, twice as long each time, up to
 16 times; every call that gains decrements that factor. So a machine that stays busy loses a few percent, and one that

@@ -33,7 +33,8 @@ Lowering: TypeAlias = "Callable[[Emitter, Any], None]"
 
 class Buffer(NamedTuple):
     """A memref: the address of its first element; `type` has the strides. `align` is the alignment of the address in
-    bytes where it is larger than that of an element (a view of a buffer with wider elements); 0 otherwise."""
+    bytes where it may be smaller than that of an element (a view of a buffer with narrower elements); 0: that of an
+    element."""
 
     pointer: Value
     type: MemRefType

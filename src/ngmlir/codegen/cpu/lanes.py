@@ -88,7 +88,8 @@ def store(e: Emitter, value: Value, pointer: Value, chunk: Chunk, mask: Mask) ->
 
 
 def stream(e: Emitter, value: Value, pointer: Value, divisor: int) -> None:
-    """Stores a whole register with a non-temporal store if its offset, a multiple of `divisor` elements, is aligned."""
+    """Stores a whole register: with a non-temporal store if its offset, a multiple of `divisor` elements, is aligned,
+    else with a plain one."""
     size = item_bytes(llvm.element_of(value.type))
     bytes_ = size * llvm.lanes_of(value.type)
     if bytes_ in (16, 32, 64) and divisor * size % bytes_ == 0:

@@ -38,8 +38,8 @@ class Bound(NamedTuple):
     high: int
 
     def known(self, place: int, reach: int) -> bool | None:
-        """Whether all elements from `place` to `place + reach` after the tile's first are inside; None if that is not
-        known."""
+        """Whether the elements from `place` to `place + reach` after the tile's first are inside: True if all are,
+        False if none is, None if unknown."""
         if self.low + place >= self.size:
             return False
         return True if self.positive and self.high + place + reach < self.size else None
