@@ -24,7 +24,7 @@ _SHORT = {"module": "builtin.module"}
 def parse_pipeline(text: str, passes: Passes, *, file: str = "<pipeline>") -> Pipeline:
     """`a,b{option=1 other=x},c`, possibly inside `builtin.module(...)` and, for passes on functions, `func.func(...)`.
 
-    Raises UserError with the place in `text`.
+    Raises UserError with the position in `text`.
     """
     reader = _Reader(text, passes, file)
     steps = reader.pipeline("", 0)

@@ -39,7 +39,7 @@ def sweep_op(
     closed: frozenset[str] = frozenset(),
     follow: Follower | None = None,
 ) -> Op:
-    """A function (or other isolated op) after a sweep over its regions; itself if nothing changed."""
+    """A function (or other isolated op) after a sweep over its regions; the same op if nothing changed."""
     mapping: dict[Value, Value] = {}
     return op.with_blocks(lambda block: _block(block, mapping, rule, kinds, closed, follow))
 

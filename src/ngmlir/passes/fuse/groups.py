@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of ops that run over the same loops and become one kernel."""
+"""Groups of ops that run over the same loops and become one kernel. Loops are the atoms of `analysis.space`; `sources` defines free
+ops and moves."""
 
 from __future__ import annotations
 

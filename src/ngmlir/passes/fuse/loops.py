@@ -26,11 +26,9 @@ class Found:
 
     fusion: Op
     sizes: tuple[int, ...]
-    loops: Mapping[Value, tuple[int, ...]]  # those of the dimensions of a value, in order
+    loops: Mapping[Value, tuple[int, ...]]  # the loops of the dimensions of a value, in order
     counted: Mapping[Op, tuple[int, ...]]  # for an iota: the loops of the counted dimension
-    accesses: Mapping[
-        Value, tuple[Value, Access]
-    ]  # argument -> the argument that it is read from, and the map
+    accesses: Mapping[Value, tuple[Value, Access]]  # argument -> the one that it is read from, and the map
     sides: Mapping[Value, tuple[Value, Side]]  # the same for operands of products
     written: Mapping[Value, Access]  # results that are written through a permutation
 

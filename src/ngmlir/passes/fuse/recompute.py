@@ -122,7 +122,7 @@ def _work(ops: Sequence[Op]) -> int:
 
 def _recipes(fusion: Op, number: int) -> Iterator[Recipe]:
     """The recipes of a result that a fusion computes elementwise: from the fusion's operands, or from reshapes of them, which may
-    suit the loops of other fusions. None if it is computed otherwise."""
+    suit the loops of other fusions. There are none if it is computed otherwise."""
     block = fusion.block
     result = block.ops[-1].operands[number]
     ops = [*reversed([*needed(block, [result])])]

@@ -39,7 +39,7 @@ _CHEAP = frozenset(
         "ng.cast",
     }
 )
-#: Ops whose readers read their operand.
+#: View ops: the readers of their result count as readers of their operand.
 _SHOWING = frozenset({"ng.reshape", "ng.broadcast"})
 
 

@@ -14,8 +14,9 @@ from ..analysis.group import FREE, Group, is_move, splat
 
 
 class Sources:
-    """`home` has the group of each op that has one. A free op has none, and is repeated by its readers, until one needs its result
-    in memory."""
+    """`home` has the group of each op that has one. A free op (broadcast, reshape, iota, splat constant, or a move that kernels can
+    read through) has none, and is repeated by its readers, until one needs its result in memory. A move is an op that only
+    moves data: slice, pad, transpose, windows."""
 
     def __init__(self, block: Block, target: Target):
         self.target = target

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From programs to programs of fewer, primitive ops on tensors: one module per pass."""
+"""Passes on programs of tensor ops: simplification, decomposition into primitive ops, layout. One module per pass."""

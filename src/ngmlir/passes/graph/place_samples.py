@@ -133,8 +133,8 @@ def _with(block: Block, mapping: dict[Value, Value]) -> Block:
 
 
 def _scan(held: Held, op: Op) -> bool:
-    """Adds a scan whose values have the wanted orders, also in its body; False where the dimension that it iterates over, the
-    first, would not stay the first."""
+    """Adds a scan whose values have the wanted orders, also in its body; False where the order of a sliced value would not be that of
+    its slices after the scanned dimension, which must stay the first."""
     body, carried = op.regions[0].block, get_i64(op, "carried")
     end = body.ops[-1]
     for whole, part in (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops on values with permuted dimensions, and the map of such values."""
+"""Rewrites ops for values with permuted dimensions, and records in which orders each value exists."""
 
 from __future__ import annotations
 

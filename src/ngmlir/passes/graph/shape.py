@@ -222,7 +222,7 @@ class _Shaping:
         def size(dims: Sequence[int]) -> int:
             return prod(shape[d] for d in dims)
 
-        # Either order of contracted and free dimensions will do if it moves no data.
+        # Contracted dimensions may be before or after the free ones: the order that moves no data is chosen.
         after, before = [*batch, *free, *contract], [*batch, *contract, *free]
         vector = size(free) == 1 or size(contract) == 1
         order, depth = next(

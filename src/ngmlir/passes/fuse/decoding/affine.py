@@ -164,7 +164,7 @@ def in_panels(weight: Affine, target: Target, b: Builder) -> Panels:
     if weight.flipped:
         codes = b.bitwise_xor(codes, b.number(weight.flipped, codes.type))
     codes = padded(codes, panels * width, words * weight.unit, b)
-    # Adjacent codes are in the digit positions of a word; narrower codes of the next positions are in the bits above them.
+    # Adjacent codes are at the digit positions of a word; if codes are narrower than digits, the next ones are in the bits above.
     unpacked = _unpacked(weight, panels, width, words)
     codes = b.sum(b.shift_left(b.reshape(codes, type=unpacked), _places(unpacked, b)), axes=[3, 4])
     found: dict[Parameter, Value] = {}

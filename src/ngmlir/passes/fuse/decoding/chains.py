@@ -45,7 +45,7 @@ class Leaf:
     """A parameter with a number for each block of codes: elements of `value`, indexed by digits of row and column."""
 
     value: Value
-    digits: tuple[Digit, ...]  # those of the least strides first
+    digits: tuple[Digit, ...]  # in ascending order of strides
 
     def leaves(self) -> Iterator[Leaf]:
         yield self

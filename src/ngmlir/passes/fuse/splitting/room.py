@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ....support.machines import PIECE_BYTES, WARP
 from ....support.target import Target
 
-#: Programs that keep a CPU busy, however many cores it has: results must not depend on that.
+#: Programs (parallel instances of a kernel) that keep a CPU busy, however many cores it has: results must not depend on that.
 PROGRAMS = 64
 #: Least elements of a program, on a CPU and on a GPU.
 ELEMENTS, BLOCK_ELEMENTS = 1 << 16, 1 << 12

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lengths that change from call to call: which ops read them row by row, and functions for blocks of rows."""
+"""Functions with open lengths: specialized to known lengths, or rewritten for blocks of rows."""
