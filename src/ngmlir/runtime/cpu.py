@@ -21,6 +21,7 @@ import numpy as np
 from ..support.artifact import Artifact, Check, Entry
 from ..support.diagnostics import Bug, UserError
 from ..support.memory import empty_bytes
+from ..support.signature import Signature
 from . import profile, timing, weights
 from .buffers import DTYPES, Passing, empty_like, in_file, in_memory, where_it_lies
 from .cache import default_cache, key_of
@@ -115,6 +116,17 @@ class Code:
         if store is not None and self._key is not None and self.can_keep:
             used = [array.reshape(-1).view(np.uint8) for array in self.prepared]
             weights.keep(store, self._key, used, [self.constants_in_memory[i] for i in self._moved])
+
+    def touches_much(self, signature: Signature) -> bool:
+        """Whether calls of a function are long enough to release the interpreter lock."""
+        touched = sum(parameter.bytes for parameter in (*signature.arguments, *signature.results))
+        touched += self.artifact.constant_bytes + sum(array.nbytes for array in self.prepared)
+        return touched + signature.arena_bytes >= _LARGE_BYTES
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether checks or timings are read after each call, which a builtin does not do."""
+        return bool(self.artifact.checks) or self.timer is not None
 
     def _prepare(self, artifact: Artifact) -> None:
         """Calls the functions that are called once. Constants that only they read are in memory only meanwhile: so no
@@ -244,12 +256,7 @@ class CpuExecutable:
     def _set(self, program: Program, release_gil: bool | None) -> None:
         self.program, code = program, program.code
         self.signature = signature = program.signature
-        if release_gil is None:
-            parameters = (*signature.arguments, *signature.results)
-            touched = sum(parameter.bytes for parameter in parameters) + code.artifact.constant_bytes
-            touched += sum(array.nbytes for array in code.prepared)
-            release_gil = touched + signature.arena_bytes >= _LARGE_BYTES
-        self.release_gil = release_gil
+        self.release_gil = code.touches_much(signature) if release_gil is None else release_gil
         self.__call__ = self._fastest(Call(self.program, {}), {})
 
     @staticmethod
@@ -301,9 +308,9 @@ class CpuExecutable:
     def _fastest(
         self, call: Callable[..., Any], bound: Mapping[int, np.ndarray]
     ) -> Callable[..., tuple[np.ndarray, ...]]:
-        if self.program.code.artifact.checks or self.program.code.timer is not None:
-            return call  # a builtin does not read checks and timings after the call
         program = self.program
+        if program.code.is_watched:
+            return call  # a builtin does not read checks and timings after the call
         return builtin(self.signature, program.context, bound, self.release_gil, call, program.behind) or call
 
 

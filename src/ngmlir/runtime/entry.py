@@ -5,14 +5,18 @@ One function serves every program: `self` is a tuple whose first item, an int64 
 whose second is the Python callable for calls that the plan does not cover (another type, shape or element type, an
 array with strides, a number); it converts or raises. The plan, in words of eight bytes:
 
-    context   open   returned   table   states   release      the header
+    context   open   returned   table   states   release   steps   sizes      the header
     slot  element-type  rank  shape  bytes                    per open argument
     slot  element-type  rank  shape  bytes  source            per returned result
     begin  end                                                per state that the program changes in place
     pointer                                                   per argument and result: the initial table
+    operation  to  first  second                              per step (see `sizes`)
+    number                                                    per size
 
-`shape` is the address of the sizes; `source` is the slot of the argument of which a result is first a copy, or -1.
-Every offset into Python's objects comes from `layout`.
+`shape` is the index of the first of its dimensions in the sizes, `bytes` that of its size in bytes; `source` is the
+slot of the argument of which a result is first a copy, or -1. If there are steps, each call computes sizes of its own
+on the stack, and their address is the last of its table: the code reads its lengths there. Every offset into Python's
+objects comes from `layout`.
 """
 
 from __future__ import annotations
@@ -33,10 +37,11 @@ from .cache import assembled
 from .context import Context, invoke_address
 from .layout import Layout, layout
 from .library import Library
+from .sizes import Sizes, Step
 
-_HEADER, _ARGUMENT, _RESULT, _STATE = 6, 5, 6, 2  # words per record
+_HEADER, _ARGUMENT, _RESULT, _STATE, _STEP = 8, 5, 6, 2, 4  # words per record
 _METH_FASTCALL = 0x80
-#: The most arguments and results of a program: their addresses are on the stack of the thread, which may be small.
+#: The most arguments and results of a program, and the most sizes: they are on the stack of the thread, which may be small.
 _MOST_SLOTS = 4096
 
 
@@ -56,12 +61,14 @@ def builtin(
     release_gil: bool,
     fallback: Callable[..., Any],
     behind: Sequence[int] = (),
+    sizes: Sizes | None = None,
+    keeping: object = None,
 ) -> Callable[..., Any] | None:
     """The fast way to call a program, or None if the object layout of this Python is not known, or there are too many
     arguments.
 
-    `fallback` must keep alive what `context` points to, and `behind`: the addresses that follow those of the buffers in
-    the table.
+    `fallback` or `keeping` must keep alive what `context` points to, and `behind`: the addresses that follow those of
+    the buffers in the table. With `sizes`, the signature's shapes follow from lengths, which calls compute by its steps.
     """
     known = layout()
     if known is None or len(signature.arguments) + len(signature.results) > _MOST_SLOTS:
@@ -69,9 +76,11 @@ def builtin(
     library = _library(known)
     name = signature.name.encode()
     method = _MethodDef(name, library["ngmlir_entry"], _METH_FASTCALL, None)
-    plan = _plan(signature, context, bound, release_gil, behind)
+    if sizes is not None and not (sizes.are_words and len(sizes.words) <= _MOST_SLOTS):
+        return None
+    plan = _plan(signature, context, bound, release_gil, behind, sizes or Sizes())
     # The builtin keeps this tuple alive, and with it all that its code reads.
-    own = (plan, fallback, method, library, context, dict(bound))
+    own = (plan, fallback, method, library, context, dict(bound), keeping)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     return make(ctypes.addressof(method), own, None)
@@ -83,6 +92,7 @@ def _plan(
     bound: Mapping[int, np.ndarray],
     release_gil: bool,
     behind: Sequence[int],
+    sizes: Sizes,
 ) -> np.ndarray:
     """The words that the code below reads."""
     tied = dict(signature.tied)
@@ -93,28 +103,24 @@ def _plan(
     table += [
         bound[tied[i]].ctypes.data if tied.get(i) in bound else 0 for i in range(len(signature.results))
     ]
-    table += behind
-
-    shapes = [size for _, p in (*arguments, *results) for size in p.shape]
-    records = [_ARGUMENT * len(arguments), _RESULT * len(results), _STATE * len(states), len(table)]
-    plan = np.zeros(_HEADER + sum(records) + len(shapes), np.int64)
-    place = plan.ctypes.data + 8 * (len(plan) - len(shapes))
+    table += [0] if sizes.steps else behind
 
     def described(slot: int, parameter: Parameter) -> list[int]:
-        nonlocal place
-        here, rank = place, len(parameter.shape)
-        place += 8 * rank
-        return [slot, id(DTYPES[parameter.dtype]), rank, here, parameter.bytes]
+        shape = sizes.shape(parameter.shape)
+        return [slot, id(DTYPES[parameter.dtype]), len(parameter.shape), shape, sizes.number(parameter.bytes)]
 
-    words = [ctypes.addressof(context), len(arguments), len(results), len(table), len(states), release_gil]
+    words: list[int] = []
     for slot, parameter in arguments:
         words += described(slot, parameter)
     for index, parameter in results:
         words += [*described(len(signature.arguments) + index, parameter), tied.get(index, -1)]
     for state in states:
         words += [state.ctypes.data, state.ctypes.data + state.nbytes]
-    plan[:] = [*words, *table, *shapes]
-    return plan
+    words += table
+    for step in sizes.steps:
+        words += step
+    header = [ctypes.addressof(context), len(arguments), len(results), len(table), len(states), release_gil]
+    return np.array([*header, len(sizes.steps), len(sizes.words), *words, *sizes.words], np.int64)
 
 
 @cache
@@ -157,21 +163,37 @@ class _Entry:
         items = self.part(own, self.known.items)
         plan = self.field(ptr, self.field(ptr, items, 0), self.known.data)
         context = self.word(plan, 0, ptr)
-        open_count, returned, slots, states, release = (self.word(plan, i) for i in range(1, _HEADER))
+        open_count, returned, slots, states, release, step_count, size_count = (
+            self.word(plan, i) for i in range(1, _HEADER)
+        )
         arguments = self.at(plan, _HEADER)
         results = self.at(arguments, b.mul(open_count, _ARGUMENT))
         state_ranges = self.at(results, b.mul(returned, _RESULT))
         initial = self.at(state_ranges, b.mul(states, _STATE))
+        steps = self.at(initial, slots)
+        known_sizes = self.at(steps, b.mul(step_count, _STEP))
         table = b.emit(ptr, f"alloca ptr, {slots}, align 8")
         b.memcpy(table, initial, b.mul(slots, 8))
 
         self.require(b.icmp("eq", count, open_count), self.slow)
         with b.loop(0, open_count) as loop:
-            record = self.at(arguments, b.mul(loop.index, _ARGUMENT))
+            self.check_array(
+                self.word(values, loop.index, ptr), self.record(arguments, loop.index, _ARGUMENT)
+            )
+        with b.when(b.icmp("ne", step_count, 0), [known_sizes]) as stepping:
+            own_sizes = b.emit(ptr, f"alloca i64, {size_count}, align 8")
+            b.memcpy(own_sizes, known_sizes, b.mul(size_count, 8))
+            b.store(own_sizes, self.at(table, b.sub(slots, 1)), align=8)
+            with b.loop(0, step_count, certain=True) as loop:
+                self.take(self.record(steps, loop.index, _STEP), own_sizes, values)
+            stepping.next(own_sizes)
+        (sizes,) = stepping.results
+        with b.loop(0, open_count) as loop:
+            record = self.record(arguments, loop.index, _ARGUMENT)
             array = self.word(values, loop.index, ptr)
-            self.check_array(array, record)
+            self.check_shape(array, record, sizes)
             data = self.field(ptr, array, self.known.data)
-            self.check_apart(data, self.word(record, 4), state_ranges, states)
+            self.check_apart(data, self.word(sizes, self.word(record, 4)), state_ranges, states)
             b.store(data, self.at(table, self.word(record, 0)), align=8)
 
         answer = b.call(ptr, "PyTuple_New", returned)
@@ -179,9 +201,9 @@ class _Entry:
         given_up = b.label("given_up")
         self.require(b.icmp("ne", answer, null), failed)
         with b.loop(0, returned) as loop:
-            record = self.at(results, b.mul(loop.index, _RESULT))
-            data = self.new_array(answer, loop.index, record, given_up)
-            self.copy_source(data, record, table)
+            record = self.record(results, loop.index, _RESULT)
+            data = self.new_array(answer, loop.index, record, sizes, given_up)
+            self.copy_source(data, record, sizes, table)
             b.store(data, self.at(table, self.word(record, 0)), align=8)
 
         status = self.run(context, table, b.icmp("ne", release, 0))
@@ -216,10 +238,50 @@ class _Entry:
             b.icmp("eq", descriptor, self.word(record, 1, ptr)),
         )
         self.require(b.and_(same, b.icmp("eq", flags, known.wanted_flags)), self.slow)
-        sizes, wanted = self.field(ptr, array, known.shape), self.word(record, 3, ptr)
-        with b.loop(0, rank) as loop:
-            equal = b.icmp("eq", self.word(sizes, loop.index), self.word(wanted, loop.index))
+
+    def check_shape(self, array: Value, record: Value, sizes: Value) -> None:
+        b = self.b
+        found, wanted = self.field(ptr, array, self.known.shape), self.at(sizes, self.word(record, 3))
+        with b.loop(0, self.word(record, 2)) as loop:
+            equal = b.icmp("eq", self.word(found, loop.index), self.word(wanted, loop.index))
             self.require(equal, self.slow)
+
+    def take(self, step: Value, sizes: Value, values: Value) -> None:
+        """Executes one step. The arguments are arrays of the planned ranks."""
+        b = self.b
+        operation, *operands = (self.word(step, i) for i in range(_STEP))
+        to, first, second = operands
+        after, wrong = b.label("after"), b.label("wrong")
+        labels = {each: b.label(each.name.lower()) for each in Step}
+        b.switch(operation, wrong, [(each.value, label) for each, label in labels.items()])
+        b.place(wrong)
+        b.branch(self.slow)
+
+        def write(value: Value) -> None:
+            b.store(value, self.at(sizes, to), align=8)
+            b.branch(after)
+
+        b.place(labels[Step.DIMENSION])
+        array = self.word(values, first, ptr)
+        write(self.word(self.field(ptr, array, self.known.shape), second))
+        for each, compute in ((Step.ADD, b.add), (Step.MULTIPLY, b.mul), (Step.FLOOR, self.floor)):
+            b.place(labels[each])
+            write(compute(self.word(sizes, first), self.word(sizes, second)))
+        for each, relation in (
+            (Step.EQUAL, "eq"),
+            (Step.NOT_EQUAL, "ne"),
+            (Step.NOT_LESS, "sge"),
+            (Step.LESS, "slt"),
+        ):
+            b.place(labels[each])
+            holds = b.icmp(relation, self.word(sizes, first), self.word(sizes, second))
+            b.branch_if(holds, after, self.slow)
+        b.place(after)
+
+    def floor(self, x: Value, y: Value) -> Value:
+        b = self.b
+        quotient = b.sdiv(x, y)
+        return b.add(quotient, b.ashr(b.sub(x, b.mul(quotient, y)), 63))
 
     def check_apart(self, data: Value, size: Value, ranges: Value, count: Value) -> None:
         """The argument must not overlap a state that the program changes."""
@@ -234,24 +296,24 @@ class _Entry:
 
     # Results and the call
 
-    def new_array(self, answer: Value, index: Value, record: Value, given_up: str) -> Value:
+    def new_array(self, answer: Value, index: Value, record: Value, sizes: Value, given_up: str) -> Value:
         """Allocates an array in its slot of the tuple; returns its data pointer."""
         b = self.b
         descriptor = self.word(record, 1, ptr)
         b.call("void", "Py_IncRef", descriptor)  # PyArray_Empty steals a reference
-        rank, shape = b.trunc(self.word(record, 2), i32), self.word(record, 3, ptr)
+        rank, shape = b.trunc(self.word(record, 2), i32), self.at(sizes, self.word(record, 3))
         array = b.call(ptr, "PyArray_Empty", rank, shape, descriptor, constant(i32, 0))
         self.require(b.icmp("ne", array, null), given_up)
         b.store(array, self.at(self.part(answer, self.known.items), index), align=8)
         return self.field(ptr, array, self.known.data)
 
-    def copy_source(self, data: Value, record: Value, table: Value) -> None:
+    def copy_source(self, data: Value, record: Value, sizes: Value, table: Value) -> None:
         """A result that overwrites an argument overwrites a copy: the caller's array is not changed."""
         b = self.b
         source = self.word(record, 5)
         with b.when(b.icmp("sge", source, 0)):
             slot = self.at(table, source)
-            b.memcpy(data, b.load(ptr, slot, align=8), self.word(record, 4))
+            b.memcpy(data, b.load(ptr, slot, align=8), self.word(sizes, self.word(record, 4)))
             b.store(data, slot, align=8)
 
     def run(self, context: Value, table: Value, release: Value) -> Value:
@@ -271,6 +333,9 @@ class _Entry:
         following = self.b.label("next")
         self.b.branch_if(condition, following, otherwise)
         self.b.place(following)
+
+    def record(self, base: Value, index: Value, words: int) -> Value:
+        return self.at(base, self.b.mul(index, words))
 
     def at(self, base: Value, index: Operand) -> Value:
         return self.b.getelementptr(i64, base, index)

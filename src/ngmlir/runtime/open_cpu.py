@@ -19,14 +19,18 @@ import numpy as np
 from ..support.arena import Part, place
 from ..support.artifact import Artifact, Entry
 from ..support.diagnostics import UserError
-from ..support.lengths import ARENA, ARENA_PART, LEAST, Guard, Length, is_open
+from ..support.lengths import ARENA, ARENA_PART, LEAST, Guard, Length, expression_of, is_open
 from ..support.lru import LruCache
 from ..support.signature import Parameter, Signature
 from .cpu import Arena, Code, CpuExecutable, Program
+from .entry import builtin
 from .executable import check_count
+from .sizes import Sizes
 
 #: How many sets of lengths have their executables cached.
 _READY = 64
+#: How many arena layouts a quick call tries.
+_QUICK = 16
 
 
 def size_class(length: int) -> int:
@@ -60,6 +64,7 @@ class OpenCpu:
         #: Makes the executable for lengths for which the guards do not hold.
         self.otherwise: Callable[[Mapping[str, int]], CpuExecutable] | None = None
         self._lock = RLock()
+        self._run = self._run_slowly
 
     def serves(self, lengths: Mapping[str, int]) -> bool:
         """Whether the code is right for these lengths."""
@@ -85,7 +90,47 @@ class OpenCpu:
         return found
 
     def __call__(self, *values: Any) -> tuple[np.ndarray, ...]:
-        return self.at(self.lengths(values))(*values)
+        return self._run(*values)
+
+    def _run_slowly(self, *values: Any) -> tuple[np.ndarray, ...]:
+        found = self.at(self.lengths(values))
+        self._run = self.quick(self._run_slowly)
+        return found(*values)
+
+    def quick(self, otherwise: Callable[..., Any], guards: Sequence[Guard] = ()) -> Callable[..., Any]:
+        """A builtin for arrays of all lengths that an arena layout exists for and these guards hold for. It calls
+        `otherwise` with all other values."""
+        made = otherwise
+        if self.code.is_watched or len(self.where) < len(self.names):
+            return made
+        with self._lock:
+            kept = self._placed.items()[-_QUICK:]
+            for i, (above, places) in enumerate(kept):
+                covered = any(all(map(ge, later, above)) for later, _ in kept[i + 1 :])
+                if places.bytes <= len(self._arena.bytes) and not covered:
+                    made = self._builtin(above, places, guards, made)
+        return made
+
+    def _builtin(
+        self, above: tuple[int, ...], places: _Places, guards: Sequence[Guard], otherwise: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        signature, most = self.signature, dict(zip(self.names, above, strict=True))
+        sizes = Sizes(signature.lengths)
+        for name in places.table.keys() & {*signature.lengths}:
+            sizes.set(name, places.table[name])
+        for name, dimension in self.where.items():
+            sizes.read(name, *dimension)
+        for name, length in most.items():
+            of = Length.named(name, length)
+            sizes.require(Guard(expression_of(of - LEAST), ">="))
+            sizes.require(Guard(expression_of(length - of), ">="))
+        for guard in (*signature.guards, *guards):
+            sizes.require(guard)
+        closed = _closed(signature, {**most, **places.table}, places.bytes)
+        program = Program(self.code, replace(self._entry, signature=closed), self._arena)
+        releases = self.code.touches_much(closed)
+        made = builtin(signature, program.context, {}, releases, otherwise, sizes=sizes, keeping=program)
+        return made or otherwise
 
     def lengths(self, values: Sequence[Any]) -> dict[str, int]:
         """The lengths that the arguments of a call have. UserError for arguments of another rank."""

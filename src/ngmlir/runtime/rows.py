@@ -162,7 +162,7 @@ class CpuRows:
         for rows, executable in reversed(self.executables.items()):
             program = executable.program
             taken = unprepared is None or rows in unprepared
-            if taken and not program.code.artifact.checks and program.code.timer is None:
+            if taken and not program.code.is_watched:
                 fast = builtin(program.signature, program.context, arrays, executable.release_gil, call)
                 call = fast or call
         return call
@@ -176,9 +176,7 @@ class _CpuCall(RowsCall):
         counted = [*zip(single.arguments, self.how.arguments, strict=True)]
         counted += zip(single.results, self.how.results, strict=True)
         self.direct = (
-            all(r is None or prod(p.shape[: r.dimension]) == 1 for p, r in counted)
-            and not code.artifact.checks
-            and code.timer is None
+            all(r is None or prod(p.shape[: r.dimension]) == 1 for p, r in counted) and not code.is_watched
         )
         #: For each argument and result: the bytes from one row to the next.
         self.steps = [0 if r is None else p.bytes for p, r in counted]

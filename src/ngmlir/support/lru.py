@@ -27,6 +27,11 @@ class LruCache(Generic[K, V]):
         with self._lock:
             return [*self._values]
 
+    def items(self) -> list[tuple[K, V]]:
+        """From the one not used for longest."""
+        with self._lock:
+            return [*self._values.items()]
+
     def find(self, key: K) -> V | None:
         """The value of a key, which is now the one that was used last."""
         with self._lock:

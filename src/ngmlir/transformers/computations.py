@@ -32,6 +32,7 @@ from .statistics import OutputStatistics
 
 if TYPE_CHECKING:
     from ..runtime.cpu import CpuExecutable
+    from ..runtime.open_cpu import OpenCpu
     from .report import Report
 
 
@@ -231,7 +232,7 @@ class DeviceComputation:
                 raise NeedsLength("what is computed by Python functions")
             return self.transformer.transformed_module(made[-1].lifted.module)
 
-        def program(wanted: Key, executable: CpuExecutable) -> Program:
+        def program(wanted: Key, executable: CpuExecutable, _: OpenCpu) -> Program:
             return made[0].at(wanted, executable)
 
         with self.programs.making(), using_threads(self.transformer.threads):

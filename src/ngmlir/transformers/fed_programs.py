@@ -31,6 +31,7 @@ from .specialise import Key, Specialised
 
 if TYPE_CHECKING:
     from ..runtime.cpu import CpuExecutable
+    from ..runtime.open_cpu import OpenCpu
 
 V = TypeVar("V")
 Shapes = Sequence[Sequence[int]]
@@ -147,7 +148,7 @@ class FedProgram(Generic[V]):
             told[:] = [(lookups(program), agreed, computed, is_apart, lowered.interface, lowered.measures)]
             return with_limit(lowered.module, self._limit)
 
-        def use(key: Key, executable: CpuExecutable) -> V:
+        def use(key: Key, executable: CpuExecutable, _: OpenCpu) -> V:
             ((fed, agreed, computed, is_apart, interface, measures),) = told
             bind = in_memory(executable)
             if not measures:

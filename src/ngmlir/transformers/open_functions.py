@@ -24,6 +24,7 @@ from .specialise import Key, Specialised
 
 if TYPE_CHECKING:
     from ..runtime.cpu import CpuExecutable
+    from ..runtime.open_cpu import OpenCpu
     from ..runtime.rows import CpuRows, GpuRows
 
 #: How many programs of one function are cached.
@@ -79,7 +80,7 @@ class CompiledFunction:
         key, symbol = tuple(known.values()), self.of.main.symbol
         names = {place: name for name, places in self.of.names.items() for place in places}
 
-        def program(_: Key, executable: CpuExecutable) -> Run:
+        def program(_: Key, executable: CpuExecutable, code: OpenCpu) -> Run:
             return executable
 
         at = {i: names[place] for i, place in enumerate(known)}

@@ -63,7 +63,7 @@ class _ForAll(Generic[V]):
     key: Key
     at: Mapping[int, str]
     code: OpenCpu
-    program: Callable[[Key, CpuExecutable], V | None]
+    program: Callable[[Key, CpuExecutable, OpenCpu], V | None]
 
     def find(self, key: Key) -> V | None:
         """The program for a key; None if the code does not serve it."""
@@ -73,7 +73,7 @@ class _ForAll(Generic[V]):
         if any(key[i] != lengths[name] for i, name in self.at.items()):
             return None
         found = self.code.find(lengths)
-        return None if found is None else self.program(key, found)
+        return None if found is None else self.program(key, found, self.code)
 
 
 def _without(key: Key, places: Mapping[int, str]) -> Key:
@@ -110,6 +110,10 @@ class Specialised(Generic[V]):
     def keys(self) -> list[Key]:
         """The keys that have a program, the least recently used first."""
         return self._exact.keys()
+
+    def items(self) -> list[tuple[Key, V]]:
+        """What it has programs for, with them."""
+        return self._exact.items()
 
     @contextmanager
     def making(self) -> Generator[None]:
@@ -192,7 +196,7 @@ class Specialised(Generic[V]):
         key: Key,
         at: Mapping[int, str],
         makes: Sequence[Callable[[Mapping[str, int]], Module]],
-        program: Callable[[Key, CpuExecutable], V | None],
+        program: Callable[[Key, CpuExecutable, OpenCpu], V | None],
         entry: str | None = None,
         *,
         first: bool = False,

@@ -20,8 +20,8 @@ from ...runtime.threads import checked_threads
 from ...runtime.timing import Profile
 from ...support.diagnostics import UserError
 from ...support.length_text import identifier
-from ...support.lengths import LEAST, NeedsLength, is_open
-from ...support.rows import Length
+from ...support.lengths import LEAST, Guard, Length, NeedsLength, expression_of, is_open
+from ...support.rows import Length as Rows
 from ...transformers.fitted import Fitted, fitted
 from ...transformers.kept import KeptPrograms
 from ...transformers.outputs import Outputs
@@ -34,6 +34,7 @@ from .ports import Array, Given, content, given_of, leaves_of, without_elements
 
 if TYPE_CHECKING:
     from ...runtime.cpu import Code, CpuExecutable
+    from ...runtime.open_cpu import OpenCpu
     from ...runtime.rows import CpuRows, GpuRows
     from ...support.mapping import Mapping as MappedFile
     from ...transformers.report import Report
@@ -299,7 +300,7 @@ class CompiledModel:
                 if not isinstance(stated, int):
                     name = stated or f"dimension {d}"
                     places.setdefault(name, []).append((program.fed.index(leaf), d))
-        lengths = [Length(name, tuple(each)) for name, each in places.items()]
+        lengths = [Rows(name, tuple(each)) for name, each in places.items()]
         return self._programs.for_rows(program.module, lengths) if lengths else None
 
     def _for_lengths(self, key: Key, given: Sequence[Given]) -> _Made | None:
@@ -359,14 +360,34 @@ class CompiledModel:
 
         files = cache(self._files_of)  # the same for all lengths
 
-        def program(key: Key, executable: CpuExecutable) -> _Made | None:
+        def program(key: Key, executable: CpuExecutable, code: OpenCpu) -> _Made | None:
             if beyond(key):
                 return None
-            quick = self._quick_of(told[0], executable.bind({}, unready), files(executable.program.code))
-            return _Made(told[0], executable, quick)
+            run = code.quick(executable.bind({}, unready), self._limits(at, code.names, told[0]))
+            return _Made(told[0], executable, self._quick_of(told[0], run, files(executable.program.code)))
 
         makes = [from_samples] if self.model.contents.tells_lengths else [directly, from_samples]
         return self._programs.for_lengths(key, at, makes, program)
+
+    def _limits(self, at: Mapping[int, str], names: Sequence[str], program: Program) -> list[Guard]:
+        """Guards for calls of a program for all lengths: its code is known to be right for the lengths, and there is no
+        program for exactly these."""
+        lengths = {name: Length.named(name, LEAST) for name in names}
+        found: list[Guard] = []
+        for name, each in self._seen.items():
+            if name in lengths:
+                offset, last = lengths[name] - each.start, lengths[name] - each.stop
+                found += [Guard(expression_of(offset), ">="), Guard(expression_of(last), "<")]
+                found += [Guard(expression_of(offset % each.step), "==")] if each.step > 1 else []
+        for key, made in self._programs.items():
+            if made.program is not program and max(at) < len(key):
+                squares = [
+                    (lengths[n] - key[i]) ** 2
+                    for i, n in at.items()
+                    if n in lengths and isinstance(key[i], int)
+                ]
+                found.append(Guard(expression_of(sum(squares)), "!="))
+        return found
 
     def _note_open(self, key: Key, given: Sequence[Given], found: _Made, rows: CpuRows | GpuRows) -> None:
         """Has a program serve other numbers of rows without that the model is read for them: where no node tells a length to
