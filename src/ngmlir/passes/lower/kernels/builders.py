@@ -37,11 +37,13 @@ from .decoded import decoded_kernel
 from .dot import dot_kernel
 from .finished import Finished
 from .flat import flat_kernel
-from .indexed import gather_elements_kernel, gather_kernel, scatter_by_blocks, scatter_kernel
+from .gathers import gather_elements_kernel, gather_kernel
 from .map import map_kernel
 from .ragged import segment_cumulative_kernel, segment_expand_kernel, segment_reduce_kernel
 from .ragged_blocks import segment_cumulative_by_blocks, segment_expand_by_blocks, segment_reduce_by_blocks
 from .rows import rows_kernel
+from .scatter import scatter_kernel
+from .scatter_blocks import scatter_by_blocks
 from .sorting import argsort_kernel
 from .sorting_network import argsort_by_blocks
 from .windows import overlap_add_kernel
