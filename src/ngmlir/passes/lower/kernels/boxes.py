@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise kernels that read an operand across its rows: tiles reach along the rows of both sides."""
+"""Elementwise kernels with a transposed operand: a tile covers a run of the contiguous dimension of both the operand and the result."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def boxes_kernel(fusion: Op, target: Target, schedule: Boxes) -> Finished:
 
 
 def _in_stripes(planned: Plan, target: Target, schedule: Boxes) -> Kernel:
-    """Stripes of rows go inside the other loops: what one program leaves of a page, the next one takes. A stripe takes all of the
-    lines that it meets: where rows lie a power of two apart, they are gone before the next one comes."""
+    """Tiles in registers. The loop over blocks of rows (stripes) is innermost, so that consecutive programs read the same pages. A stripe
+    uses whole cache lines of the operand: where its rows are a power of two apart, the lines are evicted before the next stripe."""
     across = planned.across
     assert across is not None
     (height, width), side, sizes = schedule.runs, isqrt(schedule.tile), planned.sizes
@@ -42,12 +42,12 @@ def _in_stripes(planned: Plan, target: Target, schedule: Boxes) -> Kernel:
         *others, number = kernel.delinearize(spans[0].start, counts)
         columns = spans[1]
         start = b.multiply(number.start, b.index(height))
-        # Of a size that is not known, all that the last stripe has, which may be a whole one.
+        # Of an open size, what the last stripe has, which may be a full one.
         even = is_multiple(sizes[across], height)
         rest = 0 if even else sizes[across] - (counts[-1] - 1) * height
 
         def line(rows: Span, _: object) -> None:
-            """Tiles side by side, until the lines of the result are whole."""
+            """Adjacent tiles, which together write whole cache lines of the result."""
 
             def one(part: Span, _: object) -> None:
                 at, right = b.add(start, rows.start), b.add(columns.start, part.start)
@@ -71,7 +71,8 @@ def _in_stripes(planned: Plan, target: Target, schedule: Boxes) -> Kernel:
 
 
 def _shared(planned: Plan, target: Target, schedule: Boxes) -> Kernel:
-    """Each block of threads moves a box: a part of long rows, several short ones, many matrices of a few elements."""
+    """Tiles that threads share: each block of threads moves a box, which may be a part of long rows, several short rows or many small
+    matrices."""
     access, sizes = permuted(planned), planned.sizes
     assert access is not None
     inner = [loop for place in reversed(access.places) for loop in place.terms]
@@ -79,7 +80,7 @@ def _shared(planned: Plan, target: Target, schedule: Boxes) -> Kernel:
     box = box_of(sizes, sides, schedule.runs, schedule.tile)
     counts = [-(-size // step) for size, step in zip(sizes, box, strict=True)]
     kernel = Kernel(planned, target, (prod(counts),))
-    # What one block leaves of a page of either side, the next ones take.
+    # Consecutive blocks continue in the same pages of the operand or of the result.
     near = [*inner[:1], len(sizes) - 1]
     loops = [*(loop for loop in range(len(sizes)) if loop not in near), *dict.fromkeys(near)]
     numbers = kernel.delinearize(kernel.programs[0], [counts[loop] for loop in loops])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Concatenations: one operand after the other."""
+"""Concatenations."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .finished import Finished
 from .frame import Span
 from .single import SingleFrame
 
-#: Bytes from which a row is copied as a whole.
+#: Rows of at least so many bytes are copied by `tile.copy`.
 COPY_BYTES = 512
-#: Operands whose rows are put together in shared memory: each has code of its own.
+#: The most operands whose rows are combined in shared memory; the code for each is separate.
 MOST_JOINED = 16
 
 
 def concatenate_kernel(op: Op, target: Target) -> Finished:
-    """One operand after the other; dimensions before and after the axis are merged."""
+    """Copies the operands into the result. The dimensions before and after the axis are merged."""
     axis = get_i64(op, "axis")
     shape = shape_of(op.results[0].type)
     before, after = prod(shape[:axis]), prod(shape[axis + 1 :])
@@ -51,7 +51,7 @@ def concatenate_kernel(op: Op, target: Target) -> Finished:
 
 
 def _side_by_side(frame: SingleFrame, row: Span, widths: Sequence[int]) -> None:
-    """One row of the result."""
+    """Copies one row of the result."""
     b = frame.b
     (result,) = frame.results
     element = element_type(result.type)
@@ -74,11 +74,11 @@ def _side_by_side(frame: SingleFrame, row: Span, widths: Sequence[int]) -> None:
 
 
 def _joined(frame: SingleFrame, before: int, widths: Sequence[int], rows: int) -> None:
-    """Some short rows of the result, which a block of threads puts together in shared memory: what it writes lies together."""
+    """Combines some short rows of the result in shared memory, so that a block of threads stores contiguous elements."""
     b = frame.b
     (result,) = frame.results
     element, total = element_type(result.type), sum(widths)
-    # Rows an odd number of what is moved at once apart bring what lies in a column to different banks.
+    # The pitch of the rows is an odd number of units that are moved at once, so that the elements of a column are in different banks.
     piece = PIECE_BYTES // item_bytes(element)
     unit = piece if total == piece else gcd(piece, *widths)
     pitch = (total // unit | 1) * unit
@@ -120,13 +120,13 @@ def _one_after_the_other(frame: SingleFrame, before: int, widths: Sequence[int])
         starts = [b.multiply(row.start, b.index(rows)), b.multiply(column.start, b.index(columns))]
         masked = width % columns != 0 or before % rows != 0
         tile = b.load(source, starts, type=VectorType((rows, columns), element), masked=masked)
-        # A tile may reach beyond this operand's rows, into what another one writes.
+        # A tile may extend beyond this operand's columns, which are another operand's: stores are limited to a view.
         window = MemRefType((before, width), element, (sum(widths), 1), DYNAMIC)
         part = b.subview(frame.results[0], [b.index(0), b.index(at)], type=window)
         b.store(tile, part, starts, masked=masked)
 
     def choose(operands: Sequence[int]) -> None:
-        # By halves: one `if` in the other for each operand would nest hundreds of them.
+        # Binary decisions: a chain of `if` would be nested as deeply as there are operands.
         if len(operands) == 1:
             (number,) = operands
             first = b.subtract(frame.programs[0], b.index(programs[number]))
@@ -140,12 +140,12 @@ def _one_after_the_other(frame: SingleFrame, before: int, widths: Sequence[int])
 
 
 def _tile_of(width: int, most: int) -> tuple[int, int]:
-    """Rows and columns of the tile that a block of threads copies of an operand whose rows have `width` elements."""
+    """Rows and columns of a block's tile of an operand whose rows have `width` elements."""
     columns = min(most, power_of_two(width))
     return most // columns, columns
 
 
 def _blocks(before: int, width: int, most: int) -> int:
-    """How many such tiles there are."""
+    """The number of such tiles."""
     rows, columns = _tile_of(width, most)
     return -(-before // rows) * -(-width // columns)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is computed of a tile of a product before it is stored."""
+"""The ops of a fusion that follow its matrix product, applied to a tile of it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def store_epilogue(
     ]  # a dimension of one element is no loop
     placed = [span for span, _ in kept]
     if len(loops) > len(kept):
-        # Where it is written, the batch is several loops.
+        # In the written result the batch may be split into several loops.
         count = len(loops) - len(kept) + 1
         placed[:1] = kernel.delinearize(placed[0].start, [kernel.plan.sizes[l] for l in loops[:count]])
     for l, span in zip(loops, placed, strict=True):

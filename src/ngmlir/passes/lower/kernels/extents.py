@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of a dimension a program has, where the last program may have less: loops whose ends differ, and one body for
-both."""
+"""The length of a loop in one program, where the last program may have fewer iterations. The loop body is emitted once for both."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from .frame import Span, exact_tiles
 
 @dataclass(frozen=True)
 class Extent:
-    """`most` steps; where `whole` is given and does not hold, `last`."""
+    """`most` iterations; `last` iterations where `whole` is given and is false."""
 
     b: Builder
     most: int
@@ -24,18 +23,18 @@ class Extent:
     whole: Value | None = None
 
     def pick(self, most: int, last: int) -> Value:
-        """A position that depends on which of both this program has."""
+        """A position that depends on which of the two lengths this program has."""
         if self.whole is None or is_same(most, last):
             return self.b.index(most)
         return self.b.select(self.whole, self.b.index(most), self.b.index(last))
 
     @property
     def end(self) -> Value:
-        """How many steps they are."""
+        """The number of iterations."""
         return self.pick(self.most, self.last)
 
     def tiles(self, step: int, body: Callable[[Span], None], name: str = "i") -> None:
-        """Runs over tiles of `step`, and a shorter one at the end; `step` divides `most` where there is a `last`."""
+        """Runs over tiles of `step` and a shorter one at the end. `step` divides `most` where there is a `last`."""
         b = self.b
 
         if self.whole is None:
@@ -45,14 +44,14 @@ class Extent:
         b.loop(0, self.pick(self.most, last), step, (), lambda i, _: body(Span(i, step)), name=name)
         rest = self.last - last
         if is_open((rest,)):
-            # Masked: how many are left is not known, and there may be none.
+            # Masked: the length of the remainder is known at run time only and may be 0.
             end = b.select(self.whole, b.index(last), b.index(self.last))
             b.branch(b.less(b.index(last), end), lambda: body(Span(b.index(last), step, True)))
         elif rest:
             b.branch(self.whole, lambda: (), lambda: body(Span(b.index(last), rest)))
 
     def parts(self, step: int, body: Callable[[Value, Extent], None]) -> None:
-        """Runs over parts of `step`, of which the last of the last program may be shorter: in one loop, if no other is."""
+        """Runs over parts of `step`; the last part of the last program may be shorter. One loop, if only the last length differs."""
         b, rest = self.b, self.most % step
         if is_open((self.last,)):
             rest = self.last % step
@@ -68,8 +67,8 @@ class Extent:
         b.loop(0, self.end, step, (), lambda i, _: body(i, Extent(b, step, rest, b.less(i, full))))
 
     def even_tiles(self, most: int, body: Callable[[Value, int], None], name: str = "i") -> None:
-        """Runs over the fewest tiles of at most `most`, whose sizes differ little: `body(position, size)`. The last program has
-        tiles of the same sizes where it can."""
+        """Runs over the fewest tiles of at most `most`, whose sizes differ little: `body(position, size)`. The last program uses tiles of the
+        same sizes where possible."""
         if is_open((self.most, self.last)):
             self.any_tiles(most, body, name)
             return
@@ -92,7 +91,7 @@ class Extent:
             )
 
     def any_tiles(self, most: int, body: Callable[[Value, int], None], name: str) -> None:
-        """The same where it is not known how many steps there are: tiles of `most`, then of half of it, and so on to one step."""
+        """The same for a number of iterations that is known at run time: tiles of `most`, then of half of it, and so on down to 1."""
         b, size = self.b, most
         start = last = 0
         while size:
@@ -110,7 +109,7 @@ class Extent:
 
 
 def _alike(total: int, most: int, wanted: int) -> list[tuple[int, int]]:
-    """Tiles as `split` makes them, and as many; of `wanted` steps and of one other size, if that is not much less."""
+    """Tiles as `split` makes them, and as many: of `wanted` iterations and of one other size, if that is not much smaller."""
     even = split(total, most)
     parts = sum(count for count, _ in even)
     for count in range(parts):
@@ -121,7 +120,7 @@ def _alike(total: int, most: int, wanted: int) -> list[tuple[int, int]]:
 
 
 def _places(tiles: list[tuple[int, int]]) -> dict[int, tuple[int, int]]:
-    """Where the tiles of each size begin and end."""
+    """The ranges that the tiles of each size cover."""
     found: dict[int, tuple[int, int]] = {}
     done = 0
     for count, size in tiles:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a builder of kernels gives."""
+"""The result of a kernel builder."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .packing import Packing
 
 @dataclass(frozen=True)
 class Finished:
-    """A kernel and how it is called: the numbers of the op's operands that are its inputs, with the shapes in which it takes them; after
-    these its `sides`, operands of products, also with how each is packed before; and the shapes in which it gives the results.
+    """A kernel and how it is called: the numbers of the op's operands that are its inputs and the shapes in which it takes them; then its
+    `sides`, operands of products, with how each is packed before the call; and the shapes of its results.
 
-    `name` is what it is called, where that does not follow from its ops.
+    `name` replaces the name that is derived from its ops.
     """
 
     kernel: Op

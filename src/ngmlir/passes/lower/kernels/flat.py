@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise kernels of short rows: all loops are one, and each element of a tile finds its own place."""
+"""Elementwise kernels over all loops as one: each element of a tile computes its positions from the linear index. For short rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .single import unsigned_places_in
 
 
 def flat_kernel(fusion: Op, target: Target, schedule: Flat) -> Finished:
-    """The kernel of a `map` fusion, whose operands and results are lines."""
+    """The kernel of a `map` fusion. Its operands and results are seen as one-dimensional."""
     planned = plan(fusion)
     sizes, total = planned.sizes, prod(planned.sizes)
     accesses = {
@@ -43,13 +43,13 @@ def flat_kernel(fusion: Op, target: Target, schedule: Flat) -> Finished:
 
 
 def _straight(planned: Plan, value: Value) -> Access:
-    """How an operand is read that lies as its loops run."""
+    """The indexing map of an operand that is read in the order of its loops."""
     places = tuple(AffineExpr(0, {loop: 1}) for loop in planned.loops[value])
     return Access(planned.shape(value), places, (), planned.sizes, None)
 
 
 def _flat(access: Access) -> Access:
-    """The access to the same buffer, seen as a line."""
+    """The same indexing map for the buffer seen as one dimension."""
     place = AffineExpr(0, {})
     for size, each in zip(access.shape, access.places, strict=True):
         place = place.times(size).plus(each)
@@ -57,7 +57,7 @@ def _flat(access: Access) -> Access:
 
 
 class _FlatTile(Tile):
-    """The values of a fusion at some neighbours in all loops. `borders`: how operands are read in the shapes that they have."""
+    """The values of a fusion at consecutive linear indices. `borders`: the indexing maps of operands in their own shapes."""
 
     def __init__(self, kernel: Kernel, span: Span, borders: Mapping[Value, Access]):
         super().__init__(kernel, [])
@@ -94,11 +94,11 @@ class _FlatTile(Tile):
         return b.select(there, tile, b.number(whole.fill, type))
 
     def places(self, access: Access, most: int) -> list[Value]:
-        """The places of the elements in the loops of an access; numbers are at most so large."""
+        """The positions of the elements in the loops of an indexing map; `most` is the largest number that is computed from them."""
         return unsigned_places_in(self.b, self.span, access.sizes, most)
 
     def index(self, place: AffineExpr, places: Sequence[Value]) -> Value:
-        """An affine expression of places. What is below 0 wraps round, to beyond what there is."""
+        """The value of an affine expression. Negative values wrap round to large ones, which are out of bounds."""
         b, number = self.b, places[0].type
         modulus = 1 << (8 * item_bytes(element_type(number)))
         index = b.number(place.offset % modulus, number)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel under construction: its buffers, its programs, and the ways to run over loops in tiles."""
+"""The builder of kernels: the buffers and program indices of a kernel, and the ways to iterate over loops in tiles."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ...schedule.programs import steps_of, tile_steps
 
 
 class Span(NamedTuple):
-    """Where a tile stands in one loop: from `start` on, `size` elements; size 0 = the one element at `start`.
+    """The part of one loop that a tile covers: `size` iterations from `start` on; size 0 is the single iteration `start`.
 
-    `masked`: the tile may reach beyond the loop's end, so loads and stores must look. `section`: the tile lies between
-    these two positions of the loop.
+    `masked`: the tile may extend beyond the end of the loop, so that loads and stores need a mask. `section`: the tile is between these two
+    positions of the loop.
     """
 
     start: Value
@@ -49,9 +49,12 @@ def exact_tiles(
     least: int = 1,
     back: bool = False,
 ) -> Sequence[Value]:
-    """Runs `body` on the tiles of a loop of `size`, the last of which may be shorter (`masked`: the next power of two, or as
-    long as the others where all are to be `alike`; `back`: it begins earlier, if one is before it); the loop's index is `name`. What is left of a size that is not known are tiles
-    of `least` elements, and a masked one; not `masked`, ever smaller ones."""
+    """Runs `body` on the tiles of a loop of `size` iterations, whose index is called `name`.
+
+    The last tile may be shorter. With `masked` it is a masked tile, of the next power of two or, with `alike`, of `step`; with `back` it
+    begins earlier and overlaps the tile before it, if there is one. The remainder of an open size is run in tiles of `least` elements and
+    a masked one; without `masked`, in tiles whose lengths are halved down to 1.
+    """
     if is_open((size,)):
         full = 0
         for width in _smaller(step, least, masked):
@@ -90,17 +93,17 @@ def exact_tiles(
 
 
 def _smaller(step: int, least: int, masked: bool) -> list[int]:
-    """The lengths of tiles that a loop of a size that is not known is run over with, one after the other."""
+    """The tile lengths that are used in turn to cover a loop of open size."""
     return [*dict.fromkeys([step, least])] if masked else [step >> n for n in range(step.bit_length())]
 
 
 def several(sizes: Sequence[int]) -> list[int]:
-    """Those of some loops that may have more than one step."""
+    """Those of some loops that may have more than one iteration."""
     return [size for size in sizes if may_be_several(size)]
 
 
 def delinearize(b: Builder, number: Value, sizes: Sequence[int]) -> list[Span]:
-    """The positions in several loops that one running number stands for, the last loop fastest."""
+    """The positions in a nest of loops for a linear index, the last loop fastest."""
     if len(sizes) == 1:
         return [Span(number)]
     spans: list[Span] = []
@@ -111,7 +114,7 @@ def delinearize(b: Builder, number: Value, sizes: Sequence[int]) -> list[Span]:
 
 
 def linear(b: Builder, spans: Sequence[Span], sizes: Sequence[int]) -> Value:
-    """The running number that positions in several loops stand for, the last loop fastest."""
+    """The linear index for positions in a nest of loops, the last loop fastest."""
     number = spans[0].start
     for span, size in zip(spans[1:], sizes[1:], strict=True):
         number = b.add(b.multiply(number, b.index(size)), span.start)
@@ -119,7 +122,7 @@ def linear(b: Builder, spans: Sequence[Span], sizes: Sequence[int]) -> Value:
 
 
 def following(b: Builder, places: Sequence[Value], sizes: Sequence[int]) -> list[Value]:
-    """The position after another one in several loops, without the divisions of `delinearize`."""
+    """The positions that follow some positions in a nest of loops, without the divisions of `delinearize`."""
     found: list[Value] = []
     step = b.index(1)
     for place, size in zip(reversed(places), reversed(sizes), strict=True):
@@ -133,8 +136,7 @@ def following(b: Builder, places: Sequence[Value], sizes: Sequence[int]) -> list
 def each_position(
     b: Builder, start: Value, stop: Value, sizes: Sequence[int], body: Callable[[list[Span]], None]
 ) -> None:
-    """Runs `body` on the positions in several loops that the numbers from `start` to `stop` stand for. Nothing is divided in the
-    last loop."""
+    """Runs `body` on the positions in a nest of loops for the linear indices from `start` to `stop`. The innermost loop has no divisions."""
     *outer, size = sizes
 
     def along(number: Value, _: object) -> None:
@@ -152,19 +154,19 @@ def each_position(
 
 
 def share(b: Builder, number: Value, steps: int, size: int) -> tuple[Value, Value]:
-    """The part [start, stop) of a loop of `size` that is the `number`-th of those of `steps` steps."""
+    """The iterations [start, stop) of block `number`, where a loop of `size` iterations is split into blocks of `steps`."""
     start = b.multiply(number, b.index(steps))
     return start, b.minimum(b.add(start, b.index(steps)), b.index(size))
 
 
 def round_up(b: Builder, number: Value, unit: int) -> Value:
-    """The next multiple of a unit; of one that is no power of two, no less than that."""
+    """The next multiple of a unit if that is a power of two; otherwise the number plus unit - 1, which is no less."""
     number = b.add(number, b.index(unit - 1))
     return b.bitwise_and(number, b.index(-unit)) if unit & (unit - 1) == 0 else number
 
 
 def peel_last(b: Builder, number: Value, count: int, each: Branch, last: Branch) -> None:
-    """`each` for all numbers but the last of `count`, which is another matter: where it is the only one, all that there is."""
+    """Emits `last` for the last of `count` iterations, and `each` for the others. Of a single iteration only `last` is emitted."""
     if is_same(count, 1):
         last()
     else:
@@ -172,26 +174,26 @@ def peel_last(b: Builder, number: Value, count: int, each: Branch, last: Branch)
 
 
 def positions(b: Builder, start: Value, type: VectorType, dimension: int = 0) -> Value:
-    """A tile that counts the positions along one of its dimensions from `start` on."""
+    """A tile of consecutive positions from `start` on, which increase along one of its dimensions."""
     if start.type is not type.element:
         start = b.cast(start, type=type.element)
     return b.add(b.iota(type=type, dimension=dimension), b.broadcast(start, type=type, dimensions=()))
 
 
 def within(b: Builder, tile: Value, start: Value, size: int, fill: Value, dimension: int = 0) -> Value:
-    """A tile, a dimension of which is a loop of `size` from `start` on, with `fill` where it reaches beyond that."""
+    """A tile with `fill` for the elements beyond the end of a loop of `size` iterations, which `dimension` covers from `start` on."""
     whole = VectorType(shape_of(tile.type), i64)
     places = positions(b, start, whole, dimension)
     return b.select(b.less(places, b.number(size, whole)), tile, fill)
 
 
 def sections(size: int, cuts: Sequence[int]) -> list[tuple[int, int]]:
-    """The parts of a loop between its ends and the positions at which it is cut."""
+    """The ranges that a loop is divided into by `cuts`."""
     return [*pairwise([0, *cuts, size])]
 
 
 class Frame:
-    """A kernel being built: its buffers, then the program indices; and the ways to run over a loop in tiles."""
+    """A kernel being built: its buffers and program indices, and the ways to iterate over loops in tiles."""
 
     def __init__(
         self,
@@ -204,7 +206,7 @@ class Frame:
     ):
         self.target = target
         self.shares_tiles = target.shares_tiles
-        #: The most bytes of an element.
+        #: Bytes of the largest element type.
         self.item = max((item_bytes(type.element) for type in (*inputs, *outputs)), default=1)
         self.part = part  # see `grid_for`
         self.grid = tuple(grid)
@@ -219,7 +221,7 @@ class Frame:
         self.programs = self.block.args[len(inputs) + len(outputs) :]
 
     def finish(self, threads: int | None = None) -> Op:
-        """The kernel; whoever adds it to a module gives it a name."""
+        """The finished kernel. Whoever adds it to a module renames it."""
         self.b.location = self.location
         self.b.end(tile.ReturnOp)
         attributes: dict[str, Attribute] = {
@@ -234,11 +236,11 @@ class Frame:
         return function("k", self.block, attributes, kind=tile.KernelOp, location=self.location)
 
     def in_place(self) -> list[int]:
-        """Pairs (input, output) of parameters that may share one buffer, as a flat list."""
+        """Pairs (input, output) of parameters that may share a buffer, as a flat list."""
         return self.pairs
 
     def places(self, sizes: Sequence[int]) -> list[Value]:
-        """Where the program stands in each of some loops, of which the `several` are the grid."""
+        """The index of this program in each of some loops; those with `several` iterations are the grid."""
         programs = iter(self.programs)
         return [next(programs) if may_be_several(size) else self.b.index(0) for size in sizes]
 
@@ -254,10 +256,12 @@ class Frame:
         masks: bool = True,
         back: bool = False,
     ) -> Sequence[Value]:
-        """Runs `body` on the tiles of a loop of `size`: whole ones, of which those of `stages` rounds are under way at once,
-        and a shorter last one, which may be masked; where threads carry tiles of the same shape, all are `alike`. What is left of a
-        size that is not known are tiles of a register, or of the same shape where something is carried, and a masked one; without
-        `masks`, ever smaller ones."""
+        """Runs `body` on the tiles of a loop of `size` iterations: full tiles, with `stages` iterations in flight, then the remainder.
+
+        The remainder is a shorter tile, which is masked on a GPU; with `alike`, where threads carry tiles, it has the shape of the others.
+        The remainder of an open size is run in tiles of one register (of the same shape where values are carried) and a masked one;
+        without `masks`, in tiles whose lengths are halved down to 1.
+        """
         if self.shares_tiles:
             step = min(step, power_of_two(size))
         masked = self.shares_tiles or (masks and is_open((size,)))
@@ -265,7 +269,7 @@ class Frame:
         return exact_tiles(self.b, size, step, carried, body, name, stages, masked, alike, least, back)
 
     def least(self, step: int) -> int:
-        """The elements of a tile that is masked, in a loop of a size that is not known in tiles of `step`: those of a register."""
+        """The length of the masked tile of a loop of open size that is run in tiles of `step`: at most one register."""
         return min(step, self.target.lanes(self.item))
 
     def tiles_between(
@@ -277,8 +281,8 @@ class Frame:
         body: Callable[[Span], None],
         cuts: Sequence[int] = (),
     ) -> None:
-        """Tiles of one program's part [start, stop) of a loop of `size` >= `step`; `start` is a multiple of `step`. A tile
-        that reaches across one of the `cuts`, of which an open size has none, lies in no section."""
+        """Runs `body` on the tiles of the part [start, stop) of a loop of `size` >= `step`; `start` is a multiple of `step`. A tile across one
+        of the `cuts` has no section. An open size has no cuts."""
         b = self.b
         if is_open((size,)):
             begin, full, least = start, 0, self.least(step)
@@ -292,7 +296,7 @@ class Frame:
                 b.loop(begin, stop, least, (), lambda i, _: body(Span(i, least, True)))
             return
         full = size // step * step
-        # Whole tiles between two cuts, and those that cuts stand in.
+        # The ranges of full tiles between two cuts, and the single tiles that contain a cut.
         parts: list[tuple[int, int, tuple[int, int] | None]] = []
         for low, high in sections(size, cuts):
             first, last = -(-low // step) * step, min(high, full) // step * step
@@ -311,7 +315,7 @@ class Frame:
                 lambda i, _, section=section: body(Span(i, step, section=section)),
             )
         if size > full:
-            # Only the last program comes here: for the others the range is empty.
+            # The remainder: this range is empty for all programs but the last.
             rest = size - full
             behind = next((s for s in sections(size, cuts) if s[0] <= full and s[1] == size), None)
             b.loop(
@@ -325,7 +329,7 @@ class Frame:
     def nest(
         self, sizes: Sequence[int], body: Callable[[list[Span]], object], cuts: Sequence[Sequence[int]] = ()
     ) -> None:
-        """Nested loops over single elements; each of them ends at its `cuts`, and another one begins there."""
+        """Nested loops over single iterations. A loop is split at each of its `cuts`, and `body` is emitted for each part."""
 
         def level(spans: list[Span]) -> None:
             loop = len(spans)
@@ -345,7 +349,7 @@ class Frame:
         level([])
 
     def delinearize(self, number: Value, sizes: Sequence[int]) -> list[Span]:
-        """The positions in several loops that one running number stands for, the last loop fastest."""
+        """The positions in a nest of loops for a linear index, the last loop fastest."""
         return delinearize(self.b, number, sizes)
 
     def by_section(
@@ -355,7 +359,7 @@ class Frame:
         cuts: Sequence[Sequence[int]],
         body: Callable[[list[Span]], object],
     ) -> None:
-        """Runs `body` on a position in some loops, in code of its own for each section between their `cuts`."""
+        """Runs `body` on a position in a nest of loops. It is emitted once for each combination of ranges between the `cuts`."""
         b = self.b
 
         def place(done: list[Span], rest: Sequence[Sequence[tuple[int, int]]]) -> None:
@@ -383,10 +387,9 @@ class Frame:
         rows: int = 1,
         cuts: Sequence[Sequence[int]] = (),
     ) -> None:
-        """Runs `body` on every tile of a space, this program's part of it (`grid_for` says how many programs).
+        """Runs `body` on every tile of this program's part of an iteration space (`grid_for` gives the number of programs).
 
-        `cuts` are some positions in each loop. On a CPU tiles on either side of one are met by loops of their own, and no tile
-        of a row reaches across one.
+        `cuts` are positions in each loop. On a CPU the code for the tiles on either side of a cut is separate, and no tile of a row contains one.
         """
         if not sizes:
             body([])

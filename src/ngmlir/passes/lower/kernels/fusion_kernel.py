@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel of a fusion, and the ops of the fusion computed on one tile at a time."""
+"""The kernel of a fusion, and the ops of the fusion applied to one tile at a time."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .staged import Staged
 class Kernel(Frame):
     """The kernel of a fusion: a buffer for each input, for each extra input, and for each output.
 
-    Of what stands in `strips` a buffer has only the rows that the program works on, counted from `row` where a tile
-    stands: so many of the first loops of the value are rows.
+    The buffer of a value in `strips` has only the rows that are needed at a time. Its number there says how many of the value's first loops
+    are rows; a tile begins at `row` of the buffer.
     """
 
     row: Value
-    #: Copies from which inputs are read.
+    #: Inputs that are read from a copy.
     staged: Mapping[Value, Staged] = MappingProxyType({})
 
     def __init__(
@@ -49,17 +49,16 @@ class Kernel(Frame):
         self.strips: dict[Value, int] = {}
 
     def done(self, threads: int | None = None) -> Finished:
-        """The kernel, and how it is called."""
+        """The finished kernel, with its operands and results."""
         results = tuple([self.plan.result(v) for v in self.plan.outputs])
         return Finished(self.finish(threads), tuple(self.plan.sources), results)
 
     def in_place(self) -> list[int]:
-        """Pairs that may share: the output's elements are met in the order of the input's.
+        """Pairs that may share a buffer: the output is written in the order in which the input is read.
 
-        Every kernel loads all that it needs of a tile before it stores the tile. So an output may overwrite
-        such an input, unless its tiles are stored before others are read: a value of whole rows is read again
-        with each tile of the row; nor one that is also read through an access, which needs more than is at the
-        output's place.
+        Every kernel loads all that a tile needs before it stores the tile, so an output may overwrite an input. Exceptions: an input that is
+        read again for later tiles of the row, because a value of the row needs all of it; and an input that is also read through an
+        indexing map, at other positions than the output's.
         """
         pairs: list[int] = []
         for o, output in enumerate(self.plan.outputs):
@@ -79,12 +78,12 @@ class Kernel(Frame):
 
 
 def bound(plan: Plan, sources: Sequence[Value]) -> dict[Value, Value]:
-    """The buffer of each input of a fusion; `sources` are those that a kernel of it reads."""
+    """The buffer of each input of a fusion. `sources` are the buffers of the kernel."""
     return {v: sources[plan.sources.index(plan.source(v))] for v in plan.inputs if v in plan.loops}
 
 
 class Part(Kernel):
-    """A fusion's part of a kernel that computes several."""
+    """One fusion of a kernel that computes several."""
 
     def __init__(
         self,
@@ -100,7 +99,7 @@ class Part(Kernel):
 
 
 class Tile:
-    """The values of a fusion on one tile: each op is computed at most once, when first asked for."""
+    """The values of a fusion on one tile. Each op is emitted at most once, when its value is first needed."""
 
     def __init__(
         self,
@@ -111,16 +110,14 @@ class Tile:
         beyond: Attribute | None = None,
     ):
         self.kernel = kernel
-        self.beyond = (
-            beyond  # what elements of its type that are read behind a loop's end are, where masks hide it
-        )
-        self.inside = inside  # nothing that is read through an access lies beyond its border
+        self.beyond = beyond  # masked-off elements of this type may be read as this number
+        self.inside = inside  # no element that is read through an indexing map is beyond its border
         self.b = kernel.b
         self.spans = tuple(spans)
         self.known: dict[Value, Value] = dict(known or {})
 
     def type(self, value: Value, element: Type | None = None) -> Type:
-        """The tile type of a value here: a dimension for each of its loops that is tiled, in domain order."""
+        """The type of a value on this tile: a dimension for each of its tiled loops, outermost first."""
         element = element or element_type(value.type)
         shape = tuple(self.spans[l].size for l in sorted(self.kernel.plan.loops[value]) if self.spans[l].size)
         return VectorType(shape, element) if shape else element
@@ -145,7 +142,7 @@ class Tile:
         return self.known[value]
 
     def needed(self, op: Op) -> Sequence[Value]:
-        """The operands of an op that are wanted here: of a selection by position only one, where the tile lies on one side."""
+        """The operands that an op needs here. A selection by position needs one of two, where the tile is on one side of the position."""
         choice = self.kernel.plan.choice(op)
         section = None if choice is None else self.spans[choice[0]].section
         if choice is None or section is None or section[0] < choice[1] < section[1]:
@@ -183,7 +180,7 @@ class Tile:
         return self.b.broadcast(operand, type=self.type(value), dimensions=dimensions)
 
     def iota(self, op: Op, type: Type) -> Value:
-        """Positions along a dimension, which may be several loops."""
+        """Positions along a dimension, which may be split into several loops."""
         loops = self.kernel.plan.dimension_loops.get(op, ())
         whole = with_element(type, i64)
         scalar = self.b.number(0, whole)
@@ -203,7 +200,7 @@ class Tile:
         return self.b.broadcast(scalar, type=type, dimensions=()) if isinstance(type, VectorType) else scalar
 
     def place(self, value: Value) -> tuple[list[Value], list[int] | None, bool]:
-        """Indices, `dims` (None where they are the last ones in order) and whether a mask is needed."""
+        """Indices, `dims` (None for the last dimensions in order), and whether a mask is needed."""
         loops = self.kernel.plan.loops[value]
         indices = [self.spans[l].start for l in loops]
         rows = self.kernel.strips.get(value)
@@ -217,8 +214,8 @@ class Tile:
     def near(
         self, value: Value, buffer: Value, indices: Sequence[Value]
     ) -> tuple[Value, list[Value], list[int] | None]:
-        """The part of a buffer from the tile's first row on, with indices in it and `dims`: along the loops before the one that the
-        tile may leave, no one has to ask whether it is inside."""
+        """A view of a buffer that begins at the tile's first row, with indices and `dims` in it. It needs no mask for the loops before the
+        masked one."""
         spans = [self.spans[l] for l in self.kernel.plan.loops[value]]
         first = next(i for i, span in enumerate(spans) if span.size)
         left = next(i for i, span in enumerate(spans) if span.masked)
@@ -247,7 +244,7 @@ class Tile:
         return self.b.load(buffer, indices, type=self.type(value), dims=dims, masked=masked, pad=pad)
 
     def ends_with(self, value: Value, beyond: Attribute | None) -> bool:
-        """Whether behind its loops an input, which is read as it lies, has an element of its type for all others."""
+        """Whether the masked-off elements of an input may be read as `beyond`: it is loaded directly, and `beyond` is of its type."""
         known = beyond is not None and self.beyond == beyond and value not in self.kernel.plan.accesses
         return (
             known
@@ -257,7 +254,7 @@ class Tile:
         )
 
     def store(self, outputs: Sequence[tuple[Value, Value]]) -> None:
-        """Writes the tiles of values to their buffers, all loads before the first store."""
+        """Writes the tiles of values to their buffers. All loads come before the first store."""
         for value, _ in outputs:
             self.at(value)
         for value, buffer in outputs:
@@ -271,7 +268,7 @@ class Tile:
             self.b.store(self.at(value), buffer, indices, dims=dims, masked=masked)
 
     def neutral(self, reduction: Reduction, loop: int) -> Value:
-        """What a reduction takes in of the tile: behind the end of the loop that is reduced, what changes nothing."""
+        """The operand of a reduction on this tile, with the neutral element beyond the end of the reduced loop."""
         b, span = self.b, self.spans[loop]
         tile = reduction.enter(b, self.at(reduction.source))
         if not span.masked or self.ends_with(reduction.source, reduction.beyond):

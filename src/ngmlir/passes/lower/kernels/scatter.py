@@ -77,7 +77,9 @@ class Updates:
         )
         return b.bitwise_and(b.greater_equal(place, first), b.less(place, stop))
 
-    def apply(self, start: Value, stop: Value, each: Callable[[Callable[[Span], None]], object], row: Span) -> None:
+    def apply(
+        self, start: Value, stop: Value, each: Callable[[Callable[[Span], None]], object], row: Span
+    ) -> None:
         """Applies the owned ones of the updates [start, stop), one by one. `each` runs a function on the tiles of an update."""
         b = self.b
 

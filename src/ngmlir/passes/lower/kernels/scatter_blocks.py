@@ -108,7 +108,5 @@ class _Scatter(Updates):
         b = self.b
         place = within(b, place, self.size - 1)
         at = [row.start, part.start, b.index(0)]
-        new = b.load(
-            self.updates, at, type=vector(part.size, self.element), dims=[1], masked=part.masked
-        )
+        new = b.load(self.updates, at, type=vector(part.size, self.element), dims=[1], masked=part.masked)
         b.scatter_tile(new, inside, self.result, [row.start, place, b.index(0)], combine=self.combine)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernels of ops that stand alone share."""
+"""The builder of kernels for single ops, which are no fusions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .frame import Frame, Span, positions, share
 
 
 class SingleFrame(Frame):
-    """A frame for one op. `sizes` is the space that is visited, `operand_shapes` and `result_shapes` the
-    shapes of the buffers (dimensions that the op treats alike may be merged), `width` and `rows` those of a tile."""
+    """The builder of a kernel for one op. `sizes` is the iteration space, `operand_shapes` and `result_shapes` are the shapes of the
+    buffers (dimensions that the op does not distinguish may be merged), `width` and `rows` are those of a tile."""
 
     def __init__(
         self,
@@ -50,11 +50,11 @@ class SingleFrame(Frame):
         super().__init__(target, grid, inputs, outputs, op.location, part)
 
     def done(self, threads: int | None = None) -> Finished:
-        """The kernel."""
+        """The finished kernel."""
         return Finished(self.finish(threads), tuple(enumerate(self.operand_shapes)), self.result_shapes)
 
     def each_row(self, body: Callable[[Span], None]) -> None:
-        """Runs `body` on this program's steps of the outermost loop; `sizes` tell what they cost."""
+        """Runs `body` on this program's iterations of the outermost loop. `sizes` determine how many programs there are."""
         b, rows = self.b, self.sizes[0]
         if not self.programs:
             self.nest((rows,), lambda spans: body(spans[0]))
@@ -63,27 +63,26 @@ class SingleFrame(Frame):
             b.loop(start, stop, 1, (), lambda i, _: body(Span(i)))
 
     def scalar(self, buffer: Value, indices: Sequence[Value]) -> Value:
-        """One element of a buffer."""
+        """Loads one element of a buffer."""
         return self.b.load(buffer, indices, type=element_type(buffer.type))
 
 
 def flat_frame(
     op: Op, target: Target, size: int, operand_shapes: Sequence[Sequence[int]] | None = None
 ) -> SingleFrame:
-    """Of a result of `size` elements as one line, across its rows: what a warp writes lies together."""
+    """For a result of `size` elements seen as one dimension, so that a warp writes contiguous elements across its rows."""
     width = flat_width(target, size, item_bytes(element_type(op.results[0].type)))
     return SingleFrame(op, target, (size,), operand_shapes, [(size,)], width=width)
 
 
 def places_in(b: Builder, span: Span, shape: Sequence[int]) -> list[Value]:
-    """A tile of a line as tiles of positions in a shape that it runs through. A masked one reaches beyond the end: what
-    stands there is the last position."""
+    """The positions in `shape` of a tile of linear indices. Masked-off elements have the last position."""
     wide = VectorType((span.size,), i64)
     return [b.cast(place, type=wide) for place in unsigned_places_in(b, span, shape)]
 
 
 def unsigned_places_in(b: Builder, span: Span, shape: Sequence[int], most: int = 0) -> list[Value]:
-    """The same, of numbers that are as short as such a shape, and what is at most so large, allow."""
+    """The same as unsigned numbers, of 32 bits if they can hold the size of the shape and `most`."""
     size = prod(shape)
     number = VectorType((span.size,), ui32 if max(size, most) < 1 << 31 else ui64)
     left = b.minimum(positions(b, span.start, number), b.number(size - 1, number))
@@ -96,5 +95,5 @@ def unsigned_places_in(b: Builder, span: Span, shape: Sequence[int], most: int =
 
 
 def vector(size: int, element: Type) -> Type:
-    """A tile of one dimension, or a scalar for size 0."""
+    """The type of a tile of one dimension; of a scalar for size 0."""
     return VectorType((size,), element) if size else element

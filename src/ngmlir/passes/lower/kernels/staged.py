@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What windows read across a border on a CPU: copied to scratch once, border included, from where each tap reads it without a mask."""
+"""Copies on a CPU of what windows read across a border, with the border filled in, so that each tap is read without a mask."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ...analysis.access import Access
 from .frame import Frame, Span, exact_tiles
 from .reading import position, read
 
-#: Registers of a row that are copied at once, and rows.
+#: Registers of a row, and rows, that are copied in one iteration.
 _TOGETHER = 4
 
 
 class _Chunk(NamedTuple):
-    """A chunk of rows: where the copy begins in the buffer and ends, the place of the chunk in a row of the buffer and in one of the
-    copy, and whether some of it may lie beyond the border."""
+    """A chunk of rows: where the copy begins and ends in the buffer, the offset of the chunk in a row of the buffer and of the copy, and
+    whether some of it may be beyond the border."""
 
     first: Sequence[Value]
     ends: Sequence[Value]
@@ -32,8 +32,8 @@ class _Chunk(NamedTuple):
 
 
 class Staged:
-    """A copy of the part of an operand that results need which are so many steps, `counts`, of some loops further at most than where
-    the copy begins; of the other loops they have one place."""
+    """A copy of the part of an operand that is needed for a block of results: up to `counts` iterations of some loops from where the copy
+    begins. The other loops are at one position."""
 
     def __init__(
         self, frame: Frame, access: Access, buffer: Value, counts: Mapping[int, int], copies: int = 1
@@ -44,7 +44,7 @@ class Staged:
         *rows, row = (1 + sum(s * (counts[l] - 1) for l, s in self.moving[d].items()) for d in self.moved)
         self.element = element_type(buffer.type)
         self.lanes = frame.target.lanes(item_bytes(self.element))
-        # Registers are read and written that reach behind a row: the next one is there, which is written later.
+        # Whole registers are read and written beyond the end of a row, into the next row, which is written later.
         shape = (rows[0] + 1, *rows[1:], -(-row // self.lanes) * self.lanes)
         self.copies = self.b.alloc(type=MemRefType((copies, *shape), self.element, None, 0, 3))
         self.one = MemRefType(shape, self.element, None, DYNAMIC, 3)
@@ -52,21 +52,21 @@ class Staged:
         self.near = Access(
             shape, tuple(AffineExpr(0, self.moving[d]) for d in self.moved), (), access.sizes, None
         )
-        #: Positions in the copy, by those in the loops.
+        #: Positions in the copy, by positions in the loops.
         self.places: dict[Value, Value] = {}
 
     def choose(self, number: Value) -> None:
-        """Goes on with one of the copies."""
+        """Selects one of the copies."""
         zeros = [self.b.index(0)] * len(self.moved)
         self.copy = self.b.subview(self.copies, [number, *zeros], type=self.one)
 
     def read(self, spans: Sequence[Span], type: Type) -> Value:
-        """A tile of results, from the copy."""
+        """A tile that results need, read from the copy."""
         here = [Span(self.places.get(s.start, s.start), s.size) for s in spans]
         return read(self.frame, here, self.near, type, self.copy)
 
     def fill(self, spans: Sequence[Span], needed: Mapping[int, Value]) -> None:
-        """Makes the copy where the loops stand so; of some of them, only so many steps are needed."""
+        """Makes the copy for these positions of the loops. Of some loops only so many iterations are needed."""
         b = self.b
         first = [position(b, place, spans) for place in self.access.places]
         ends = [self._end(d, needed) for d in self.moved]
@@ -103,7 +103,7 @@ class Staged:
         return total
 
     def _rows(self, chunk: _Chunk, done: Sequence[Value], inside: bool) -> None:
-        """Copies a chunk of the rows at `done` of the copy's outer dimensions; `inside`: they are not beyond a border."""
+        """Copies a chunk of the rows at index `done` of the copy's outer dimensions. `inside`: none of them is beyond a border."""
         b, number = self.b, len(done)
         d, first, end = self.moved[number], chunk.first[self.moved[number]], chunk.ends[number]
         lowest, highest = self.access.places[d].ends(self.access.sizes)
@@ -116,7 +116,7 @@ class Staged:
                 return self._copy(chunk, here, 1, inside) if last else self._rows(chunk, here, inside)
 
             if last and inside and not below(size, _TOGETHER):
-                # What a chunk is masked with is found for several rows at once.
+                # The mask of a chunk is computed once for several rows.
                 step = b.index(_TOGETHER)
 
                 def several(i: Value, _: object) -> list[Value]:
@@ -141,7 +141,7 @@ class Staged:
             run(high, end, False)
 
     def _copy(self, chunk: _Chunk, done: Sequence[Value], rows: int, inside: bool) -> None:
-        """Copies a chunk of neighbouring rows."""
+        """Copies a chunk of consecutive rows."""
         b, fill, source = self.b, self.access.fill, self.buffer.type
         assert isinstance(source, MemRefType) and fill is not None
         type = VectorType((rows, chunk.span.size), self.element)
@@ -149,7 +149,7 @@ class Staged:
             indices = [*chunk.first[:-1], b.index(0)]
             for d, i in zip(self.moved, done, strict=False):
                 indices[d] = b.add(chunk.first[d], i)
-            # From these rows on nobody has to ask whether they are there.
+            # A view from the first of these rows on: loads from it need no mask for the rows.
             near = self.moved[-2]
             shape = (rows, *[1] * (len(source.shape) - near - 2), source.shape[-1])
             view = MemRefType(shape, source.element, source.row_strides[near:], DYNAMIC, source.space)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sides of a product on a GPU that wait in shared memory: tiles of later rounds are copied there while those of this one
-are multiplied, and matrix instructions read them as they lie."""
+"""Operands of a product that are staged in shared memory on a GPU: tiles of later iterations are copied while those of the current one
+are multiplied, and matrix instructions read them in the layout of the buffer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .reading import Matrix
 
 
 class Waiting:
-    """The two sides of a product on their way through shared memory."""
+    """The two operands of a product, staged in shared memory."""
 
     def __init__(self, b: Builder, product: Product, tile: tuple[int, int], step: int):
         self.b = b
@@ -22,8 +22,8 @@ class Waiting:
         self.buffers = [b.alloc(type=type) for type in waiting(product, tile, step)]
 
     def bring(self, places: list[tuple[Matrix, Value, Value, bool]]) -> None:
-        """Copies the tiles of one round. Of each side the matrix, where its tile begins across and along the depth, and whether
-        it may reach beyond the side; the left one comes first."""
+        """Copies the tiles of one iteration. `places` has for each operand, the left one first, the matrix, the offsets of its tile across and
+        along the depth, and whether the tile may extend beyond the operand."""
         b = self.b
         for (matrix, across, k, masked), depth_first, buffer in zip(
             places, self.depth_first, self.buffers, strict=True
@@ -33,7 +33,7 @@ class Waiting:
         b.barrier()
 
     def read(self, k: int, depth: int) -> tuple[Value, ...]:
-        """Of both tiles `depth` of the depth from `k` on, as rows x depth and depth x columns."""
+        """Slices of both tiles of `depth` steps from `k` on, as rows x depth and depth x columns."""
         b, tiles = self.b, list[Value]()
         for number, (depth_first, buffer) in enumerate(zip(self.depth_first, self.buffers, strict=True)):
             turned = depth_first == (number == 0)
@@ -45,6 +45,6 @@ class Waiting:
 
 
 def _sizes(buffer: Value) -> tuple[int, int]:
-    """Rows and columns of a buffer, as they lie."""
+    """The rows and columns of a buffer in memory order."""
     rows, columns = shape_of(buffer.type)
     return rows, columns
