@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products of few rows whose two sides are both stored along the depth: each element of the result is the
-sum along two contiguous rows. A tile holds lanes of the sums of a few rows by a few columns; the lanes are
-joined at the end. Nothing has to be packed, and the right side is read once, in the order in which it lies.
+"""Matrix products of few rows whose operands are both contiguous along the depth: each element of the result is a dot product of two
+contiguous rows. A tile holds partial sums in vector lanes for a few rows and columns; the lanes are added at the end. Nothing is packed,
+and the right operand is read once, in memory order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .reading import Matrix
 
 
 class AlongKernel:
-    """Builds the kernel of one product; its extra inputs are the two sides."""
+    """Builds the kernel of one product. Its extra inputs are the two operands."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class AlongKernel:
             )
 
     def tile(self, column: Value, columns: int) -> None:
-        """A few columns of all rows."""
+        """Computes a few columns of all rows."""
         b, product = self.b, self.product
         rows, depth, width = product.rows, product.depth, self.width
         shape = (rows, columns, width)
@@ -107,7 +107,7 @@ class AlongKernel:
     def side(
         self, matrix: Matrix, element: Type, across: Value, size: int, k: Value, depth_first: bool
     ) -> Value:
-        """Rows of one side along the depth; beyond its end they are 0."""
+        """Loads rows of one operand along the depth. Elements beyond its end are 0."""
         b = self.b
         place = (k, across) if depth_first else (across, k)
         masked = not is_multiple(self.product.depth, self.width)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention on a CPU: no program holds more scores than those of some queries and a block of keys.
+"""Attention on a CPU: a program holds the scores of some queries and one block of keys only.
 
-A program owns a few panels of queries, each as wide as a register tile. It runs over the keys in blocks. Of each block
-it computes the scores of a panel, their powers, and adds to the results of the panel the values that these weight. The powers are relative to
-the largest score so far of each query; when that grows, sums and results are multiplied by how much: Milakov and
-Gimelshein, "Online normalizer calculation for softmax" (2018), and Dao et al., "FlashAttention" (2022).
+A program has a few panels of queries, each as wide as a register tile, and iterates over blocks of keys. For each block it computes the
+scores of a panel and their exponentials, and adds the values weighted by these to the results of the panel. The exponentials are relative
+to the largest score so far of each query; when that grows, sums and results are rescaled: Milakov and Gimelshein, "Online normalizer
+calculation for softmax" (2018), and Dao et al., "FlashAttention" (2022).
 
-All of it is computed with queries along the lanes of registers: the largest scores, their sums and the factors are one
-register each, keys and values are read as they lie, an element at a time, and only the panels of queries and of results are
-transposed. Sums are over the keys of a block in order, then over the blocks: they do not depend on how work is shared.
+Queries are along the lanes of registers. So the largest scores, the sums and the scale factors are one register each, keys and values
+are read in their own layout, one element at a time, and only the panels of queries and results are transposed. Sums are over the keys
+of a block in order, then over the blocks: the result does not depend on the number of programs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Builder(Streaming):
         self.attention, self.result, self.shapes = how.attention, how.result, tuple(shapes)
         self.batch, self.outer, self.strip = self.programs
         before = [self.batch] if how.scores.batch else []
-        # Seen from the products, queries are the right side of the first, keys and values the left ones.
+        # Queries are the right operand of the first product; keys and values are the left operands of the two products.
         self.query_side = Matrix(self.b, self.sides[0], before, how.scores.rhs)
         self.key_side = Matrix(self.b, self.sides[1], before, how.scores.lhs)
         self.value_side = Matrix(self.b, self.sides[2], before, how.result.lhs)
@@ -82,7 +82,7 @@ class _Builder(Streaming):
         return Finished(self.frame.finish(), self.inputs, self.shapes, name="attention")
 
     def copied(self) -> Value | None:
-        """Where the values of a block are copied to, if their rows crowd few sets of the near cache and several panels meet them."""
+        """Where the values of a block are copied to, if their rows conflict in the L1 cache and several panels read them."""
         item, side, keys = item_bytes(self.element), self.result.lhs, self.schedule.keys
         run = side.distance if isinstance(side, Strided) else self.columns
         if is_open((run,)) or self.panels == 1 or not self.result.lhs_depth_first:
@@ -108,7 +108,7 @@ class _Builder(Streaming):
         self.values, self.first_value = Matrix(b, to, [], None), b.index(0)
 
     def begin(self, panel: Value) -> None:
-        """Nothing has been seen yet."""
+        """Initializes a panel, before the first block of keys."""
         b = self.b
         self.turn(self.how.scores, self.query_side, self.turned, panel)
         b.store(b.number(-inf, self.line), self.largest, [panel, b.index(0)])
@@ -121,12 +121,12 @@ class _Builder(Streaming):
         Extent(b, self.columns).even_tiles(self.rows, clear)
 
     def block(self, panel: Value, start: Value, keys: Extent) -> None:
-        """What a block of keys adds to the results of a panel, if some query sees some of them."""
+        """Adds a block of keys to the results of a panel, unless all of it is masked for all of these queries."""
         b = self.b
 
         def below(number: float) -> Value | None:
             if number <= LEAST[item_bytes(self.element) * 8]:
-                return None  # a query that has seen nothing yet is at -infinity, where it stays
+                return None  # The maximum of a query without any unmasked score so far is -infinity. It stays so where all scores are -infinity.
             least = b.number(number, self.line)
             largest = b.load(self.largest, [panel, b.index(0)], type=self.line)
             return b.any(b.bitwise_not(b.less_equal(least, largest)), axes=[0])
@@ -138,7 +138,7 @@ class _Builder(Streaming):
             b.branch(seen, lambda: self.seen_block(panel, start, keys))
 
     def seen_block(self, panel: Value, start: Value, keys: Extent) -> None:
-        """What a block of keys adds to the results of a panel."""
+        """Adds a block of keys to the results of a panel."""
         b, zero = self.b, self.b.index(0)
         before = b.load(self.largest, [panel, zero], type=self.line)
         keys.even_tiles(self.rows, lambda i, rows: self.score(panel, start, i, rows), "key")
@@ -182,7 +182,7 @@ class _Builder(Streaming):
         Extent(b, self.columns).even_tiles(self.rows, weighted)
 
     def score(self, panel: Value, start: Value, i: Value, rows: int) -> None:
-        """Scores of a few keys, masked; and the largest scores with them."""
+        """Masked scores of a few keys, and the largest scores updated by them."""
         b, how, zero = self.b, self.how, self.b.index(0)
         key = b.add(start, i)
         made = self.scored_tile(how.scores, self.key_side, self.turned, panel, key, rows)
@@ -193,12 +193,12 @@ class _Builder(Streaming):
         b.store(b.maximum(so_far, b.max(made, axes=[0])), self.largest, place)
 
     def power(self, value: Value) -> Value:
-        """The power of a score less the largest one."""
+        """The exponential of a score minus the largest one."""
         made = self.attention.powers.rebuilt([value], types=[value.type])
         return self.b.add_op(made).results[0]
 
     def end(self, panel: Value) -> None:
-        """The results of a panel, divided by the sums of the powers, to where they belong."""
+        """Stores the results of a panel, divided by the sums of the exponentials."""
         b = self.b
         side = right_side(self.how.scores, self.lanes, self.target).block
         total = b.load(self.totals, [panel, b.index(0)], type=self.line)

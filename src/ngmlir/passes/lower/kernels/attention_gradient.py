@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of an attention on a CPU: weights and their gradients are computed again for some queries and a block of keys.
+"""Gradients of attention on a CPU: the weights and their gradients are recomputed for some queries and one block of keys at a time.
 
-A program owns an element of the batch: what it adds to the gradients of keys and values comes from all queries, in order, so that
-no sum depends on how work is shared. Queries run along the lanes of registers, as in the attention itself; the largest scores and the sums
-of their powers come from there.
+A program has an element of the batch: the gradients of keys and values are sums over all queries, which are added in order, so that the
+result does not depend on the number of programs. Queries are along the lanes of registers, as in the attention itself, which also
+provides the largest scores and the sums of their exponentials.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .streaming import Streaming
 
 
 def gradient_kernel(fusion: Op, how: StreamedGradient, target: Target, schedule: Stream) -> Finished:
-    """The kernel of an `attention` fusion that gives gradients."""
+    """The kernel of an `attention` fusion that computes gradients."""
     return _Builder(fusion, how, target, schedule).build()
 
 
@@ -96,7 +96,7 @@ class _Builder(Streaming):
         Extent(b, rows).even_tiles(self.rows, tile, "row")
 
     def begin(self, panel: Value) -> None:
-        """The queries of a panel and their errors, turned; their gradients are zero as yet."""
+        """Loads the queries of a panel and the gradients of their results, transposed; sets the gradients of the queries to zero."""
         b, how = self.b, self.gradient
         self.turn(how.scores, self.query_side, self.turned, panel)
         self.turn(how.error_product, self.error_side, self.turned_errors, panel)
@@ -115,7 +115,7 @@ class _Builder(Streaming):
                 Extent(b, self.lanes).even_tiles(self.rows, tile, "query")
 
     def block(self, count: Value, start: Value, keys: Extent) -> None:
-        """What a block of keys adds to all results, if some query sees some of them."""
+        """Adds a block of keys to all results, unless all of it is masked for all queries."""
         b = self.b
 
         def below(number: float) -> Value | None:
@@ -143,7 +143,7 @@ class _Builder(Streaming):
             b.branch(seen, all_of_it)
 
     def weights(self, panel: Value, start: Value, keys: Extent) -> None:
-        """The left sides of the products: weights, and the gradients of scores."""
+        """The left operands of the products: weights, and the gradients of scores."""
         b, how, zero = self.b, self.gradient, self.b.index(0)
         weights = self.lefts[how.weights]
 
@@ -171,7 +171,7 @@ class _Builder(Streaming):
         self.frame.tiles(keys.most, POWERS, (), finish, "key", masks=False)
 
     def there(self, value: Value, panel: Value) -> Value:
-        """A tile that is zero for queries that are not there: their sums would be too."""
+        """A tile with zeros for queries beyond the end, so that they add nothing to sums."""
         if not self.masked:
             return value
         b, how = self.b, self.gradient
@@ -182,7 +182,7 @@ class _Builder(Streaming):
         return b.select(shown, value, b.number(0, value.type))
 
     def by_key(self, number: int, total: Total, count: Value, start: Value, keys: Extent) -> None:
-        """Adds what some queries give to the results of a block of keys."""
+        """Adds the contribution of some queries to the results of a block of keys."""
         b, result, left = self.b, self.frame.results[number], self.lefts[total.left]
 
         def tile(i: Value, m: int) -> None:
@@ -208,7 +208,7 @@ class _Builder(Streaming):
         keys.even_tiles(self.rows, tile, "key")
 
     def by_query(self, number: int, total: Total, panel: Value, start: Value, keys: Extent) -> None:
-        """Adds what a block of keys gives to the results of a panel."""
+        """Adds the contribution of a block of keys to the results of a panel."""
         b, result, left = self.b, self.frame.results[number], self.lefts[total.left]
 
         def tile(i: Value, m: int) -> None:
@@ -232,7 +232,7 @@ class _Builder(Streaming):
     def line_of(
         self, number: int, total: Total, row: Value, rows: int, column: Value, columns: int, masked: bool
     ) -> Value:
-        """Some rows of a right side."""
+        """Some rows of a right operand."""
         side, type = self.right[number], VectorType((rows, columns), self.element)
         if total.product.rhs_depth_first:
             return side.load(row, column, type, masked=masked)

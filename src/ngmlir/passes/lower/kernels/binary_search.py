@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Binary search by the threads of a GPU, each for itself."""
+"""Binary search by each thread of a GPU."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ....ops.builder import Builder
 
 
 def binary_search(b: Builder, low: Value, high: Value, size: int, more: Callable[[Value], Value]) -> Value:
-    """How many places of loops of `size` steps, at least `low` and at most `high`, `more` holds for, where it holds for all
-    places before some one: each of a tile by itself."""
+    """For each element of a tile: the number of positions for which `more` holds, at least `low` and at most `high`. `more` must hold for
+    all positions before some position and for none after it."""
     one = b.number(1, low.type)
 
     def halve(_: Value, between: Sequence[Value]) -> list[Value]:

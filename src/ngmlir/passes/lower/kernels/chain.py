@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of kernels: a program owns a strip of rows, and takes it through all of them.
+"""Kernels of chains of fusions: a program computes a block of rows (a strip) through all fusions of the chain.
 
-What one hands to the next waits in scratch, as long as a strip of it, and is never whole anywhere: the scores of an
-attention, the logits of a loss. Each does with its rows what it does alone, in the same order: the results have the same
-bits.
+The result of a fusion that the next one reads has scratch for one strip only and is never stored as a whole: the scores of an attention,
+the logits of a loss. Each fusion computes its rows as its own kernel would, in the same order, so the results have the same bits.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from .rows import rows_strip
 
 
 def chain_kernel(chain: Op, target: Target, schedule: Strips, inner: Sequence[Schedule]) -> Finished:
-    """The kernel of a `chain` fusion; `inner`: how each of its fusions is cut."""
+    """The kernel of a `chain` fusion. `inner` has the schedules of its fusions."""
     return _Builder(chain, target, schedule, inner).build()
 
 
@@ -50,7 +49,7 @@ class _Builder:
             for link, cut in self.cuts.items()
             if link.product is not None and isinstance(cut, Panels)
         }
-        #: What is read from memory, and the sides of products, each as a parameter of the kernel.
+        #: Parameters of the kernel: values that are read from memory, and the operands of products.
         self.inputs: dict[tuple[int, Shape], MemRefType] = {}
         self.sides: dict[tuple[Link, int], tuple[int, Shape, Packing | None]] = {}
         self.given = [source(value) for value in chain.block.ops[-1].operands]
@@ -81,7 +80,7 @@ class _Builder:
         return Finished(self.frame.finish(), tuple(self.inputs), results, tuple(self.sides.values()))
 
     def side_types(self, link: Link) -> Iterator[MemRefType]:
-        """The types of the sides of a product that lie in memory, packed if so."""
+        """The types of the operands of a product that are in memory, packed if so."""
         assert link.dot is not None
         _, packed = self.products[link]
         for which, (side, packing) in enumerate(zip(link.dot.operands, packed, strict=True)):
@@ -92,7 +91,7 @@ class _Builder:
                 yield packing.type if packing else MemRefType(shape, element_type(value.type))
 
     def strips(self) -> dict[Value, Value]:
-        """Where what is handed on waits."""
+        """Allocates scratch for intermediate results."""
         own = {value: link for link in self.links for value in link.fusion.results}
         scratch: dict[Value, Value] = {}
         for value, place in places(self.links).items():
@@ -108,7 +107,7 @@ class _Builder:
         return scratch
 
     def kernel(self, link: Link) -> Part:
-        """The part of a link, bound to the buffers that it reads and writes."""
+        """The part of one fusion, bound to the buffers that it reads and writes."""
         inputs = dict(zip(self.inputs, self.frame.sources, strict=False))
         outputs = dict(zip(self.given, self.frame.results, strict=True))
         buffers: dict[Value, Value] = {}
@@ -126,7 +125,7 @@ class _Builder:
         return Part(self.frame, link.plan, buffers, dict.fromkeys(handed_on, len(link.lead)), results)
 
     def whole_or_rest(self) -> None:
-        """This program's strip; the last one may have fewer rows."""
+        """Computes this program's strip; the last one may have fewer rows."""
         b, block, rows = self.b, self.schedule.rows, self.rows
         if rows % block == 0:
             self.all_of(block)
@@ -135,7 +134,7 @@ class _Builder:
             b.branch(whole, lambda: self.all_of(block), lambda: self.all_of(rows % block))
 
     def all_of(self, rows: int) -> None:
-        """All links, on a strip of so many rows."""
+        """Emits all fusions for a strip of `rows` rows."""
         b = self.b
         first = b.multiply(self.strip, b.index(self.schedule.rows))
         number = b.add(b.multiply(self.element, b.index(self.rows)), first)
@@ -160,17 +159,17 @@ class _Builder:
 
 
 def _uncrowded(rest: Sequence[int], item: int, target: Target) -> tuple[int, ...]:
-    """The shape of a row in scratch: a line longer where rows would come to few sets of the near cache."""
+    """The shape of a row in scratch, padded by a cache line where rows would conflict in the L1 cache."""
     way = target.l1_bytes // target.l1_ways
     crowded = len(rest) == 1 and rest[0] * item % (way // 8) == 0
     return (rest[0] + target.alignment // item,) if crowded else tuple(rest)
 
 
 class _StripProduct(PanelKernel):
-    """All columns of some rows of a product, the left side of which may be a strip."""
+    """All columns of some rows of a product whose left operand may be a strip."""
 
     def strip(self, batch: Sequence[Value], first: Value, rows: int, left: bool) -> None:
-        """Of `rows` rows from the `first` on of one element of the batch; `left`: whether the left side is a strip."""
+        """Computes `rows` rows from the `first` on of one element of the batch. `left`: whether the left operand is a strip."""
         self.batch, self.first = list(batch), first
         self.from_strip = left
         product = self.product

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Column kernels of narrow columns on a CPU: several rows stand side by side in registers, as they follow each other in memory, and
-are joined at the end."""
+"""Reductions over outer loops with few columns, on a CPU: a tile covers several contiguous rows, which are combined at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from .fusion_kernel import Kernel, Tile
 def collapsed_columns_kernel(
     lines: Plan, schedule: Columns, target: Target, outer: Sequence[int], reduced: Sequence[int]
 ) -> Finished:
-    """The kernel of a plan as `Plan.in_line` gives it; programs share the rows of results."""
+    """The kernel of a plan that `Plan.in_line` returns. Programs share the rows of results."""
     sizes = [lines.sizes[l] for l in outer]
     rows, group = prod(sizes), schedule.rows
     programs = -(-rows // group)
@@ -51,10 +50,10 @@ class _Lines:
         self.found = reductions(self.plan.ops, kernel.target)
         self.outputs = list(zip(self.plan.outputs, kernel.results, strict=True))
         self.whole = [(v, buffer) for v, buffer in self.outputs if self.line in self.plan.loops[v]]
-        # What is met twice must change nothing, and no longer be there otherwise.
+        # The last tile may overlap the one before it, if all reductions are idempotent.
         self.back = all(r.idempotent for r in self.found) and not self.whole
         rest = self.steps % self.rows and not self.back
-        #: What whole tiles give, and after it what shorter ones give, one row.
+        #: The accumulators of full tiles, then those of the shorter last tile.
         self.parts: list[Reduction] = [*self.found, *(self.found if rest else [])]
 
     def build(self) -> None:
@@ -71,7 +70,7 @@ class _Lines:
         self.at({}, Span(b.index(0)), known).store([o for o in self.outputs if o not in self.whole])
 
     def level(self, inner: dict[int, Span], values: Sequence[Value]) -> Sequence[Value]:
-        """The reduced loops, the last of them in tiles."""
+        """The reduced loops. The innermost one is run in tiles."""
         b = self.b
         if len(inner) < len(self.reduced) - 1:
             l = self.reduced[len(inner)]
@@ -83,7 +82,7 @@ class _Lines:
         return exact_tiles(b, self.steps, self.rows, values, tile, back=self.back)
 
     def joined(self, inner: dict[int, Span], span: Span, values: Sequence[Value]) -> list[Value]:
-        """The parts with some more rows."""
+        """The accumulators after some more rows."""
         b, here = self.b, self.at(inner, span)
         parts, place = in_parts(values, self.parts), {**inner, self.reduced[-1]: span}
         at = linear(b, [place[l] for l in self.reduced], [self.plan.sizes[l] for l in self.reduced])
@@ -98,7 +97,7 @@ class _Lines:
         return flat(parts)
 
     def side_by_side(self, value: Value, rows: int) -> Value:
-        """A line as so many rows."""
+        """The one-dimensional tile as a tile of rows."""
         return self.b.reshape(value, type=VectorType((rows, self.columns), element_type(value.type)))
 
     def at(self, inner: dict[int, Span], span: Span, known: dict[Value, Value] | None = None) -> Tile:
@@ -110,12 +109,12 @@ class _Lines:
 
 
 class _LineTile(Tile):
-    """Some rows of all columns, one after the other."""
+    """A tile of all columns of some rows, seen as one dimension."""
 
     def broadcast(self, operand: Value, source: Value, value: Value) -> Value:
         *_, line = range(len(self.spans))
         own = self.kernel.plan.loops[source]
-        # A value of each row or of each column is repeated along the other.
+        # Values of one row or of one column are repeated along the other dimension.
         kept = [d for d, l in enumerate((line - 2, line - 1)) if l in own]
         if line not in self.kernel.plan.loops[value] or not kept:
             return super().broadcast(operand, source, value)

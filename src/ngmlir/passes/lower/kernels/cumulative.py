@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cumulative kernels: a prefix inside each tile, and a carry from tile to tile."""
+"""Cumulative kernels: a prefix scan inside each tile, and a carry from tile to tile."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .single import SingleFrame, vector
 
 
 def cumulative_kernel(op: Op, target: Target) -> Finished:
-    """Lines along the innermost dimension, or side by side."""
+    """Scans along the innermost dimension, or along another one for several columns at once."""
     shape = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
     return (_row_by_row if shape[2] == 1 else _side_by_side)(op, target, shape)
 
 
 def cumulative_by_blocks(op: Op, target: Target) -> Finished:
-    """The same, several tiles of them at once."""
+    """The same with several tiles at once, by blocks of threads."""
     shape = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
     return (_rows_at_once if shape[2] == 1 else _in_bands)(op, target, shape)
 
@@ -45,20 +45,22 @@ class PrefixScan(Accumulation):
         return self.b.number(self.start, type)
 
     def empty(self, type: Type) -> Value:
-        """What an exclusive op gives for the first element."""
+        """What an exclusive op returns for the first element."""
         return self.b.number(0, type) if self.kind == "sum" else self.begin(type)
 
     def carried(self, lines: Sequence[int]) -> Value:
-        """What comes before all elements, of so many lines side by side."""
+        """The carry before the first element, for so many columns."""
         type = VectorType(tuple(lines), self.accumulator) if lines else self.accumulator
         return self.empty(type) if self.exclusive else self.begin(type)
 
     def through(
         self, size: int, shape: Sequence[int], along: int, at: Callable[[Value], list[Value]], masked: bool
     ) -> None:
-        """Along lines of `size` from one end to the other in tiles of a shape, of which dimension `along` lies on the lines.
-        Of what is left the last tile is shorter; masked on a GPU, and of a size that is not known, where there may be none. `masked`:
-        so are all, across the lines. `at` says where a tile stands that begins so far along."""
+        """Scans `size` elements in tiles of a shape whose dimension `along` is the one that is scanned.
+
+        The remainder is a shorter tile; it is masked on a GPU, and for an open size, where it may be empty. `masked`: all tiles are masked
+        across. `at` gives the indices of the tile at a position along the scan.
+        """
         b, step, masks = self.b, shape[along], self.frame.shares_tiles
         full = -(-size // step) if masks else size // step
         beyond = size if masks and size % step else 0
@@ -83,7 +85,7 @@ class PrefixScan(Accumulation):
             last(carry)
 
     def steps(self, count: int, step: int, carry: Value, tile: Callable[[Value, Value], Value]) -> Value:
-        """The carry after so many tiles, each of which begins a step behind the one before."""
+        """The carry after so many tiles, each of which begins a step after the one before."""
         b = self.b
         if is_same(count, 1):
             return tile(b.index(0), carry)
@@ -104,8 +106,7 @@ class PrefixScan(Accumulation):
         masked: bool,
         beyond: int,
     ) -> Value:
-        """One tile, before which `carry` came; gives what comes before the next one. It may reach `beyond` that size, unless
-        that is 0."""
+        """Scans one tile after `carry`; returns the next carry. The tile may extend beyond the size `beyond`, unless that is 0."""
         b, frame = self.b, self.frame
         new = self.enter(b, b.load(frame.sources[0], at, type=type, masked=masked))
         if beyond:
@@ -115,7 +116,7 @@ class PrefixScan(Accumulation):
         return carry
 
     def element_at(self, at: Sequence[Value], type: Type, carry: Value, masked: bool = False) -> Value:
-        """One element of some lines, before which `carry` came; gives what comes before the next one."""
+        """Scans one element of some columns after `carry`; returns the next carry."""
         b, frame = self.b, self.frame
         total = self.combine(b, carry, self.enter(b, b.load(frame.sources[0], at, type=type, masked=masked)))
         shown = carry if self.exclusive else total
@@ -123,7 +124,7 @@ class PrefixScan(Accumulation):
         return total
 
     def joined(self, new: Value, along: int, carry: Value) -> tuple[Value, Value]:
-        """What a tile shows, before which `carry` came; and what comes before the next one."""
+        """The results of a tile after `carry`, and the next carry."""
         b, type = self.b, new.type
         verb = getattr(b, f"cumulative_{self.kind}")
         prefix = verb(new, axis=along, reverse=self.reverse)
@@ -131,7 +132,7 @@ class PrefixScan(Accumulation):
         spread = b.broadcast(carry, type=prefix.type, dimensions=across)
         shown = self.combine(b, spread, prefix)
         if self.exclusive:
-            # The prefix without the element itself: the neighbour's, and the carry at the end where it begins.
+            # The exclusive prefix: the inclusive one of the neighbour, and the carry for the first element.
             shown = self.combine(b, spread, verb(new, axis=along, reverse=self.reverse, exclusive=True))
         return shown, self.combine(b, carry, self.across(b, new, [along]))
 
@@ -160,7 +161,7 @@ def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Finished:
 
 
 def _row_by_row(op: Op, target: Target, shape: Sequence[int]) -> Finished:
-    """In tiles of a vector register."""
+    """Tiles of one vector register."""
     _, size = lines = shape[:2]
     frame = SingleFrame(op, target, lines, [lines], [lines])
     run = PrefixScan(frame, op)
@@ -171,7 +172,7 @@ def _row_by_row(op: Op, target: Target, shape: Sequence[int]) -> Finished:
 
 
 def _rows_at_once(op: Op, target: Target, shape: Sequence[int]) -> Finished:
-    """Of a block of threads: a row, or as many short ones as fill it."""
+    """A block of threads scans one row, or as many short ones as fill it."""
     before, size = lines = shape[:2]
     held = tile_width(target, item_bytes(element_type(op.results[0].type)))
     width = min(held, power_of_two(size))
@@ -189,7 +190,7 @@ def _rows_at_once(op: Op, target: Target, shape: Sequence[int]) -> Finished:
 
 
 def _in_bands(op: Op, target: Target, shape: Sequence[int]) -> Finished:
-    """Of a block of threads: lines side by side, so many steps at once that each thread has two loads of 16 bytes under way."""
+    """A block of threads scans adjacent columns, so many steps at once that each thread has two loads of 16 bytes in flight."""
     before, size, after = shape
     width = min(target.threads, power_of_two(after))
     frame = SingleFrame(op, target, (before, after), [shape], [shape], width=width)
@@ -205,7 +206,7 @@ def _in_bands(op: Op, target: Target, shape: Sequence[int]) -> Finished:
 
 
 def runs_kernel(op: Op, target: Target) -> Finished:
-    """Of a block of threads each: a run of a line, or of lines side by side, from what comes before it on."""
+    """Each block of threads scans a run, a part of a row or of adjacent columns, with the carry before it given."""
     before, size, after = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
     run = get_i64(op, "run")
     count, are_vectors = -(-size // run), after > 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products whose right side is decoded from narrow codes: in registers where rows are few, and else on the way into panels.
+"""Products whose right operand is decoded from quantised codes: in registers where rows are few, otherwise while it is packed.
 
-Of few rows each element of the result is the sum along a row of the left side and one of the weight, as in along.py: a tile
-holds lanes of these sums for a few columns. Codes come from memory once, in the order in which they lie.
+With few rows each element of the result is a dot product of a row of the left operand and a row of the weight, as in `along`: a tile has
+partial sums in lanes for a few columns. Codes are read from memory once, in memory order.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from .fusion_kernel import Kernel
 from .packing import LINE_BYTES, right_side
 from .panels import PanelKernel
 
-#: Sums that are added to in turn, as each addition takes as many cycles.
+#: Accumulators that are used in turn, to hide the latency of additions.
 CHAINS = 8
-#: Lanes of bytes or floats that are decoded in one step of the depth, in registers: of one column as many as there are sums, so that
-#: each step adds to all of them.
+#: Lanes of bytes or floats that are decoded in one iteration. With one column there are as many as accumulators, so that each
+#: iteration adds to all of them.
 STEPS = 4
 
 
 def decoded_kernel(fusion: Op, target: Target, schedule: Decode | DecodePanels | Digits) -> Finished:
-    """The kernel of a `decoded` fusion, whose inputs are the fusion's operands."""
+    """The kernel of a `decoded` fusion. Its inputs are the fusion's operands."""
     found = digits(fusion) or decoded(fusion)
     planned = plan(with_nest(_multiplied(found.product, fusion), target))
     dot = next(op for op in planned.ops if op.name == "ng.dot")
@@ -102,7 +102,7 @@ class _Weight:
 
     @property
     def tabled(self) -> bool:
-        """Whether what codes stand for is looked up: computed once for all codes of a block."""
+        """Whether codes are decoded by a table, which is computed once for a block."""
         return self.found.words and self.target.can("lookups") and self.lanes == 1 << CODE_BITS
 
     @property
@@ -112,7 +112,7 @@ class _Weight:
 
     @property
     def run(self) -> int:
-        """Tiles of one row of the left side whose sum is multiplied by the scale of their block; 0 where each tile is."""
+        """Tiles whose sum is multiplied by the scale of their block, of one row; 0 where each tile is scaled."""
         found = self.found
         if found.words or found.unscaled is None or found.product.rows > 1:
             return 0
@@ -120,8 +120,8 @@ class _Weight:
 
     @property
     def spread(self) -> int:
-        """Lanes of a parameter. Numbers of 16 bits are widened in all lanes: to put one into a lane takes the others of a register
-        into account, for which the machine waits."""
+        """A parameter broadcast to all lanes. Numbers of 16 bits are converted in all lanes: inserting one into a lane would depend on the
+        register's previous value."""
         short = all(element_type(p.type) in (f16, bf16) for p in self.parameters)
         return self.lanes if short and self.parameters else 1
 
@@ -131,7 +131,7 @@ class _Weight:
         out: list[Value] = []
         for buffer in self.parameters:
             element = element_type(buffer.type)
-            # A number in a register of its own is spread over lanes as it is read.
+            # A separate parameter is broadcast while it is loaded.
             shape = (*shape_of(buffer.type), *[1] * (not block))
             buffer = buffer if block else b.view(buffer, offset=0, type=MemRefType(shape, element))
             place = b.floor_divide(first, b.index(block)) if block else b.index(0)
@@ -145,9 +145,8 @@ class _Weight:
     def tiles(
         self, row: Value, rows: int, first: Value, size: int, after: bool = False
     ) -> Iterator[tuple[Value, Value | None]]:
-        """Tiles of some rows by as many lanes, one beside the other, for `size` elements of the depth from `first` on, which is
-        a multiple of `step`; what the last one has beyond them is anything. With `after` they are not multiplied by their
-        scale, which comes with them."""
+        """Adjacent tiles of some rows for `size` elements of the depth from `first` on, a multiple of `step`. Elements of the last tile
+        beyond them are undefined. With `after` the scale is not applied but returned too."""
         b, found = self.b, self.found
         lanes, block = self.lanes, found.block
         codes = VectorType((rows, lanes), element_type(self.codes.type))
@@ -175,8 +174,8 @@ class _Weight:
             yield self.computed(code, shared, after)
 
     def ask(self, row: Value, rows: int, first: Value) -> None:
-        """Asks for what one step of some rows reads, where codes and parameters take turns: a machine by itself brings only one of
-        them near in time."""
+        """Prefetches what one iteration reads of some rows, where codes and parameters alternate in memory: the hardware prefetcher follows
+        only one of them."""
         b, found = self.b, self.found
         for i in range(rows) if found.block or rows > 1 else ():
             at = b.add(row, b.index(i))
@@ -191,7 +190,7 @@ class _Weight:
     def computed(
         self, code: Value, shared: Sequence[Value], after: bool = False
     ) -> tuple[Value, Value | None]:
-        """What the ops of the weight make of a tile of codes; with `after` without its scale, and that."""
+        """Applies the ops of the weight to a tile of codes; with `after` all but the scale, which is returned too."""
         b, found, shape = self.b, self.found, shape_of(code.type)
         wanted, scale = (after and found.unscaled) or (found.dot.operands[1], None)
         known: dict[Value, Value] = {found.start: code, **dict(zip(found.parameters, shared, strict=True))}
@@ -208,7 +207,7 @@ class _Weight:
                 if isinstance(literal, ElementsAttr) and len(shape_of(value.type)) <= 2:
                     known[value] = b.constant(type=type, value=literal.of_type(type))
             elif any(v not in known for v in op.operands):
-                continue  # of what unpacks codes
+                continue  # broadcasts and slices that unpack codes
             elif op.name in ("ng.broadcast", "ng.reshape", "ng.slice"):
                 (tile,) = (known[v] for v in op.operands)
                 if whole and shape_of(tile.type) != shape:
@@ -248,7 +247,7 @@ class _Rows:
         return self.kernel.done()
 
     def tile(self, column: Value, columns: int) -> None:
-        """A few columns of all rows, as many of these at once as registers have room for."""
+        """Computes a few columns of all rows, as many rows at once as fit into registers."""
         exact_tiles(
             self.b,
             self.product.rows,
@@ -259,7 +258,7 @@ class _Rows:
         )
 
     def part(self, row: Value, rows: int, column: Value, columns: int) -> None:
-        """A few columns of some rows."""
+        """Computes a few columns of some rows."""
         b, depth, step = self.b, self.product.depth, self.weight.step
         zero = b.number(0, VectorType((rows, columns, self.weight.lanes), f32))
 
@@ -285,14 +284,14 @@ class _Rows:
         store_epilogue(self.kernel, self.dot, self.product, [], row, rows, column, columns, total)
 
     def added(self, total: Value, row: Value, weight: Value, k: Span, number: int) -> Value:
-        """A sum and the product of a tile of the weight and what it meets. Behind the end of the depth both are 0."""
+        """Adds the product of a tile of the weight and of the left operand to a sum. Beyond the end of the depth both are 0."""
         b, lanes, rows = self.b, self.weight.lanes, shape_of(total.type)[0]
         left = min(lanes, k.size - number * lanes)
         at = b.add(k.start, b.index(number * lanes))
         type = VectorType((rows, lanes), f32)
         x = b.load(self.lhs, [row, at], type=type, masked=True if left < lanes else None)
         if left < lanes:
-            # What codes stand for there is not 0: it may be no number.
+            # Codes beyond the end do not decode to 0, and may decode to NaN.
             place = with_element(weight.type, i32)
             there = b.less(b.iota(type=place, dimension=1), b.number(left, place))
             weight = b.select(there, weight, b.number(0, weight.type))
@@ -302,13 +301,13 @@ class _Rows:
 
 
 class _Panels(PanelKernel):
-    """Builds the kernel of a product of many rows: each program decodes what it multiplies next into panels."""
+    """Builds the kernel of a product of many rows: each program decodes the weight into panels, block by block."""
 
     def __init__(
         self, planned: Plan, target: Target, schedule: DecodePanels, dot: Op, found: Decoded, types: Sequence[MemRefType]
     ):  # fmt: skip
         product = found.product
-        # The kernel takes its first two extra inputs for the sides.
+        # The first two extra inputs of the kernel are the operands of the product.
         super().__init__(planned, target, schedule, dot, product, types)
         _, codes, *parameters = self.kernel.extra
         self.weight = _Weight(self.b, found, codes, parameters, target, self.tile_columns)
@@ -318,7 +317,7 @@ class _Panels(PanelKernel):
         block = right_side(self.product, width, self.kernel.target).block
 
         def some(panel: Value, at: Value, span: Span, k: Span) -> None:
-            """The tiles of one step of the depth, turned."""
+            """The tiles of one iteration, transposed."""
             row = b.add(b.add(column, at), span.start)
             for i, (tile, _) in enumerate(weight.tiles(row, span.size, b.add(first, k.start), k.size)):
                 rest = k.size - i * weight.lanes

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of rows in digits and a weight in panels of codes: dot instructions for a block of the depth, then f32.
 
-A tile holds the sums of some rows and columns in f32, and for each digit those of one block in i32. Codes come from memory
-once, in the order in which they lie; of 4 bits both halves of a byte are multiplied, one after the other. What becomes of the
-integer sums of a block, the body of the fusion says.
+A tile has the sums of some rows and columns in f32, and for each digit the sums of one block in i32. Codes are read from memory once, in
+memory order; of codes of 4 bits the low and the high half of a byte are multiplied one after the other. The body of the fusion says how
+the integer sums of a block are scaled and added.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from .fusion_kernel import Kernel
 from .packing import LINE_BYTES
 
 WORD_BYTES = WORD_BITS // 8
-#: Bytes of the weight whose loads are written out: more are a loop. Machines foresee what a load reads next by how far it is
-#: from what that load read before, and only if that is near.
+#: Weights of at most so many bytes per iteration have their loads unrolled, others a loop: hardware prefetchers predict a load by its
+#: distance from the previous one of the same instruction, only if that is small.
 WRITTEN_OUT = 512
-#: How many bytes before they are read those of a weight are asked for.
+#: How many bytes ahead a weight is prefetched.
 AHEAD = 8192
 
 
 class DigitsKernel:
-    """Builds the kernel of one product; its extra inputs are the operands of the fusion."""
+    """Builds the kernel of one product. Its extra inputs are the operands of the fusion."""
 
     def __init__(
         self, planned: Plan, target: Target, schedule: Digits, dot: Op, found: InDigits, types: Sequence[MemRefType]
@@ -58,11 +58,11 @@ class DigitsKernel:
         assert words_there is not None
         self.words = words_there
         atom = target.dot(self.words)
-        #: Words of the depth that one dot instruction after the other multiplies before sums are 32 bits wide.
+        #: Words of the depth that dot instructions multiply before the sums are widened to 32 bits.
         self.together = max(1, atom.room if atom else 1)
-        #: Whether it adds to the sums by itself.
+        #: Whether the dot instruction adds to its accumulator.
         self.adds = atom is not None and atom.adds
-        #: Codes in a digit's bits.
+        #: Codes in the bits of a digit.
         self.parts = WORD_BITS // found.bits // found.group
 
     def build(self) -> Finished:
@@ -74,7 +74,7 @@ class DigitsKernel:
         return self.kernel.done()
 
     def columns(self, column: Value, columns: int) -> None:
-        """Some columns of all rows. What a panel has beyond the last column is multiplied too, and not stored."""
+        """Computes some columns of all rows. A panel's columns beyond the last one are multiplied too, but not stored."""
         b = self.b
         self.panel = b.floor_divide(column, b.index(self.width))
         self.offset = b.subtract(column, b.multiply(self.panel, b.index(self.width)))
@@ -105,26 +105,26 @@ class DigitsKernel:
         exact_tiles(self.b, self.product.rows, self.tile_rows, (), some, "m")
 
     def times(self, parameter: Value) -> int:
-        """Blocks that share a parameter."""
+        """The number of blocks that share an element of a parameter."""
         return -(-self.found.shape[1] // self.found.block // shape_of(parameter.type)[1])
 
     @property
     def sharing(self) -> int:
-        """Blocks whose parameters, but for those that each has of its own, are read once."""
+        """The number of blocks for which shared parameters are read once."""
         return gcd(*[times for v in self.found.parameters if (times := self.times(v)) > 1]) or 1
 
     def shared(self, first: Value) -> dict[Value, Value]:
-        """The parameters that blocks from `first` on share."""
+        """The parameters that the blocks from `first` on share."""
         return {v: self.parameter(v, first) for v in self.found.parameters if self.times(v) > 1}
 
     def parameter(self, value: Value, first: Value) -> Value:
-        """A parameter of the columns, in the block from `first` on."""
+        """A parameter of the columns, for the block from `first` on."""
         block = self.b.floor_divide(first, self.b.index(self.found.block * self.times(value)))
         type = VectorType((1, self.tile_columns), element_type(value.type))
         return self.b.load(self.buffers[value], [self.panel, block, self.offset], type=type)
 
     def added(self, total: Value, rows: Span, first: Value, shared: Mapping[Value, Value]) -> Value:
-        """The sums and what the block of the depth from `first` on adds."""
+        """The sums after the block of the depth from `first` on."""
         b, found = self.b, self.found
         block = b.floor_divide(first, b.index(found.block))
         size = (rows.size, self.tile_columns)
@@ -137,7 +137,7 @@ class DigitsKernel:
         return self.computed(known, size, total)
 
     def multiplied(self, rows: Span, first: Value, block: Value) -> Value:
-        """The sums of a block, of each row for each digit: a register of codes is there for all of them at once."""
+        """The integer sums of a block for each row and digit. A register of codes is loaded once for all of them."""
         b, found = self.b, self.found
         line, lines = b.multiply(rows.start, b.index(found.many)), rows.size * found.many
         type = VectorType((lines, self.tile_columns), i32)
@@ -165,8 +165,8 @@ class DigitsKernel:
         return exact_tiles(b, words, min(words, written_out), [total], step, "w")[0]
 
     def ask(self, word: Value, count: int) -> None:
-        """Asks for words that are read later. Where a register of codes takes many instructions, those that a machine has before it
-        are of too few registers for reading to go on while it computes."""
+        """Prefetches words. Where a register of codes takes many instructions, the reorder buffer holds the loads of too few registers to keep
+        memory busy."""
         b, row = self.b, WORD_BYTES * self.tile_columns
         far = b.add(word, b.index(max(1, AHEAD // row)))
         for at in range(0, count * row, LINE_BYTES):
@@ -174,7 +174,7 @@ class DigitsKernel:
             b.prefetch(self.buffers[self.found.codes], [self.panel, *place])
 
     def codes(self, word: Value, count: int) -> Value:
-        """The codes of some words of the depth, each as wide as a digit: those in the lowest bits first."""
+        """The codes of some words of the depth, each as wide as a digit, from the lowest bits on."""
         b = self.b
         type = VectorType((count, self.tile_columns), i32)
         words = b.load(self.buffers[self.found.codes], [self.panel, word, self.offset], type=type)
@@ -189,7 +189,7 @@ class DigitsKernel:
         return b.reshape(codes, type=VectorType((parts * count, self.tile_columns), i32))
 
     def computed(self, known: dict[Value, Value], size: tuple[int, int], total: Value) -> Value:
-        """What the fusion makes of the sums of a block, added to those of the blocks before."""
+        """Applies the fusion's ops to the sums of a block, and adds them to those of the blocks before."""
         b, found = self.b, self.found
         blocks, _, many, _ = whole = shape_of(found.dot.result.type)
         products = (blocks, whole[1], whole[3])
@@ -205,7 +205,7 @@ class DigitsKernel:
                     tile = VectorType(size if shape == products else (1, size[1]), element)
                     known[value] = b.constant(type=tile, value=literal.of_type(tile))
             elif not op.operands or any(v not in known for v in op.operands):
-                continue  # of what unpacks codes
+                continue  # broadcasts and slices that unpack codes
             elif op.name == "ng.sum":
                 for x, y in found.terms:
                     total = b.fma(known[x], known[y], total)
@@ -216,7 +216,7 @@ class DigitsKernel:
                     digit = get_i64s(op, "starts")[2]
                     part = b.slice(part, starts=[digit, 0], limits=[*shape_of(part.type)], steps=[many, 1])
                 elif op.name == "ng.broadcast" and shape_of(value.type) == products:
-                    # A number for each block and row (1) or column (2).
+                    # A parameter of each block and row (1) or column (2).
                     along = get_i64s(op, "dimensions")[1] - 1
                     line = b.reshape(part, type=VectorType((size[along],), element))
                     part = b.broadcast(line, type=tile, dimensions=[along])

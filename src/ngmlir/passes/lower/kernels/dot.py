@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix product kernels: which kind suits a product; and the one of a GPU."""
+"""Matrix product kernels: selects the builder by schedule; and the kernel of a GPU."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def dot_kernel(fusion: Op, target: Target, schedule: Panels | Along | Blocks) ->
 def packed_sides(
     product: Product, schedule: Panels, target: Target
 ) -> tuple[Product, tuple[Packing | None, Packing | None]]:
-    """The product as panels of it are multiplied, and how a kernel of its own packs each side, if one does."""
+    """The product as its panels are multiplied, and how each operand is packed by its own kernel, if it is."""
     product = in_words(product, target, schedule.packed)
     left = left_side(product, target) if "left" in schedule.pack else None
     right = right_side(product, schedule.tile[1], target) if "right" in schedule.pack else None
@@ -70,7 +70,7 @@ def _for_threads(
     product: Product,
     sides: Sequence[MemRefType],
 ) -> Finished:
-    """One block of threads per tile of the result; tiles reaching beyond the ends are masked."""
+    """One block of threads for each tile of the result. Tiles that extend beyond the ends are masked."""
     rows, columns = schedule.tile
     depth = schedule.step
     grid_rows, grid_columns = -(-product.rows // rows), -(-product.columns // columns)
@@ -82,7 +82,7 @@ def _for_threads(
     lhs = Matrix(b, kernel.extra[0], batch, product.lhs)
     rhs = Matrix(b, kernel.extra[1], batch, product.rhs)
 
-    # Whether a tile may reach beyond the left side, and beyond the right one.
+    # Whether a tile may extend beyond the left operand, and beyond the right one.
     beyond = [size % tile != 0 or product.depth % depth != 0
               for size, tile in ((product.rows, rows), (product.columns, columns))]  # fmt: skip
 
@@ -109,7 +109,7 @@ def _for_threads(
         if waiting is not None:
             waiting.bring([*zip((lhs, rhs), (row, column), (k, k), beyond, strict=True)])
             (total,) = values
-            # What is multiplied next is read next: of all that came at once, sums leave no room in registers.
+            # Each slice is read just before it is multiplied: the accumulators leave no registers for all of them.
             for first in range(0, depth, once):
                 left, right = waiting.read(first, once)
                 total = b.dot_tile(left, right, total, tf32=product.tf32)
@@ -130,7 +130,7 @@ def _for_threads(
 
 
 def _first(b: Builder, tile: Value, axis: int) -> Value:
-    """The first row or column of a tile. What stands beside it is not 0 where the other side is not finite."""
+    """The first row or column of a tile. The others are not 0 where the other operand is not finite."""
     places = VectorType(shape_of(tile.type), i64)
     here = b.equal(b.iota(type=places, dimension=axis), b.number(0, places))
     return b.sum(b.select(here, tile, b.number(0, tile.type)), axes=[axis])

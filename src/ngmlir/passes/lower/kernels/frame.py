@@ -52,9 +52,8 @@ def exact_tiles(
     """Runs `body` on the tiles of a loop of `size` iterations, whose index is called `name`.
 
     The last tile may be shorter. With `masked` it is a masked tile, of the next power of two or, with `alike`, of `step`; with `back` it
-    begins earlier and overlaps the tile before it, if there is one. The remainder of an open size is run in tiles of `least` elements and
-    a masked one; without `masked`, in tiles whose lengths are halved down to 1.
-    """
+    begins earlier and overlaps the tile before it. The remainder of an open size is run in tiles of `least` elements and a masked one;
+    without `masked`, in tiles whose lengths are halved down to 1."""
     if is_open((size,)):
         full = 0
         for width in _smaller(step, least, masked):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which blocks of scores are masked as a whole: what nobody sees is not computed.
+"""Which blocks of scores are fully masked, and need not be computed.
 
-A mask that compares positions is looked at in its corners; any other is read. A block is left out where the mask hides all of it, and
-the powers of what the mask puts there are zero: -infinity, or a number so much less than a score that every query has met.
-That assumes that values are finite: zero times infinity would be NaN.
+A mask that compares positions is evaluated at the corners of a block; any other is read. A block is skipped where the mask hides all of it
+and the exponentials of masked scores are zero: where the mask's value is -infinity, or so much less than a score of each query that the
+difference underflows. This assumes that values are finite: zero times infinity would be NaN.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ...analysis.plan import Plan, splat_number
 from ...analysis.views import unspread
 from .fusion_kernel import Tile
 
-#: The power of a score is zero that is so much less than the largest: the least float32 is 2**-149, the least float64 2**-1074.
+#: exp(x) is zero for differences below minus this: the least float32 is 2**-149, the least float64 2**-1074.
 ZERO_BELOW = {32: 106.0, 64: 748.0}
-#: The least finite numbers: what is below is -infinity.
+#: The least finite numbers; anything below is -infinity.
 LEAST = {32: -3.4028234663852886e38, 64: -1.7976931348623157e308}
-#: Numbers in masks that sums and differences of positions cannot carry beyond 32 bits.
+#: The largest number in masks for which sums and differences with positions fit into 32 bits.
 _MOST = 1 << 30
 
 
 @dataclass(frozen=True)
 class Mask:
-    """One mask of scores: a condition that holds where they are seen (`seen`) or where they are not, and what stands there
-    instead; or, with no `fill`, a number that is added to them."""
+    """One mask of scores: a condition that holds where scores are used (`seen`) or where they are not, and the value `fill` of masked
+    scores; without `fill`, a number that is added to the scores."""
 
     value: Value
     seen: bool
@@ -76,7 +76,7 @@ def _reaches(value: Value, scored: Value) -> bool:
 
 
 def _constant(value: Value) -> float | int | None:
-    """The number that is in every element of a value, if that is known."""
+    """The number in all elements of a value, if that is known."""
     op = unspread(value).owner
     if not isinstance(op, Op) or op.name != "ng.constant":
         return None
@@ -87,17 +87,17 @@ def _constant(value: Value) -> float | int | None:
 
 
 class Corners:
-    """Where comparisons of positions may hold in a block of scores: bounds of numbers from the ends of its loops."""
+    """Whether comparisons of positions may hold in a block of scores, by bounds computed from the ends of its loops."""
 
     def __init__(
         self, b: Builder, planned: Plan, spans: list[tuple[Value, Value]], load: Callable[[Value], Value]
     ):
         self.b, self.plan = b, planned
         self.spans = spans  # the first and the last position in each loop
-        self.load = load  # an input that is one number
+        self.load = load  # loads an input that is one number
 
     def may(self, mask: Value, wanted: bool) -> Value | None:
-        """Whether a mask may be `wanted` somewhere; None where that is not known."""
+        """Whether a mask may be `wanted` somewhere in the block; None if unknown."""
         op = mask.owner
         if not isinstance(op, Op):
             return None
@@ -129,7 +129,7 @@ class Corners:
                 return None
 
     def bounds(self, value: Value) -> tuple[Value, Value] | None:
-        """The least and the greatest of some whole numbers."""
+        """The least and the greatest possible value of an integer."""
         b, element = self.b, element_type(value.type)
         if element is not index and not (
             isinstance(element, IntegerType) and element.width >= 32 and not element.unsigned
@@ -165,7 +165,7 @@ class Corners:
 
 
 def seen_in(b: Builder, tile: Tile, mask: Mask) -> Value:
-    """Whether something of a tile is seen."""
+    """Whether any score of a tile is unmasked."""
     value = tile.at(mask.value)
     if mask.fill is None:
         value = b.not_equal(value, b.number(-inf, value.type))

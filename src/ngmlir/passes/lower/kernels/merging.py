@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of two sorted runs on a GPU: each place of the result finds by halving how many of those before it come from the
-first run (S. Odeh et al., "Merge Path", 2012), and so needs to know of no other."""
+"""Merging two sorted runs on a GPU: each position of the result finds by binary search how many of the elements before it come from the
+first run (S. Odeh et al., "Merge Path", 2012), independently of the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .single import flat_frame, places_in
 
 
 def argsort_of_runs(op: Op, target: Target) -> Finished:
-    """The positions along rows whose halves are sorted."""
+    """The positions along rows whose two halves are sorted."""
     rows, size, _ = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
     frame = flat_frame(op, target, rows * size, [(rows, size)])
     b, key = frame.b, element_type(op.operands[0].type)
@@ -35,7 +35,7 @@ def argsort_of_runs(op: Op, target: Target) -> Finished:
 
 
 class _Merge:
-    """Of each element of a tile a row of a buffer, whose two halves of `run` elements are sorted."""
+    """Merges the two halves, of `run` elements each, of a row of a buffer."""
 
     def __init__(self, b: Builder, buffer: Value, row: Value, keys: VectorType, run: int):
         self.b, self.buffer, self.row, self.keys, self.run = b, buffer, row, keys, run
@@ -45,7 +45,7 @@ class _Merge:
         return self.b.number(value, self.number)
 
     def first_before(self, i: Value, j: Value) -> Value:
-        """Whether the i-th of the first run comes before the j-th of the second; of equal ones it does."""
+        """Whether the i-th element of the first run precedes the j-th of the second. Of equal ones it does."""
         b, last = self.b, self.count(self.run - 1)
         j = b.add(b.maximum(b.minimum(j, last), self.count(0)), self.count(self.run))
         mine, other = (
@@ -54,7 +54,7 @@ class _Merge:
         return b.less_equal(mine, other)
 
     def source(self, place: Value) -> Value:
-        """Where in the row stands what comes to these places."""
+        """The position in the row of the element that comes to each of these places."""
         b, run = self.b, self.count(self.run)
         before = b.subtract(place, self.count(1))
         low, high = b.maximum(b.subtract(place, run), self.count(0)), b.minimum(place, run)

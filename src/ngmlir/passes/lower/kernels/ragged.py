@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of segments on a CPU: loops over rows whose bounds are read from offsets. A program has some segments for itself."""
+"""Kernels of segments on a CPU: loops over rows whose bounds are read from offsets. Each program has a range of segments."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from .single import SingleFrame, vector
 
 
 def segment_reduce_kernel(op: Op, target: Target) -> Finished:
-    """One pass over the rows, which are joined as they come."""
+    """Reduces the rows of each segment in one pass."""
     return _Reduction(op, target).build()
 
 
 def segment_cumulative_kernel(op: Op, target: Target) -> Finished:
-    """From one end of a segment to the other."""
+    """Cumulative results along each segment, forwards or in reverse."""
     return _Cumulative(op, target).build()
 
 
 def segment_expand_kernel(op: Op, target: Target) -> Finished:
-    """A row is read once for each segment, and written to all of its rows."""
+    """Reads a row once for each segment and writes it to all rows of the segment."""
     return _Expansion(op, target).build()
 
 
-#: Registers that gather a long line side by side.
+#: Registers that accumulate the elements of a long segment independently.
 _TOGETHER = 4
 
 
 class _Segments:
-    """What these kernels share: `rows` lie along one axis, between `before` lines of them and `after` elements of each."""
+    """The base of these kernels. `rows` are along one axis, with `before` outer iterations around it and `after` elements in each row."""
 
     def __init__(self, op: Op, target: Target):
         self.op, axis = op, get_i64(op, "axis")
@@ -48,7 +48,7 @@ class _Segments:
         self.before, self.rows, self.after = result if op.name == "ng.segment_expand" else source
         self.element = element_type(op.results[0].type)
         self.lanes = target.lanes(max(4, item_bytes(self.element)))
-        # What a program takes is counted in rows, of which all segments have equally many: it is only about time.
+        # Programs are balanced as if all segments had the same number of rows. This affects speed only.
         sizes = (count - 1, self.before * max(1, -(-usual(self.rows) // (usual(count) - 1))), self.after)
         self.frame = SingleFrame(op, target, sizes, [source, (count,)], [result])
         self.b = self.frame.b
@@ -66,7 +66,7 @@ class _Segments:
         return frame.done()
 
     def segment(self, segment: Value, carried: Sequence[Value]) -> Sequence[Value]:
-        """One segment in all lines, from where the one before ends; single elements of a row are a line of their own."""
+        """Computes one segment for all outer iterations, from where the one before ends. Rows of one element are one contiguous run."""
         b, (first,) = self.b, carried
         end = b.maximum(first, self.bound(b.add(segment, b.index(1))))
 
@@ -87,20 +87,20 @@ class _Segments:
         return [end]
 
     def bound(self, place: Value) -> Value:
-        """An offset as a position; it lies in the operand, whatever the offsets are."""
+        """An offset as a position, clamped to the operand."""
         b = self.b
         return within(b, b.cast(self.frame.scalar(self.offsets, [place]), type=index), self.rows)
 
     def columns(self, before: Value, segment: Value, span: Span, first: Value, end: Value) -> None:
-        """Of rows of several elements: a tile of columns."""
+        """A tile of columns, of rows of several elements."""
         raise NotImplementedError
 
     def elements(self, before: Value, segment: Value, first: Value, end: Value) -> None:
-        """Of rows of one element."""
+        """Rows of one element."""
         raise NotImplementedError
 
     def whole(self, first: Value, end: Value, step: int) -> Value:
-        """Where the last whole tile of so many rows of a line ends, a power of two."""
+        """Where the last full tile of `step` rows, a power of two, ends."""
         b = self.b
         return b.add(first, b.bitwise_and(b.subtract(end, first), b.index(-step)))
 
@@ -113,7 +113,7 @@ class _Reduction(_Segments):
         self.joins = Accumulation("sum" if self.picks else self.combine, self.element, target)
 
     def begin(self, type: Type, first: Value, end: Value) -> Value:
-        """What rows are joined to. Sums start from -0.0, but that of nothing is 0."""
+        """The initial value of a reduction. Sums start from -0.0, but the sum of no rows is 0."""
         b, joins = self.b, self.joins
         element = element_type(type)
         start = b.number(joins.start, element)
@@ -127,7 +127,7 @@ class _Reduction(_Segments):
     def tile(
         self, before: Value, segment: Value, column: Value, type: Type, first: Value, end: Value
     ) -> None:
-        """Row by row, in tiles of columns."""
+        """Reduces a tile of columns row by row."""
         b, joins = self.b, self.joins
         gathered = vector(shape_of(type)[0], joins.accumulator) if shape_of(type) else joins.accumulator
         start = self.begin(gathered, first, end)
@@ -146,7 +146,7 @@ class _Reduction(_Segments):
         b.store(joins.leave(b, total), self.result, [before, segment, column])
 
     def elements(self, before: Value, segment: Value, first: Value, end: Value) -> None:
-        """Many rows at once; what is left of them fills a register with elements that change nothing."""
+        """Reduces a register of rows at a time. The remainder is filled up with neutral elements."""
         b, joins = self.b, self.joins
         if self.picks:
             self.tile(before, segment, b.index(0), self.element, first, end)
@@ -178,7 +178,7 @@ class _Reduction(_Segments):
         tiles = self.whole(first, end, step)
 
         def long() -> list[Value]:
-            """Several registers at once, so that one addition need not wait for another."""
+            """Several registers at once, which hides the latency of the operation."""
             nothing = b.number(joins.start, with_element(tall, joins.accumulator))
             (found,) = b.loop(first, tiles, step, [nothing], many, name="row")
             return [joins.combine(b, start, joins.across(b, found, [0]))]
@@ -206,7 +206,7 @@ class _Cumulative(_Segments):
     def step_by_step(
         self, at: Sequence[Value], type: Type, first: Value, end: Value, carried: Sequence[Value]
     ) -> Sequence[Value]:
-        """One row after the other, from or to `end`; gives what comes before the next one."""
+        """One row after the other, forwards or from `end` backwards; returns what the next row continues from."""
         b, run = self.b, self.run
         before, column = at
 
@@ -218,7 +218,7 @@ class _Cumulative(_Segments):
         return b.loop(first, end, 1, carried, row, name="row")
 
     def elements(self, before: Value, segment: Value, first: Value, end: Value) -> None:
-        """As many rows at once as a register holds, and one by one what is left of them."""
+        """A register of rows at a time, then the remainder one by one."""
         b, run = self.b, self.run
         type = VectorType((self.lanes,), self.element)
         whole = self.whole(first, end, self.lanes)
@@ -243,7 +243,7 @@ class _Cumulative(_Segments):
 
 
 class _Expansion(_Segments):
-    """The segments of a program come in order: what is written behind the end of one is written again for the next."""
+    """The segments of a program are in order: what is written beyond the end of one is overwritten by the next."""
 
     def columns(self, before: Value, segment: Value, span: Span, first: Value, end: Value) -> None:
         b = self.b
@@ -255,7 +255,7 @@ class _Expansion(_Segments):
         one = self.frame.scalar(self.source, [before, segment, b.index(0)])
         type = VectorType((self.lanes,), self.element)
         several = b.broadcast(one, type=type, dimensions=())
-        # A whole register is written where that stays in the program's rows; what is left, one by one.
+        # Full registers are written where they end within the program's rows; the remainder is written one by one.
         most = b.maximum(b.subtract(self.limit, b.index(self.lanes - 1)), first)
         whole = b.minimum(end, most)
         rest = self.whole(first, b.add(whole, b.index(self.lanes - 1)), self.lanes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of segments on a GPU. Offsets give every thread its bounds: nothing is padded, and no atomic is needed."""
+"""Kernels of segments on a GPU. Every thread reads its bounds from the offsets, so neither padding nor atomics are needed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .single import SingleFrame, flat_frame, places_in
 
 
 def segment_reduce_by_blocks(op: Op, target: Target) -> Finished:
-    """A block has a tile of some segments and columns, and joins their rows side by side."""
+    """A block has a tile of some segments and columns, and reduces the rows of these segments in parallel."""
     return RowsBetween(op, target).build()
 
 
 def segment_expand_by_blocks(op: Op, target: Target) -> Finished:
-    """The result is one line; each element finds the segment of its row by halving."""
+    """The result is seen as one dimension; each element finds the segment of its row by binary search."""
     axis = get_i64(op, "axis")
     source, result = (merged(shape_of(v.type), axis) for v in (op.operands[0], op.results[0]))
     (count,), element = shape_of(op.operands[1].type), element_type(op.results[0].type)
@@ -40,7 +40,7 @@ def segment_expand_by_blocks(op: Op, target: Target) -> Finished:
         found = VectorType((span.size,), i32)
 
         def ends(segment: Value) -> Value:
-            """Whether a segment ends before the row; offset 0 is not looked at."""
+            """Whether a segment ends before the row. The first offset is not read."""
             place = b.add(segment, b.number(1, segment.type))
             return b.less_equal(wide(b, b.gather_tile(frame.sources[1], [place], type=found)), row)
 
@@ -57,7 +57,7 @@ def segment_expand_by_blocks(op: Op, target: Target) -> Finished:
 
 
 def segment_cumulative_by_blocks(op: Op, target: Target) -> Finished:
-    """A block has a segment and some columns, and goes along it in bands of several rows."""
+    """A block has one segment and some columns, and processes it several rows at a time."""
     shape = before, rows, after = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
     (count,), element = shape_of(op.operands[1].type), element_type(op.results[0].type)
     width = min(target.threads, power_of_two(after))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Segments of rows on a GPU, each of which goes to one row of the result: as offsets say, or as the ascending indices of a
-scatter do.
+"""Reductions of rows into the rows of a result on a GPU: by offsets, or by the ascending indices of a scatter.
 
-A block of threads has a tile of some rows and columns. It finds where the segments of its rows begin and end (in the offsets, or
-among the indices by halving), and joins a few updates of all rows side by side; what is left of a longer segment, many at once.
+A block of threads has a tile of some rows and columns of the result. It finds the bounds of the segments of these rows (in the offsets,
+or by binary search in the indices). The first few updates of all rows are combined in parallel; then the rest of each long segment,
+many updates at once.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from .finished import Finished
 from .frame import Span, positions
 from .single import SingleFrame
 
-#: Elements of a result that one thread has, and updates of a longer segment that it joins at once.
+#: Elements of the result per thread, and updates of a long segment that are combined at once.
 _HELD, _AT_ONCE = 8, 16
-#: Updates of each row that are joined side by side.
+#: Updates of each row that are combined with those of the other rows in parallel.
 _FIRST = 8
 _KINDS = {
     "set": "set", "add": "sum", "sum": "sum", "product": "product", "max": "max", "min": "min", "first": "sum", "last": "sum",
@@ -46,12 +46,12 @@ _KINDS = {
 
 
 def scatter_in_order(op: Op, target: Target) -> Finished:
-    """Of ascending positions, of which those behind the end change nothing."""
+    """A scatter with ascending indices. Indices beyond the end have no effect."""
     return _InOrder(op, target).build()
 
 
 class RowsBetween:
-    """Rows of the second operand that go to each row of the result: those that offsets say. `size` rows, `count` that go there."""
+    """Which of the `count` rows of the second operand are reduced into each of the `size` rows of the result, by offsets."""
 
     def __init__(self, op: Op, target: Target):
         axis = get_i64(op, "axis")
@@ -61,20 +61,20 @@ class RowsBetween:
         self.updates, self.offsets = self.frame.sources
 
     def start(self, op: Op, target: Target, size: int, operands: Sequence[Shape]) -> None:
-        """The frame, and how many rows and columns a block has."""
+        """Begins the kernel: chooses how many rows and columns a block has."""
         self.size, self.combine = size, get_str(op, "combine")
         shape = (self.before, size, self.after)
         self.width = min(power_of_two(self.after), target.threads)
         self.rows = min(power_of_two(size), _HELD * target.threads // self.width)
         columns = self.before * -(-self.after // self.width)
-        # Few rows have long segments: more blocks share them.
+        # Few rows have long segments: they are shared among more blocks.
         while self.rows > 1 and columns * -(-size // self.rows) < 2 * target.multiprocessors:
             self.rows //= 2
         self.frame = SingleFrame(op, target, shape, operands, [shape], width=self.width, rows=self.rows)
         self.b = self.frame.b
         self.element = element_type(op.results[0].type)
         self.joins = Accumulation(_KINDS[self.combine], self.element)
-        # Of numbers of rows and updates, and of one beyond both, beside which indices of any type are held.
+        # i32 holds the numbers of rows and updates, and one beyond both, which are compared with indices of any type.
         few = max(size, self.count) < 1 << 30 and _is_short(element_type(op.operands[1].type))
         self.number = i32 if few else i64
         self.at_once = _AT_ONCE * target.threads // self.width
@@ -88,7 +88,7 @@ class RowsBetween:
         at, masked = [before.start, rows.start, columns.start], rows.masked or columns.masked
         self.line, self.first_column = before.start, columns.start
         row = positions(b, rows.start, VectorType((self.rows,), self.number))
-        # Found once for each row, then known to all threads that have elements of it.
+        # Found once for each row, then broadcast to all threads that have elements of it.
         bounds = [self.bound(row), self.bound(b.add(row, b.number(1, row.type)))]
         first, end = (b.broadcast(x, type=with_element(whole, self.number), dimensions=[0]) for x in bounds)
         total = self.begin(at, whole, masked, b.less(first, end))
@@ -102,7 +102,7 @@ class RowsBetween:
         b.store(self.joins.leave(b, total), self.frame.results[0], at, masked=masked)
 
     def begin(self, at: Sequence[Value], type: VectorType, masked: bool, some: Value) -> Value:
-        """What rows are joined to, where there are `some`, and the result where there are none. The sum of none is 0."""
+        """The initial value: of a reduction where `some` rows have any update, otherwise the result. The sum of no rows is 0."""
         b, joins = self.b, self.joins
         gathered, element = with_element(type, joins.accumulator), joins.accumulator
         start = b.number(joins.start, gathered)
@@ -111,7 +111,7 @@ class RowsBetween:
         return b.select(some, start, b.number(0, gathered))
 
     def bound(self, row: Value) -> Value:
-        """The offsets of these segments; they lie in the operand, whatever they are."""
+        """The offsets of these segments, clamped to the operand."""
         b, type = self.b, row.type
         found = b.gather_tile(
             self.offsets, [b.minimum(row, b.number(self.size, type))], type=with_element(type, i32)
@@ -120,7 +120,7 @@ class RowsBetween:
         return within(b, found, self.count)
 
     def read(self, number: Value) -> Value:
-        """The elements of a tile of updates with these numbers, in the columns of the block."""
+        """A tile of the updates with these numbers, in the columns of the block."""
         b, type = self.b, number.type
         assert isinstance(type, VectorType)
         column = positions(b, self.first_column, type, 1)
@@ -131,7 +131,7 @@ class RowsBetween:
         return self.joins.enter(b, found)
 
     def one(self, total: Value, first: Value, end: Value, number: Value) -> Value:
-        """The one with this number for each row that has any."""
+        """Combines the update with this number, for each row that has so many."""
         b = self.b
         return b.select(b.less(first, end), self.read(b.maximum(number, b.number(0, end.type))), total)
 
@@ -151,7 +151,7 @@ class RowsBetween:
         return total
 
     def long(self, total: Value, bounds: Sequence[Value]) -> Value:
-        """Row by row, what the first updates leave of its segment."""
+        """Row by row, the updates of its segment after the first ones."""
         b, (first, end) = self.b, bounds
         ends: list[Value] = []
         for bound in (b.add(first, b.number(_FIRST, first.type)), end):
@@ -175,7 +175,7 @@ class RowsBetween:
         return total
 
     def segment(self, start: Value, stop: Value) -> Value:
-        """The columns of the updates from `start` to `stop`, joined."""
+        """The columns of the updates from `start` to `stop`, reduced."""
         b, shape = self.b, (self.at_once, self.width)
         nothing = b.number(self.joins.start, VectorType(shape, self.joins.accumulator))
         numbers = VectorType(shape, self.number)
@@ -192,7 +192,7 @@ class RowsBetween:
 
 
 class _InOrder(RowsBetween):
-    """Updates in the order of their places, which the indices say, joined to what the operand has there."""
+    """Updates in ascending order of their indices, combined with the operand."""
 
     def __init__(self, op: Op, target: Target):
         shape = self.before, size, self.after = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
@@ -205,7 +205,7 @@ class _InOrder(RowsBetween):
         return self.joins.enter(self.b, self.b.load(self.source, at, type=type, masked=masked))
 
     def bound(self, row: Value) -> Value:
-        """How many updates go to rows before these."""
+        """How many updates have indices below these rows."""
         b, type = self.b, row.type
         last = b.number(self.count - 1, type)
         key = with_element(type, element_type(self.indices.type))
@@ -218,5 +218,5 @@ class _InOrder(RowsBetween):
 
 
 def _is_short(element: Type) -> bool:
-    """Whether all integers of a type are signed ones of 32 bits."""
+    """Whether i32 holds all integers of a type."""
     return isinstance(element, IntegerType) and element.width + element.unsigned <= 32

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of integers along rows on a GPU: a block of threads sorts whole rows by a network of exchanges (K. E. Batcher,
-"Sorting networks and their applications", 1968).
+"""Sorting integers along rows on a GPU: a block of threads sorts whole rows by a sorting network (K. E. Batcher, "Sorting networks and
+their applications", 1968).
 
-Each thread holds some elements, which meet their partners in shared memory: log2(n) * (log2(n) + 1) / 2 times for rows of n.
-Keys carry their positions, in one number where both have room, so that no two are equal: the order is stable whatever a
-network does.
+Each thread holds some elements and exchanges them through shared memory: log2(n) * (log2(n) + 1) / 2 steps for rows of n. Keys are
+combined with their positions, in one number where it has enough bits. So no two are equal, and the sort is stable.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from .single import SingleFrame
 
 #: Elements of several short rows that one block sorts.
 _SHORT_ONES = 2048
-#: Elements of a thread, at least, and threads.
+#: Elements per thread, at least, and threads per block, at most.
 _HELD, _MOST_THREADS = 4, 512
 
 
 def argsort_by_blocks(op: Op, target: Target) -> Finished:
-    """The first positions of ascending signed integers along the last dimension; of equal ones the first comes first."""
+    """`ng.argsort` along the last dimension: the first positions of ascending signed integers. Equal ones keep their order."""
     check_plain_order(op)
     if has_two_runs(op):
         return argsort_of_runs(op, target)
@@ -53,7 +52,7 @@ def argsort_by_blocks(op: Op, target: Target) -> Finished:
     frame = SingleFrame(op, target, (rows, size), operands, results, width=width, rows=together)
     b, key, place = frame.b, element_type(op.operands[0].type), element_type(op.results[0].type)
     assert isinstance(key, IntegerType)
-    # What reaches beyond a row comes after all that is in it.
+    # Elements beyond the end of a row are sorted behind all others.
     greatest = numeric_literal((1 << key.width - 1) - 1, key)
 
     def sort(spans: list[Span]) -> None:
@@ -68,14 +67,14 @@ def argsort_by_blocks(op: Op, target: Target) -> Finished:
 
 
 class _Network:
-    """A network along the rows of tiles of a shape, whose length is a power of two."""
+    """A sorting network along the rows of tiles of a shape. Their length is a power of two."""
 
     def __init__(self, b: Builder, shape: tuple[int, int]):
         self.b, self.shape = b, shape
         self.row, self.place = (b.iota(type=VectorType(shape, i32), dimension=d) for d in (0, 1))
 
     def order(self, keys: Value, key: IntegerType) -> Value:
-        """The places of the keys of each row in ascending order."""
+        """The positions of the keys of each row in ascending order."""
         b = self.b
         number = next((n for n, half in ((i32, 16), (i64, 32)) if key.width <= half), None)
         if number is None:
@@ -86,8 +85,8 @@ class _Network:
         return b.bitwise_and(record, b.number((1 << half) - 1, wide))
 
     def sorted(self, records: Sequence[Value]) -> Sequence[Value]:
-        """Sorted blocks of each row are merged to ones of twice their length: what stands opposite in two of them is compared,
-        and then what stands half a block distance, a quarter, and so on."""
+        """Merges sorted blocks of each row into blocks of twice the length: each record is compared with its mirror image in the two blocks,
+        then with the one half a block away, a quarter, and so on."""
         b, one = self.b, self.b.number(1, i32)
         self.buffers = [
             b.alloc(type=MemRefType(self.shape, element_type(r.type), None, 0, 3)) for r in records
@@ -106,8 +105,8 @@ class _Network:
         return b.loop(1, self.shape[1].bit_length(), 1, records, merge, name="level")
 
     def exchange(self, records: Sequence[Value], across: Value, bit: Value) -> list[Value]:
-        """Each record, or the one whose place differs in the bits `across` if that belongs here: the greater one where `bit`
-        of the place is set."""
+        """Compares each record with the one whose position differs in the bits `across`, and keeps the greater one where `bit` of the position
+        is set, else the lesser one."""
         b = self.b
         whole = self.place.type
         across, bit = (b.broadcast(x, type=whole, dimensions=()) for x in (across, bit))

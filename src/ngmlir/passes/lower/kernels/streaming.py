@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernels of attentions and of their gradients share: some queries, in panels along the lanes of registers, meet a block
-of keys after the other."""
+"""The common part of the kernels of attention and its gradient. A program has some queries, in panels along the lanes of registers, and
+iterates over blocks of keys."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .masked_blocks import LEAST, ZERO_BELOW, Corners, Mask, masks_of, seen_in
 from .packing import Panel, right_side
 from .reading import Matrix
 
-#: Queries whose masks are looked at at once.
+#: Queries whose masks are tested at once.
 ROWS = 8
 
 
 class Streaming:
-    """A kernel under construction. `batch`, `outer` and `first` say where its program stands: in the batch, in the outer loops of the
-    queries, and which query is the first of its panels."""
+    """The builder of such a kernel. `batch`, `outer` and `first` are this program's position: in the batch, in the outer loops of the
+    queries, and its first query."""
 
     batch: Value
     outer: Value
@@ -69,7 +69,7 @@ class Streaming:
         self.sides = self.frame.sources[len(how.inputs) :]
         self.line = VectorType((self.lanes,), self.element)
 
-    # -- where a program stands ---------------------------------------------------------------------------
+    # -- the position of a program -------------------------------------------------------------------------
 
     @property
     def masked(self) -> bool:
@@ -77,7 +77,7 @@ class Streaming:
         return not is_multiple(self.how.query_count, self.lanes)
 
     def count(self, strip: Value) -> Value:
-        """How many panels a strip of queries has."""
+        """The number of panels in a strip of queries."""
         b, panels = self.b, -(-self.how.query_count // self.lanes)
         count = b.index(self.panels)
         if is_multiple(panels, self.panels):
@@ -89,28 +89,28 @@ class Streaming:
         return self.b.add(self.first, self.b.multiply(panel, self.b.index(self.lanes)))
 
     def row(self, panel: Value) -> Value:
-        """The same among the rows of a side."""
+        """The index of that query among the rows of a side."""
         b = self.b
         return b.add(b.multiply(self.outer, b.index(self.how.query_count)), self.query(panel))
 
     def places(self) -> tuple[list[Span], list[Span]]:
-        """Where this program stands in the loops of the batch, and in the outer ones of the queries."""
+        """The position of this program in the loops of the batch, and in the outer loops of the queries."""
         how, sizes = self.how, self.how.plan.sizes
         batch = self.frame.delinearize(self.batch, [sizes[l] for l in how.batch]) if how.batch else []
         return batch, self.frame.delinearize(self.outer, [sizes[l] for l in how.outer]) if how.outer else []
 
     def spans(self, panel: Value, keys: Span) -> list[Span]:
-        """Where a tile of scores stands in the loops of the plan."""
+        """The spans of a tile of scores in the loops of the plan."""
         batch, outer = self.places()
         return [*batch, keys, *outer, Span(self.query(panel), self.lanes, self.masked)]
 
-    # -- running over queries and keys --------------------------------------------------------------------
+    # -- loops over queries and keys -----------------------------------------------------------------------
 
     def over_panels(self, count: Value, body: Callable[[Value], None]) -> None:
         self.b.loop(0, count, 1, (), lambda panel, _: body(panel), name="panel")
 
     def over_keys(self, body: Callable[[Value, Extent], None]) -> None:
-        """Runs over the blocks of keys: `body(first key, keys)`."""
+        """Runs `body(first key, keys)` on the blocks of keys."""
         b, keys, step = self.b, self.how.key_count, self.schedule.keys
         whole = keys // step * step
 
@@ -124,7 +124,7 @@ class Streaming:
         return self.b.alloc(type=MemRefType(shape, self.element, None, 0, 3))
 
     def turn(self, product: Product, side: Matrix, to: Value, panel: Value) -> None:
-        """Copies a panel of a right side, so that its queries lie side by side."""
+        """Copies a panel of a right side, transposed so that its queries are contiguous."""
         packing = right_side(product, self.lanes, self.target)
         place = Panel(self.b, packing, side, to, [panel], self.lanes, self.masked)
         place.copy(self.b.index(0), product.depth, self.row(panel))
@@ -132,7 +132,7 @@ class Streaming:
     def scored_tile(
         self, product: Product, left: Matrix, right: Value, panel: Value, key: Value, rows: int
     ) -> Value:
-        """Rows of a left side, times a panel of queries."""
+        """The product of a tile of rows of a left side and a panel of queries."""
         b = self.b
 
         def step(k: Span, values: Sequence[Value]) -> list[Value]:
@@ -152,8 +152,8 @@ class Streaming:
     def seen(
         self, first: Value, count: int, start: Value, keys: Extent, below: Callable[[float], Value | None]
     ) -> Value | None:
-        """Whether some of `count` queries see some of a block of keys, as far as masks tell; None where there is no mask. `below`
-        tells whether one of them has met no score as large as a number."""
+        """Whether any of `count` queries attends to any of a block of keys, according to the masks; None without masks. `below`: whether one
+        of the queries has had no finite score yet."""
         found = [self.shown(mask, first, count, start, keys, below) for mask in self.masks]
         return reduce(self.b.bitwise_and, found) if found else None
 
@@ -166,7 +166,7 @@ class Streaming:
         keys: Extent,
         below: Callable[[float], Value | None],
     ) -> Value:
-        """Whether what a mask leaves of a block of keys counts."""
+        """Whether the mask leaves anything of a block of keys."""
         b, how = self.b, self.how
         batch, outer = ([span.start for span in spans] for spans in self.places())
         ends = [
@@ -188,10 +188,10 @@ class Streaming:
         return seen if small is None else b.bitwise_or(seen, small)
 
     def read(self, mask: Mask, first: Value, count: int, start: Value, keys: Extent) -> Value:
-        """Whether something of a block of keys is seen, where that is known of memory alone."""
+        """Whether anything of a block of keys is unmasked, where that can be read from memory."""
         b = self.b
         batch, outer = self.places()
-        # The loops of queries come before those of keys here.
+        # In this plan the loops of queries are outside those of keys.
         lines = count if self.how.queries - 1 in self.straight.plan.loops[mask.value] else 1
         step = min(ROWS, lines)
 
