@@ -126,7 +126,7 @@ class _Builder(Streaming):
 
         def below(number: float) -> Value | None:
             if number <= LEAST[item_bytes(self.element) * 8]:
-                return None  # The maximum of a query without any unmasked score so far is -infinity. It stays so where all scores are -infinity.
+                return None  # all scores so far may be -infinity
             least = b.number(number, self.line)
             largest = b.load(self.largest, [panel, b.index(0)], type=self.line)
             return b.any(b.bitwise_not(b.less_equal(least, largest)), axes=[0])

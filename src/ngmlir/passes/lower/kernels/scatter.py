@@ -7,7 +7,7 @@ The kernels of GPUs are in `scatter_blocks`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 from ....ir.core import Op, Value
@@ -23,6 +23,8 @@ from .finished import Finished
 from .frame import Span, peel_last, share
 from .single import SingleFrame, vector
 
+#: Runs a function on the tiles of an update.
+_EachTile = Callable[[Callable[[Span], None]], Sequence[Value] | None]
 _COMBINE = {"add": "add", "max": "maximum", "min": "minimum"}
 #: Elements of operand and updates per owner, at least: every owner reads all indices.
 _OWNED_ELEMENTS = 1 << 16
@@ -77,10 +79,8 @@ class Updates:
         )
         return b.bitwise_and(b.greater_equal(place, first), b.less(place, stop))
 
-    def apply(
-        self, start: Value, stop: Value, each: Callable[[Callable[[Span], None]], object], row: Span
-    ) -> None:
-        """Applies the owned ones of the updates [start, stop), one by one. `each` runs a function on the tiles of an update."""
+    def apply(self, start: Value, stop: Value, each: _EachTile, row: Span) -> None:
+        """Applies the owned ones of the updates [start, stop), one by one."""
         b = self.b
 
         def one(number: Value, _: object) -> None:
