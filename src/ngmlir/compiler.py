@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 Stage = Literal["ir", "llvm", "ptx", "asm"]
 
-#: About what lengths are, where nobody has said one.
+#: The usual value of a length, where none is given.
 _USUAL = 64
 
 STAGES: tuple[Stage, ...] = ("ir", "llvm", "ptx", "asm")
@@ -207,7 +207,7 @@ def compile_module(
 
     A `checked` program (by default, where the environment has NGMLIR_CHECK=1) touches nothing outside of its buffers:
     a call that would have done so raises UserError with the op, its line and the element. For kernels that are
-    written or edited by hand: it is slower, and compiled anew each time.
+    written or edited by hand: it is slower, and compiled again each time.
 
     A function with an open length (`tensor<?x4xf32>`) is compiled once and takes arrays of any length. Limit where no one code is right
     for all lengths; on GPUs, where it computes across rows.

@@ -291,7 +291,7 @@ def functions_text(dialect: DialectText) -> str:
 
 
 def _function(op: OpText) -> tuple[str, str, str, str] | None:
-    """How the graph function applies the op, its parameters, what it hands on, and its docstring; None without one."""
+    """How the graph function applies the op, its parameters, the arguments it passes on, and its docstring; None without one."""
     if "elementwise" not in op.traits or "stated" in op.traits or op.function == "none":
         return None
     kinds = {o.constraint.element for o in op.operands}

@@ -21,7 +21,7 @@ _OP = re.compile(r"\b[a-z]+\.\w+")
 
 
 def read_neighbours(path: Path, ours: Collection[str] | None = None) -> Mapping[str, str]:
-    """The hint for each name of theirs; with `ours`, the names that may stand on the left."""
+    """The hint for each name of another library; with `ours`, the names that are allowed on the left."""
     hints: dict[str, str] = {}
     for where, text in entries(path):
         found = _ENTRY.match(text)

@@ -89,7 +89,7 @@ def read_target(path: Path, ops: Collection[str] | None = None) -> TargetText:
         for op in names.split():
             if ops is not None and op not in ops:
                 raise complaint(f"unknown op '{op}'", where, did_you_mean(op, ops))
-            # What stands further down in a file says more, so it decides.
+            # Later lines of a file are more specific and take precedence.
             table[op] = (entry, *table.get(op, ()))
     return TargetText(path.stem, table)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients handed on op by op, in a dictionary `{op: gradient}` that a program keeps itself, and reductions of its own.
+"""Gradients accumulated op by op in a dictionary `{op: gradient}` that the caller owns, and reductions for them.
 
-`ng.deriv` does the same for a whole graph. Here is what programs use that write gradients of ops by hand.
+`ng.deriv` does the same for a whole graph. These functions are for programs that write the gradients of their ops themselves.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def generate_add_delta(op: Tensor, gradients: Gradients, delta: Any) -> None:
 
 
 def generate_adjoints(op: Tensor, gradients: Gradients, delta: Any, args: Sequence[Any]) -> None:
-    """Adds to `gradients` what an op hands on of `delta`, its own gradient, to each of its arguments."""
+    """Adds to `gradients` what each argument of an op receives of `delta`, the gradient of the op."""
     op = cast("Tensor", op.forwarded)
     if args and [each.forwarded if isinstance(each, Op) else each for each in args] != list(data(op)):
         fail(

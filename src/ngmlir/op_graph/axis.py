@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One axis: a name, and a length of its own or one that follows from those of others.
+"""One axis: a name, and a length that is set or that follows from the lengths of other axes.
 
 Two axes of one name are equal whatever their lengths. A length may be set, or changed, after the graph is built; it is
 read when a computation is compiled.

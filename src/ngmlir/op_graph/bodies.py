@@ -91,7 +91,7 @@ class States:
         return [states[s] for s in self.storages]
 
     def region(self, body: Body, at: int) -> GraphRegion:
-        """The body without writes; the states stand before parameter and result number `at`."""
+        """The body without writes; the states are inserted before parameter and result number `at`."""
         if not self.storages:
             return body.region
         shapes = body.shapes

@@ -54,7 +54,7 @@ class _Writer:
         first, *rest = _lines(op)
         box = Box((" ".join([first, *said]), *rest), _kind(op), op.location, self.inside(op))
         before = [self.box(o) for o in (*op.members, *op.other_deps)]
-        # What is written to stands in the box of the write.
+        # The target of a write is shown in the box of the write.
         sources = op.args[1:] if _has(op, "written") and _has(op.args[0].forwarded, "role") else op.args
         self.boxes[op] = self.drawing.add(box, [self.box(a) for a in sources], before)
 

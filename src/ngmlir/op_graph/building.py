@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What new ops of a thread are given: metadata, the scope that they belong to, types where nobody names one."""
+"""Per-thread defaults of new ops: metadata, scope, and element types where none is given."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the step of a loop computes each row of a batch by itself, so that rows of several sequences may lie in one step."""
+"""Whether the step of a loop computes each row of a batch independently, so that a step may hold rows of several sequences."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MADE_UP = 11
 
 @dataclass(frozen=True)
 class ByRows:
-    """A region that computes each row by itself. `beside` are the values from around it that have a row for each of its own, along
+    """A region that computes each row independently. `beside` are values from outside that have a row for each of its rows, along
     dimension 0. The `form` is what it does with a row: the same for any number of them."""
 
     beside: Sequence[Tensor]

@@ -38,8 +38,8 @@ def computation(returns: Any, *parameters: Any, name: str | None = None) -> Comp
 
     An op returns its array, a list or tuple a tuple, a set or dictionary a dictionary, None nothing. The
     parameters must hold every placeholder that is needed and has no initial value; `"all"` stands for all.
-    `name` is what its function is called in text. A computation that was made (or raised, or loaded) stays as it is;
-    UserError for parameters beside it, since it has its own.
+    `name` is the name of its function in text. An existing computation (also a raised or loaded one) is returned unchanged;
+    UserError if parameters are given too, since it has its own.
     """
     if isinstance(returns, Computation):
         if parameters or name is not None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients of branches and loops: again branches and loops, so that they have gradients themselves.
 
-The gradient of a branch is written beside the branch, so that it may use all that the branch computes. What of that took long
-the branch gives too, from then on; the rest is computed again.
+The gradient of a branch is built inside the branch, so that it may use all values of the branch. Of these, costly ones become
+additional results of the branch; the others are recomputed.
 """
 
 from __future__ import annotations

@@ -33,12 +33,12 @@ from .writes import ReadOp, read_by
 
 
 class Spread:
-    """Gradients of ops, added up as those of what is computed from them are handed on; only ops of `active` get any."""
+    """Accumulates the gradients of ops from those of their readers. Only ops of `active` get one."""
 
     def __init__(self, active: Collection[Op]):
         self.active = active
         self.sums: dict[Op, Tensor] = {}
-        self.unstated: list[OpaqueOp] = []  # what a gradient reached, and has none to hand on
+        self.unstated: list[OpaqueOp] = []  # ops that a gradient reached and that propagate none
 
     def add(self, op: Op, delta: Tensor) -> None:
         if isinstance(op, Tensor):

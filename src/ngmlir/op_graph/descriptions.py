@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a tensor lies in memory: shape, strides and offset, and what views make of them."""
+"""The memory layout of a tensor: shape, strides and offset; and the layouts of its views."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Dimensions(Protocol):
 
 
 class TensorDescription:
-    """A tensor with named axes over memory: where its first element is and how far apart others are, in bytes.
+    """The layout of a tensor with named axes: the offset of its first element and its strides, in bytes.
 
-    Without `strides` the elements lie row by row. `sizes` are the lengths that the memory has along the axes: 1 where the
+    Without `strides` the elements are contiguous in row-major order. `sizes` are the lengths that the memory has along the axes: 1 where the
     elements are repeated (stride 0). `base` is the description of the whole memory that this one is a view of.
     """
 
@@ -93,12 +93,12 @@ class TensorDescription:
 
     @property
     def c_contiguous(self) -> bool:
-        """Whether the elements lie row by row, without gaps and repetitions."""
+        """Whether the elements are contiguous in row-major order, without gaps and repetitions."""
         return self._has_strides(self.c_strides, self.shape)
 
     @property
     def broadcast_contiguous(self) -> bool:
-        """Whether what is not repeated lies row by row, without gaps."""
+        """Whether the elements that are not repeated are contiguous in row-major order."""
         return self._has_strides(row_by_row(self.sizes, self.dtype.itemsize), self.sizes)
 
     def _has_strides(self, strides: Sequence[int], shape: Sequence[int]) -> bool:
@@ -122,7 +122,7 @@ class TensorDescription:
         return TensorDescription(axes, self.dtype, strides, at, self.base, self.name)
 
     def clone(self) -> TensorDescription:
-        """The same once more."""
+        """A copy."""
         return TensorDescription(self.axes, self.dtype, self.strides, self.offset, self._base, self.name)
 
     def transpose(self) -> TensorDescription:
@@ -134,7 +134,7 @@ class TensorDescription:
         return self.axes.chosen(axes)
 
     def reorder(self, axes: Any) -> TensorDescription:
-        """The same axes in another order."""
+        """The layout with its axes in another order."""
         axes = self._named(axes)
         if sorted(axes.names) != sorted(self.axes.names):
             raise _refusal(self, axes, "are no order of them")
@@ -160,7 +160,7 @@ class TensorDescription:
     def reshape(self, axes: Any) -> TensorDescription:
         """As many elements under other axes: axes or a list of them, in which a list is a flattened axis.
 
-        Raises UserError where they do not lie so that a view can show them.
+        Raises UserError where no view of the memory has this shape.
         """
         axes = self._named(axes)
         strides = _reshaped(self.shape, self.strides, axes.known_shape)
@@ -226,17 +226,17 @@ def _full_stride(axis: Any, stride: int) -> Any:
 
 
 def row_by_row(shape: Sequence[int], size: int) -> tuple[int, ...]:
-    """The strides of elements of `size` bytes that lie row by row."""
+    """The row-major strides of elements of `size` bytes."""
     return tuple([prod(shape[d + 1 :]) * size for d in range(len(shape))])
 
 
 def _reshaped(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> list[int] | None:
-    """The strides of the same elements under another shape; None where they do not lie so, or are not as many."""
+    """The strides of the same elements under another shape; None where there are none, or the number of elements differs."""
     if prod(shape) != prod(wanted):
         return None
     if not prod(shape):
         return list(row_by_row(wanted, 1))
-    # Runs of elements that lie one after the other: (how many, how far apart), the innermost last.
+    # Runs of elements with one stride: (number of elements, stride), the innermost last.
     runs: list[list[int]] = []
     for n, stride in zip(shape, strides, strict=True):
         if n == 1:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Facts:
-    """Questions that follow from what an op is made of."""
+    """Properties that follow from the class and arguments of an op."""
 
     operation: ClassVar[type[core.Op] | None]
     is_view: bool
@@ -24,7 +24,7 @@ class Facts:
 
     @cached_property
     def uuid(self) -> UUID:
-        """What tells the op apart from all others of all programs."""
+        """An identifier of the op that is unique among all programs."""
         return uuid4()
 
     @property
@@ -40,7 +40,7 @@ class Facts:
 
     @property
     def is_device_op(self) -> bool:
-        """Whether a device computes it: storage and views of storage are read where they lie."""
+        """Whether a device computes it. Storage and views of storage are read in place."""
         return not self.is_state_op and not (self.is_view and self.storage is not None)
 
     @property

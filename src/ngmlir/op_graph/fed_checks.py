@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the values of placeholders must be, beside their shape and type: looked at before a program runs, so that nothing has changed.
+"""Checks of the values of placeholders, in addition to shape and type. They run before the program, so that no state has changed.
 
-An op that asks for something notes it in its `schemas`. Constants are looked at when that is noted, and, since lengths of axes may be set
+An op records its checks in `schemas`. Constants are checked when the op is built and, since lengths of axes may be set
 later, when a program is made.
 """
 
@@ -70,7 +70,7 @@ def fed_checks(ops: Iterable[Op]) -> dict[Op, list[FedCheck]]:
 
 @dataclass(frozen=True)
 class OffsetsCheck(FedCheck):
-    """The offsets of segments, of the rows along an axis; the op that reads them stands at `location`."""
+    """The offsets of segments, of the rows along an axis; the op that reads them was built at `location`."""
 
     location: Location
 

@@ -43,7 +43,7 @@ class Together:
         self.function, self.name, self.count = function, name, count
         self._lock = Lock()
         self._given: list[np.ndarray[Any, Any]] = []
-        self._made: dict[int, Any] = {}  # the results that nobody has asked for yet
+        self._made: dict[int, Any] = {}  # results that were not requested yet
 
     def part(self, index: int) -> Callable[..., Any]:
         """The function that gives one of the results."""

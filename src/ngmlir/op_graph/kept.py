@@ -41,9 +41,9 @@ def initializers(ops: Iterable[Op]) -> list[InitTensorOp]:
 
 
 def named(storages: Iterable[AssignableTensorOp]) -> dict[str, AssignableTensorOp]:
-    """The storages by name: that which was given, or else the one that the program assigned them to, or their role.
+    """The storages by name: the given name, else the variable that the program assigned them to, else their role.
 
-    Names that nobody gave are numbered where there are several. UserError where a name was given twice.
+    Names that were not given are numbered where they are not unique. UserError where a name was given twice.
     """
     made: dict[str, AssignableTensorOp] = {}
     storages = list(storages)

@@ -59,7 +59,7 @@ def depends_on_parameters(value: Tensor) -> bool:
 
 
 def known_integer(value: Tensor) -> int | None:
-    """The same of a value of one element, as an integer."""
+    """The known value of one element, as an integer."""
     found = known_value(value)
     return None if found is None or found.size != 1 else int(found.reshape(-1)[0])
 

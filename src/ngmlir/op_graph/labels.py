@@ -31,7 +31,7 @@ class Labels(FedCheck):
     """A cross entropy counts `source` as labels of the classes along `axis`: noted in its `schemas`."""
 
     def check(self, values: np.ndarray[Any, Any], length: int | None) -> None:
-        """UserError for a label that is no class; negative ones mark what costs nothing."""
+        """UserError for a label that is no class. Samples with negative labels are ignored."""
         classes = length
         if classes is not None and values.size and (greatest := values.max()) >= classes:
             fail(

@@ -50,7 +50,7 @@ from .writing import written
 
 @dataclass(frozen=True)
 class Traced:
-    """Where an op of the graph stands in the program: it has run when the first `end` ops of its block have."""
+    """The position of an op of the graph in the program: it has run when the first `end` ops of its block have."""
 
     op: Op
     end: int

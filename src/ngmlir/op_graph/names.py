@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names: those that a program gives, after those of its scopes, and one of its own for what has none."""
+"""Names: given ones, prefixed by those of their scopes, and generated ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def next_serial() -> int:
 
 
 class NameableValue:
-    """Something with a name: the one that it was given, or one of its own (its kind and a number that nothing else has)."""
+    """An object with a name: a given one, or a generated one (its kind and a unique number)."""
 
     def __init__(self, name: str | None = None):
         self.serial = next_serial()
@@ -34,7 +34,7 @@ class NameableValue:
 
     @property
     def name(self) -> str:
-        """The name that it was given, after those of its scopes (`encoder/w1`); without one, a name of its own."""
+        """The given name, prefixed by those of its scopes (`encoder/w1`), or the generated name."""
         return self.given_name or f"{type(self).__name__}_{self.serial}"
 
     @name.setter

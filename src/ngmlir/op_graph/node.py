@@ -42,7 +42,7 @@ Invalid = _Invalid()
 class Pending:
     """Of each storage, the writes to it that later readers must wait for.
 
-    The writes stand with their storage (`Op.waiting`), so that a graph that nobody holds any more is forgotten.
+    The writes are stored in their storage (`Op.waiting`), so that a graph without references can be collected.
     """
 
     def writes(self, storage: Op) -> OrderedSet[Op]:
@@ -75,7 +75,7 @@ class Op(NameableValue, DebugInfo, Facts, Shown):
     is_view = False  # a view is not executed: its readers read the storage below it
     is_tensor_op = is_trainable = is_placeholder = False
     drawn_as = ""  # what pictures call it, where not as its class
-    lacks_value = False  # a group that stands where a tensor could
+    lacks_value = False  # a group in place of a tensor
     #: What storage, and views of it, that this op uses held when it ran, for its derivatives (`writes.read_by`).
     reads: Mapping[Op, Op] = MappingProxyType({})
 
@@ -230,7 +230,7 @@ class Op(NameableValue, DebugInfo, Facts, Shown):
         self._forward = op
 
     def check_replacement(self, op: Op) -> None:
-        """UserError where `op` cannot stand in the place of this one."""
+        """UserError where `op` cannot replace this one."""
 
     @property
     def storage_now(self) -> Op | None:
@@ -262,11 +262,11 @@ class Op(NameableValue, DebugInfo, Facts, Shown):
         return at._forward is not None
 
     def replace_self(self, replacement: Op) -> None:
-        """Whoever uses this op uses `replacement` from now on."""
+        """Replaces this op by `replacement` in all its users, present and future."""
         self.forward = replacement
 
     def update_forwards(self) -> None:
-        """Makes what this op uses what stands in its place now."""
+        """Updates the arguments of this op to their replacements."""
         for arg in self.args:
             if (
                 arg._forward is not None

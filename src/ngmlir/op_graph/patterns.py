@@ -29,7 +29,7 @@ def _anything(op: Op) -> bool:
 
 
 class PatternOp(Tensor):
-    """An op that stands in patterns only."""
+    """An op for patterns only."""
 
 
 class PatternLabelOp(PatternOp):
@@ -65,7 +65,7 @@ class PatternSkipOp(PatternOp):
 
 
 def matches(pattern: Tensor, op: Op) -> Iterator[Labels]:
-    """All ways in which a pattern stands at an op."""
+    """All matches of a pattern rooted at an op."""
     for found in _match(pattern, op, {}):
         if all(_reads_the_same(op, value) for value in found.values()):
             yield found

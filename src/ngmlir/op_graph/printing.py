@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An op that prints what goes through it."""
+"""An op that prints its operand and returns it."""
 
 from __future__ import annotations
 

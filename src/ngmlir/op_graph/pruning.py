@@ -30,7 +30,7 @@ def needed(op: ControlOp, used: Collection[int]) -> Needed:
     results = set(used) | entered
     known: set[int] = set()
     while known != results:
-        # What the body reads of a carried value must be handed on from step to step, used or not.
+        # A carried value that the body reads must be carried, whether its result is used or not.
         known = set(results)
         entered |= _entered(repeated, [repeated.results[i] for i in sorted(known)])
         results |= {i for i in entered if i < carried}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Axes whose length differs along another axis: the sequences of a batch. Values are flat rows beside offsets; nothing is padded."""
+"""Axes whose length differs along another axis: the sequences of a batch. Values are flat rows with offsets; nothing is padded."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class LanesAxis(Axis):
 
 
 class RaggedAxis(Axis):
-    """An axis with a run of positions for each position of `outer`, as long as its own: its rows lie one after the other, and
-    `offsets` (i32) says where each run begins. Its name is that of `outer`, `$` and its own. What is fed says the offsets.
+    """An axis with a run of positions for each position of `outer`, of different lengths: the rows of all runs are contiguous, and
+    `offsets` (i32) has the start of each run. Its name is that of `outer`, `$` and its own. The offsets come with the fed value.
 
-    Loops along it go over `steps`: 0, 1, 2 ..., as many as the longest run has positions; or, where rows are all that they read, over
-    `lanes` (i32), in which several runs lie one after the other: the row at each step and lane, behind the last one where there is none."""
+    Loops along it go over `steps`: 0, 1, 2 ..., as many as the longest run has positions; or, if they read rows only, over
+    `lanes` (i32), each of which holds several runs: the row at each step and lane, or one beyond the last where there is none."""
 
     __slots__ = ("lanes", "offsets", "outer", "steps")
 
@@ -141,7 +141,7 @@ def refuse_ragged(axes: Iterable[Axis], what: str, hint: str) -> None:
 
 
 def outer_of(axis: Axis) -> Axis:
-    """What stands for an axis in one step along it, if anything does: of a ragged one, the axis of its sequences."""
+    """The axis that replaces another one inside a step along it: the axis of the sequences for a ragged one, else None."""
     return axis.outer if isinstance(axis, RaggedAxis) else axis
 
 
@@ -267,12 +267,12 @@ def _flattened(op: Tensor, axis: RaggedAxis, value: Any) -> tuple[Any, list[Arra
         offsets.append(_offsets([len(part) for part in parts]))
         parts = [each for part in parts for each in part]
     at, rank = op.axes.index(axis), len(op.axes)
-    plain = "fiub"  # arrays of which numbers are taken as they are
+    plain = "fiub"  # arrays of numbers, which are used unchanged
     arrays = [
         part if type(part) is np.ndarray and part.dtype.kind in plain else numbers(part, ValueFor(op))
         for part in parts
     ]
-    # An empty list has no dimensions of its own.
+    # An empty list does not tell the rank.
     lengths = [0 if a.shape == (0,) else a.shape[at] if a.ndim == rank else -1 for a in arrays]
     filled = [a for a, length in zip(arrays, lengths, strict=True) if length]
     if -1 in lengths or len({(*a.shape[:at], *a.shape[at + 1 :]) for a in filled}) > 1:

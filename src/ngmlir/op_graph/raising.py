@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`raise_`: a program back to a graph. What `lift` makes of the graph prints as the program did.
 
-An argument that a result is tied to is storage, which the graph reads at its beginning and writes at its end. Whatever
-stands in the program stands in the graph, what nothing uses too: order says that it is there.
+An argument that a result is tied to is storage, which the graph reads at its beginning and writes at its end. The graph
+has all ops of the program, also unused ones, which the order of execution keeps.
 """
 
 from __future__ import annotations

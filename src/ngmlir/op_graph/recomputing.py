@@ -108,5 +108,5 @@ def _tensors(result: Any) -> list[Tensor]:
 
 
 def is_kept(op: Op) -> bool:
-    """Whether the value of a source takes memory of its own."""
+    """Whether the value of a source is stored in memory."""
     return is_executed(op) and isinstance(op, Tensor) and not isinstance(op, ConstantOp)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Branches and loops: nodes whose bodies are graphs of their own.
+"""Branches and loops: nodes whose bodies are graphs.
 
 A body is built by calling a Python function while its region is the one being filled. It may use any value
 from around it; those that it uses are found at once and become arguments of the node, so that everything
@@ -89,7 +89,7 @@ def build_region(
 def filled(
     region: GraphRegion, parameters: Sequence[tuple[Axes, Type]], body: Callable[..., Sequence[Tensor]]
 ) -> GraphRegion:
-    """The same region, after giving it parameters and, by `body`, results."""
+    """The region after setting its parameters and, by calling `body`, its results."""
     with within(region):
         region.parameters = tuple(RegionParameter(axes, element) for axes, element in parameters)
         region.results = tuple(body(*region.parameters))
@@ -127,7 +127,7 @@ class ControlOp(Op):
         self.results = tuple(ResultOp(self, i, axes, element) for i, (axes, element) in enumerate(results))
 
     def copy_with_args(self, args: Sequence[Op]) -> ControlOp:
-        """The same loop or branch from other operands. What its bodies use from around them must stay: UserError else."""
+        """The same loop or branch from other operands. The values that its bodies capture must stay the same: UserError otherwise."""
         args = tuple(args)
         if args[self.operand_count :] != self.captured:
             fail(
@@ -142,7 +142,7 @@ class ControlOp(Op):
     copy_with_new_args = copy_with_args
 
     def update_forwards(self) -> None:
-        """The same for its bodies: what they use from around them now is what they take."""
+        """Also updates the bodies: their captured values become operands."""
         super().update_forwards()
         captured: OrderedSet[Op] = OrderedSet()
         for region in self.regions:

@@ -16,9 +16,9 @@ from .writes import AssignOp
 
 
 class Replay:
-    """Makes ops again, one after the other, from what stands for their arguments here.
+    """Rebuilds ops in order from replacements of their arguments.
 
-    `states` holds the value of each storage that is written meanwhile. Other storage is used as it is.
+    `states` holds the value of each storage that is written. Other storage is used directly.
     """
 
     def __init__(self, copies: Mapping[Op, Op], states: Mapping[Op, Tensor] | None = None):
@@ -27,7 +27,7 @@ class Replay:
         self.views: dict[Op, tuple[Op, Op]] = {}
 
     def now(self, op: Op) -> Op:
-        """What stands for an op; for a storage, or a view of one, with the contents that it has by now."""
+        """The replacement of an op; for a storage, or a view of one, with its current contents."""
         op = op.forwarded
         if op in self.states:
             return self._held(as_tensor(op))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gradient of a scan: a scan the other way, that carries the gradients of the carried values.
 
-The gradient of one step is written beside the step, so that it may use all that the step computes. Then it is seen
-what of the step it does use: what took long to compute the scan keeps for every step, the rest is computed again. Last,
-what need not be summed up step by step leaves the loop: a sum of products is one product over all steps.
+The gradient of one step is built inside the step, so that it may use all values of the step. Of those that it uses, the scan
+stores the costly ones for every step, and the others are recomputed. Last, sums that need not be accumulated step by step
+leave the loop: a sum of products is one product over all steps.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _Gradient:
             sums = backward(list(zip(results, self.seeds, strict=True)), stop)
             self.to_parameter = [sums.get(p) for p in self.parameters]
             self.to_captured = [sums.get(c.forwarded) for c in self.captured]
-            #: What the reverse loop hands on and gives, for one step.
+            #: The carried values and outputs of the reverse loop, for one step.
             self.handed = [self.gradient_of(i) for i in self.carried]
             self.outputs: list[Tensor] = [self.gradient_of(i) for i in self.sliced]
 
@@ -286,7 +286,7 @@ def _along(scan: ControlOp) -> Axis:
 
 
 def _apart(scan: ControlOp, values: Iterable[Tensor]) -> Axis:
-    """The axis of a scan; another one of its length, if some of the values have an axis of that name of their own."""
+    """The axis of a scan, or a new one of its length if some of the values already have an axis of that name."""
     along = _along(scan)
     if not any(along in v.axes for v in values):
         return along
@@ -349,7 +349,7 @@ def keeping(
     op: ControlOp, types: Sequence[tuple[Axes, Type]], regions: Callable[[], Sequence[GraphRegion]]
 ) -> ControlOp:
     """A loop or branch that gives more results, in the place of one."""
-    # It stands where the other stands: it waits for the same writes, and not for those that were made since.
+    # It takes the position of the other: it waits for the same writes, and not for later ones.
     with within(op.region), Op.saved_user_deps():
         made = ControlOp(op.kind, op.operands, regions(), types, dict(op.attributes))
     made.location, made.writes, made.reads = op.location, op.writes, op.reads

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function knows about the op that it returns, beside how that is computed: `op.schemas`."""
+"""Facts that a function records about the op that it returns: `op.schemas`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .node import Op
 
 
 class Schema:
-    """Something known about an op. Subclasses add what they know; one that has a `gradient` says the op's derivative.
+    """A fact about an op. Subclasses add attributes; one with a `gradient` defines the op's derivative.
 
-    `operands` are the tensors that the derivative is handed on to. `gradient(op, delta)` gives, for each of them, what
-    reaches it of `delta`, the gradient of `op`: a tensor with its axes, or None. `ng.deriv` asks it instead of following the
-    ops that the value is computed from.
+    `operands` are the tensors that the derivative propagates to. `gradient(op, delta)` returns, for each of them, its part of
+    `delta`, the gradient of `op`: a tensor with its axes, or None. `ng.deriv` uses it instead of the derivatives of the ops
+    that the value is computed from.
     """
 
     operands: Sequence[Any] = ()
@@ -26,7 +26,7 @@ class Schema:
         return self.gradient is not None
 
     def on(self, operands: Sequence[Any]) -> Schema:
-        """The same about an op that was made again from other operands."""
+        """The same fact about a copy of the op with other operands."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         made.operands = tuple(operands)

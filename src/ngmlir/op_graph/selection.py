@@ -33,7 +33,7 @@ def select_ops(
         kind: a class of ops, or its name (`AddOp`, `Add`).
         where: any other question.
 
-    An op without a name of its own is found by the one that messages call it by. Raises UserError for what is no op.
+    An op without a given name is found by the generated name that messages use. Raises UserError for what is no op.
     """
     given = Op.ordered_ops([ops]) if isinstance(ops, Op) else listed(ops, "ops")
     for op in given:

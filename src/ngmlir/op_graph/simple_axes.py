@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Axes of which two are known by their role, that of samples and that of steps, and all others, the features, by their
-place. Where samples and steps lie, a target chooses (the pass `place-samples`).
+place. The target chooses the positions of samples and steps (the pass `place-samples`).
 
 Features are named by their distance from the last one, `_0` being that: so tensors are matched by name as any others are,
 and features of fewer dimensions by their last ones, as NumPy does.

@@ -29,7 +29,7 @@ def is_ours(code: CodeType) -> bool:
     return _is_of_package(code.co_filename)
 
 
-# By the name of the file: a code object computes its hash anew each time, from all its constants and names.
+# By the name of the file: the hash of a code object is computed from all its constants and names each time.
 @lru_cache(maxsize=1 << 12)
 def _is_of_package(file: str) -> bool:
     # A file of ours is named absolutely, or the way that sys.path spelled it; `with` statements of ours go through

@@ -367,7 +367,7 @@ def _below(done: set[Op]) -> Callable[[Op], Iterable[Op]]:
 
 
 def is_executed(op: Op) -> bool:
-    """Whether an op does something at a time of its own; storage and views of it do not."""
+    """Whether the op is executed. Storage and views of storage are not."""
     return op.storage is None
 
 

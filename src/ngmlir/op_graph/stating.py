@@ -27,7 +27,7 @@ _PACKAGE = __name__.partition(".")[0] + "."
 
 
 class AliasOp(Tensor):
-    """The value of its argument under a name and metadata of its own."""
+    """The value of its argument, with another name and metadata."""
 
     is_alias = True
 
@@ -49,7 +49,7 @@ def in_family(x: Tensor, axes: Axes) -> Tensor:
 
 
 def stating(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, which then takes `axes=`, `name=` and `metadata=` too, where it has no such parameters of its own.
+    """The function with the parameters `axes=`, `name=` and `metadata=`, unless it already has them.
 
     `axes` says which axes the result has, and in which order: it is put in that order, and other axes or lengths are
     an IncompatibleAxesError. `name` and `metadata` are given to the result (metadata to each, where there are several).

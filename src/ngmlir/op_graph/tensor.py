@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="Tensor")
 
-#: What may stand in `x[...]`, for one axis.
+#: An index in `x[...]`, for one axis.
 Index = SupportsIndex | slice | EllipsisType
 
 
@@ -55,7 +55,7 @@ class Tensor(Op, Foreign):
 
     @property
     def aliased(self) -> Op:
-        """Of an alias: what its value is that of."""
+        """For an alias: the tensor whose value it has."""
         return self.args[0]
 
     def _follow_args(self) -> None:
@@ -132,7 +132,7 @@ class Tensor(Op, Foreign):
         return {axis.name: axis.length for axis in self.axes}
 
     def tensor_description(self) -> TensorDescription:
-        """How the value lies in memory: of storage and of what is computed row by row, of a view as it shows its storage.
+        """The memory layout of the value: row-major for storage and computed values, that of the storage for a view.
 
         Raises AxisLengthError while a length is not set.
         """
@@ -171,7 +171,7 @@ class Tensor(Op, Foreign):
         return self.by_hand.adjoints(self, error)
 
     def generate_adjoints(self, adjoints: Any, delta: Any, *args: Any) -> None:
-        """Adds to a dictionary `{op: gradient}` what this op hands on of `delta`, its own gradient, to its arguments.
+        """Adds to a dictionary `{op: gradient}` what the arguments of this op receive of `delta`, the gradient of the op.
 
         `args`, where they are given, are the op's. Raises NotDifferentiable for a host op that states no derivative.
         """
@@ -204,7 +204,7 @@ class Tensor(Op, Foreign):
     # ---- methods that are functions
 
     def insert_axis(self, index: int, axis: Axis) -> Tensor:
-        """The tensor repeated along a new axis that stands at `index`."""
+        """The tensor repeated along a new axis, which is inserted at `index`."""
         return self.family.broadcast(self, [*self.axes[:index], axis, *self.axes[index:]])
 
     def append_axis(self, axis: Axis) -> Tensor:

@@ -89,7 +89,7 @@ class TileDefinition(OpaqueDefinition):
         return found
 
     def _refer(self, kernel: Op, named: Mapping[str, Any]) -> None:
-        """The reference of a kernel of its own, which is made with these arguments."""
+        """Sets the reference of a user's kernel with these arguments."""
         if self.reference is not None:
             function = partial(self.reference, **named)
             self._references[structure(kernel)] = HostFunction(
@@ -97,7 +97,7 @@ class TileDefinition(OpaqueDefinition):
             )
 
     def reference_of(self, kernel: Op) -> HostFunction | None:
-        """What gives in NumPy what a kernel does; None for one that is not its own, or where nobody said."""
+        """The NumPy function that computes what a kernel does; None for kernels that are not the user's, or have no reference."""
         return self._references.get(structure(kernel)) if self._references else None
 
     def kernel(self, call: Call, types: Sequence[TensorType], op: TileOp | None = None) -> Op:
@@ -128,7 +128,7 @@ class TileDefinition(OpaqueDefinition):
     # ---- ops
 
     def apply(self, *args: Any, **named: Any) -> TileOp | tuple[TileOp, ...]:
-        """The op on these operands (tensors, arrays, numbers), with what the text is made of by name."""
+        """The op on these operands (tensors, arrays, numbers), with the parameters of its text by name."""
         if named and not callable(self.text):
             fail(
                 UserError, f"the tile op {self.name} takes operands by position only, not {', '.join(named)}"

@@ -23,10 +23,10 @@ def iterations(
     parameters: Sequence[AssignableTensorOp],
     begins: Sequence[Array],
 ) -> Iterator[tuple[bool, list[Array], list[Array]]]:
-    """Of each iteration whether the condition holds before it, the values of the parameters before it, and what `others` are in it.
+    """For each iteration: whether the condition holds before it, the values of the parameters before it, and the values of `others` in it.
 
-    `after` are the values of the first parameters after an iteration; the other parameters stay as they begin. It never ends: the
-    caller stops where the condition fails, or where it has counted enough.
+    `after` are the values of the first parameters after an iteration; the other parameters are constant. The iterator is
+    infinite: the caller stops where the condition fails, or at its limit.
     """
     module = lift([condition, *after, *others], parameters).module
     values = list(begins)

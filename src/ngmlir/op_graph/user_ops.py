@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that a user defines: a composition of other ops, a function of NumPy arrays, or a kernel, with derivatives of their own."""
+"""Ops that a user defines: a composition of other ops, a function of NumPy arrays, or a kernel, with derivatives that the user may define."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class OpaqueOp(Tensor):
     copy_with_new_args = copy_with_args
 
     def refuse_derivative(self) -> NoReturn:
-        """NotDifferentiable: nobody stated the derivative that is needed."""
+        """Raises NotDifferentiable: the derivative that is needed was not defined."""
         fail(
             NotDifferentiable,
             f"the {self.definition.kind} {self.definition.name} has no gradient",
@@ -224,7 +224,7 @@ class CompositeOp(AliasOp):
         return (self.expansion,)
 
     def copy_with_args(self, args: Sequence[Op]) -> CompositeOp:
-        """The same op of other operands: its function composes it anew."""
+        """The same op with other operands: its function is called again."""
         args = tuple(args)
         if len(args) != len(self.args):
             fail(
@@ -237,7 +237,7 @@ class CompositeOp(AliasOp):
     copy_with_new_args = copy_with_args
 
     def again(self, now: Callable[[Op], Op]) -> CompositeOp:
-        """The same op of what stands for its operands and its expansion elsewhere."""
+        """A copy of the op from the replacements of its operands and its expansion."""
         operands = [as_op(now(a)) for a in self.args]
         return self._kept(type(self)(self.call, operands, as_op(now(self.expansion)), self.index))
 
@@ -270,7 +270,7 @@ class CompositeDefinition(Definition):
             except Exception as error:
                 error.add_note(f"in the op {self.name}, used at {place}")
                 raise
-        for op in inside:  # whoever uses the op meets one op, at the place where it is used
+        for op in inside:  # users see one op, at the line where it is used
             op.location = place
         if isinstance(result, (tuple, list)):
             several = [*cast("Sequence[Any]", result)]
@@ -294,7 +294,7 @@ class CompositeDefinition(Definition):
 
 
 def composite_op(function: Callable[..., Any]) -> CompositeDefinition:
-    """A decorator: what `function` builds is one op, of a class and with a name of its own, in messages, graphs and searches.
+    """A decorator: what `function` builds is one op, with its own class and name, in messages, graphs and searches.
 
     `@f.gradient` states a derivative; without one, derivatives follow the ops that it is made of. Errors come from where the op
     is used. The function is called once for each use (and again where the op is copied onto other operands). A second op of

@@ -32,7 +32,7 @@ from .ordered import OrderedSet
 from .tensor import Tensor
 from .writes import InitTensorOp
 
-#: From here on a copy has memory of its own kind.
+#: Copies of at least so many bytes are aligned and in huge pages.
 _LARGE_BYTES = 64 * 1024
 
 _BY_NAME = {
@@ -172,7 +172,7 @@ class FollowingOp(Tensor):
 
 
 class ProgressionOp(FollowingOp):
-    """Numbers along one axis that are some step apart."""
+    """Numbers along one axis with a constant step."""
 
     def __init__(self, first: Size, step: Size, axes: Axes, element: Type):
         (axis,) = axes
@@ -247,7 +247,7 @@ def numbers(value: Any, what: object = "the value") -> np.ndarray[Any, Any]:
 
 
 def _from_dlpack(value: Any, what: object) -> Any:
-    """The array of another library, where it lies; a copy of one on a device."""
+    """The array of another library without a copy; a copy for one on a device."""
     try:
         on_host = value.__dlpack_device__()[0] == 1
         return np.from_dlpack(value) if on_host else np.from_dlpack(value, device="cpu")
@@ -256,7 +256,7 @@ def _from_dlpack(value: Any, what: object) -> Any:
 
 
 def _held(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """A copy as programs use one where it lies: aligned, and in huge pages."""
+    """A copy that programs can use in place: aligned, and in huge pages."""
     copy = empty_bytes(array.size * dtype.itemsize).view(dtype).reshape(array.shape)
     copy_into(copy, array)
     return copy
@@ -283,7 +283,7 @@ def converted(
 
 
 def _fixed(array: np.ndarray[Any, Any]) -> bool:
-    """Whether nobody can change an array: neither through it nor through what it is a view of."""
+    """Whether an array is immutable: it and all arrays that it is a view of are read-only."""
     at: Any = array
     while isinstance(at, np.ndarray):
         if at.flags.writeable:
@@ -293,9 +293,9 @@ def _fixed(array: np.ndarray[Any, Any]) -> bool:
 
 
 def as_elements(value: Any, element: Type, what: object = "the value") -> np.ndarray[Any, Any]:
-    """A number or an array in an element type, which nobody can change."""
+    """A number or an array as a read-only array of an element type."""
     given = numbers(value, what)
-    # What nobody can change is kept as it is: a file that is mapped for reading stays where it is.
+    # Immutable arrays are not copied, so a file that is mapped for reading stays mapped.
     kept = (
         given.dtype == dtype_of(element)
         and given.flags.c_contiguous
@@ -308,9 +308,9 @@ def as_elements(value: Any, element: Type, what: object = "the value") -> np.nda
 
 
 def adopt(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The array itself, which nobody can write to from now on: constants and initial values of its type use it where it lies.
+    """Makes the array read-only and returns it: constants and initial values of its type use it without a copy.
 
-    Raises UserError for an array in memory that somebody else can still change.
+    Raises UserError for an array whose memory is still writeable through another one.
     """
     given = numbers(array, "the array")
     views: list[Any] = []
@@ -395,9 +395,9 @@ def constant(const: Any, axes: AxesOrNames | None = None, dtype: Any = None) -> 
     """A value known now: a number, repeated over the axes, or an array (which gets new axes if none are given, and for names
     axes of its lengths).
 
-    An array is copied once, into memory that programs then use; one that nobody can change (`writeable` is false for
-    it and all that it is a view of, as with `np.load(file, mmap_mode="r")` or after `ng.adopt(array)`) is used where it
-    lies.
+    An array is copied once, into memory that programs then use; an immutable one (`writeable` is false for
+    it and all that it is a view of, as with `np.load(file, mmap_mode="r")` or after `ng.adopt(array)`) is used without a
+    copy.
     """
     if isinstance(const, Tensor):
         return const

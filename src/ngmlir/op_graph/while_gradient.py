@@ -2,9 +2,9 @@
 """The gradient of a loop with a condition.
 
 A loop whose trip count follows from constants is a scan of that length, and has the gradient of a scan. Another one keeps
-the carried values on a stack. The stack has a fixed number of places, since memory is planned before a program runs: when it is
-full, every other place becomes free, and from then on only every other iteration is kept. The gradient goes through the
-iterations from the last to the first; what was not kept is computed again from the nearest place before it.
+the carried values on a stack. The stack has a fixed capacity, since memory is planned before a program runs: when it is
+full, every other entry is dropped, and from then on only every other iteration is stored. The gradient runs over the
+iterations from the last to the first; values that were not stored are recomputed from the nearest entry before them.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _of_scan(op: ControlOp, count: int, deltas: Deltas, wanted: Sequence[bool], 
 
 
 def _stand_for(op: ControlOp, made: ControlOp) -> None:
-    """Has another loop stand in the place of one: its first results are the same."""
+    """Replaces a loop by another one, whose first results are the same."""
     made.location, made.writes, made.reads = op.location, op.writes, op.reads
     for earlier in (*op.other_deps, *(c for c in op.captured if not c.is_tensor_op)):
         made.add_control_dep(earlier)

@@ -109,7 +109,7 @@ def read_in_place_of(op: Op, tensor: Tensor) -> Tensor:
 
 
 def read_by(op: Op, tensor: Tensor) -> Tensor:
-    """What an op reads of a storage, or of a view of one, for what is made later and means that; other tensors as they are.
+    """The read of a storage, or of a view of one, at the time of an op, for ops that are built later. Other tensors are returned unchanged.
 
     The read runs with the op: before what is written after it, whether the order of creation or a sequence says so.
     """
@@ -143,7 +143,7 @@ def _keep_what_was_read(storage: Op) -> None:
 class InitTensorOp(AssignOp):
     """Gives a storage its initial value, once, before anything runs.
 
-    It is made apart from the order of creation, and from who records ops. Of a constant it does nothing: programs hold
+    It has no position in the order of creation and is not recorded. For a constant it does nothing: programs hold
     the value.
     """
 

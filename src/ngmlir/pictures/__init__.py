@@ -26,7 +26,7 @@ def svg(what: object) -> str:
 
 
 def dot(what: object) -> str:
-    """The same graph, whole, in the DOT language: `dot -Tpdf` of Graphviz draws it. Raises UserError for what is no graph."""
+    """The whole graph in the DOT language: `dot -Tpdf` of Graphviz draws it. Raises UserError for what is no graph."""
     return dot_of(drawing(what))
 
 

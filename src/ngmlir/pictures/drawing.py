@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is drawn: boxes, of which some hold drawings of their own, and arrows between them."""
+"""Drawings: boxes, some of which contain drawings, and arrows between them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def reduced(drawing: Drawing, most: int = MOST) -> Drawing:
 
 
 def _folded(drawing: Drawing) -> Drawing:
-    """The same with chains as one box: what has one source, which has no other use."""
+    """The drawing with chains folded into one box: a box with one source is joined to it, if that has no other use."""
     sources: dict[int, list[int]] = {}
     uses: dict[int, int] = {}
     for arrow in drawing.arrows:

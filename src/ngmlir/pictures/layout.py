@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where boxes stand: in rows, so that arrows lead down, in an order that few arrows cross, each below what leads to it.
+"""The positions of boxes: in rows, so that arrows lead down, in an order with few crossings, each below its sources.
 
-Rows follow from the longest way to a box; what nothing leads to stands just above its first use. An arrow past a row has a
-place in it, as a box without width. The order in a row is that of the mean places of neighbours (barycentres), row
+Rows follow from the longest path to a box; a box without sources is just above its first use. An arrow across a row has a
+position in it, as a box without width. The order in a row is that of the mean places of neighbours (barycentres), row
 by row down and up; the positions are then the means themselves, as far as the order leaves room.
 """
 
@@ -51,7 +51,7 @@ class _Node:
 
 
 def text_height(box: Box) -> float:
-    """Of the text of a box, with what is around it."""
+    """The height of the text of a box, with its padding."""
     return LINE * len(box.lines) + 2 * INSET - 2
 
 
@@ -105,14 +105,14 @@ def _rows(drawing: Drawing) -> list[int]:
         targets.setdefault(arrow.source, []).append(arrow.target)
         has_source.add(arrow.target)
     for number in reversed(range(len(rows))):
-        # What nothing leads to, and what leads to one box only, stands just above it.
+        # A box without sources that leads to one box only is just above that.
         if number in targets and number not in has_source:
             rows[number] = min(rows[t] for t in targets[number]) - 1
     return rows
 
 
 def _repeated(drawing: Drawing) -> Drawing:
-    """The same with a box that nothing leads to several times, where its uses are far from each other."""
+    """The drawing with copies of boxes without sources, where their uses are far from each other."""
     rows, targets = _rows(drawing), {a.target for a in drawing.arrows}
     boxes, arrows = list(drawing.boxes), []
     copies: dict[int, tuple[int, int]] = {}  # of a box: the copy used last, and the row of its first use

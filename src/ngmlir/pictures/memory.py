@@ -18,7 +18,7 @@ _COLOURS = ("#bfdbfe", "#fde68a", "#bbf7d0", "#fecaca", "#ddd6fe", "#fbcfe8", "#
 
 @dataclass
 class Held:
-    """What lies in the arena from the first to the last of some steps."""
+    """A part of the arena that is in use from a first to a last step."""
 
     name: str
     start: int
@@ -60,7 +60,7 @@ def memory_plan(module: Module, entry: str = "main") -> MemoryPlan:
 
 
 class _Reader:
-    """Goes through the steps of a function, and notes which views of the arena each uses."""
+    """Visits the steps of a function and records which views of the arena each uses."""
 
     def __init__(self, arena: Value):
         self.arena = arena
@@ -84,7 +84,7 @@ class _Reader:
                 self.step(op)
 
     def nested(self, op: Op) -> None:
-        """What bodies use of what lies there already, all rounds need."""
+        """A buffer from outside that a loop body uses is needed in all iterations."""
         before, first = dict(self.open), len(self.steps)
         for region in op.regions:
             for block in region.blocks:
@@ -115,7 +115,7 @@ def _name(value: Value, op: Op) -> str:
 
 
 def plan_svg(plan: MemoryPlan) -> str:
-    """Bytes of the arena over steps: a rectangle for what lies there."""
+    """Bytes of the arena over steps: a rectangle for each part."""
     lines: list[str] = []
     count = max(1, len(plan.steps))
     across, down = _WIDTH / count, _HEIGHT / max(1, plan.size)

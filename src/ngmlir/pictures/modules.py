@@ -44,7 +44,7 @@ def kind_of(traits: Collection[str], views: bool = False) -> str:
 
 
 def drawing_of(module: Module) -> Drawing:
-    """A module: its function, or a box for each that it has. Kernels stand where they are called."""
+    """A module: its function, or a box for each that it has. Kernels are shown where they are called."""
     functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
     if len(functions) == 1:
         return function_drawing(functions[0])

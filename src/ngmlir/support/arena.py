@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the temporaries of a program lie in one arena."""
+"""Placement of the temporaries of a program in one arena."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Part(NamedTuple):
 
 
 def spacing(target: Target) -> tuple[int, int]:
-    """To what parts are aligned, and the bytes of a way of the nearest cache where buffers are kept apart in it (else 0)."""
+    """The alignment of parts, and the bytes of a way of the L1 cache if buffers are offset to different sets of it (else 0)."""
     return target.alignment, 0 if target.shares_tiles else target.l1_bytes // target.l1_ways
 
 
 def room(size: int, alignment: int, way: int) -> int:
-    """What a buffer takes of the arena.
+    """The bytes that a buffer takes in the arena.
 
-    After one of whole ways of the nearest cache some lines stay free: else the same place of many buffers, which kernels
-    meet at once, would lie in the same few sets of it.
+    A buffer of whole ways of the L1 cache is padded by some lines. Otherwise equal offsets in many buffers, which kernels access
+    together, would map to the same few sets.
     """
     size = -(-size // alignment) * alignment
     return size + way // _SPREAD // alignment * alignment if way and size % way == 0 else size

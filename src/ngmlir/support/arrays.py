@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-#: Smaller arrays lie in a cache, where the order of a copy matters little.
+#: Smaller arrays fit into a cache, where the order of a copy matters little.
 _SMALL = 256 * 1024
 #: A block of a copy against the order of memory: one cache line of the target by so many of the source.
 _LINE, _RUN = 64, 512
@@ -31,7 +31,7 @@ def is_masked(value: object) -> bool:
 
 
 def shape_on_device(value: object) -> tuple[int, ...] | None:
-    """The shape of an array that lies on a GPU, of whatever library; None for everything else."""
+    """The shape of an array in GPU memory, of any library; None for everything else."""
     if type(value) is np.ndarray or isinstance(value, (int, float, list, tuple, np.generic)):
         return None
     there = getattr(type(value), "__ngmlir_on_device__", False)
@@ -51,7 +51,7 @@ def shape_on_device(value: object) -> tuple[int, ...] | None:
 
 def misfit(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> tuple[tuple[int, ...], Any] | None:
     """Position and value of the first element that the integer type `dtype` cannot hold; None where there is none, and
-    for every other type. Costs nothing where the types say that all fit."""
+    for every other type. The elements are not read where the types tell that all fit."""
     kind = array.dtype.kind
     if dtype.kind not in "iu" or not array.size or (kind != "O" and np.can_cast(array.dtype, dtype)):
         return None
@@ -94,7 +94,7 @@ def misfit_text(place: tuple[int, ...], value: Any) -> str:
 
 
 def copy_into(target: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -> None:
-    """`target[...] = source`, in blocks where the two lie in memory in other orders (Fortran's and C's, a transpose).
+    """`target[...] = source`, in blocks where the two have different memory orders (Fortran's and C's, a transpose).
 
     Where there is code for it, `runtime.copies` does the same several times faster.
     """

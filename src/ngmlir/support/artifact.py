@@ -14,8 +14,8 @@ from .spelling import did_you_mean
 
 @dataclass(frozen=True)
 class Place:
-    """Where a buffer lies: byte `offset` into argument, result, constant or prepared buffer number `index`, into the arena,
-    or into what checks note."""
+    """The location of a buffer: byte `offset` into argument, result, constant or prepared buffer number `index`, into the arena,
+    or into the records of checks."""
 
     space: Literal["argument", "result", "arena", "constant", "checks", "prepared"]
     index: int = 0
@@ -70,7 +70,7 @@ def launches_of(steps: Iterable[Step]) -> Iterator[Launch]:
 class Constant:
     """An array that the code reads: the bytes of `data`, `count` times, at a multiple of `alignment`.
 
-    The buffer is used where it lies if it is aligned so, and nobody changes it.
+    The buffer is used without a copy if it is aligned and immutable.
     """
 
     data: bytes | memoryview
@@ -141,13 +141,13 @@ class Artifact:
     says what it computes and tells it from every other. All entries share the constants. A checked program has one i64 per
     check, `Check.FINE` before each call; an object finds them behind the constants.
 
-    A timed program notes its launches in a table that it finds behind all of these: i64 words, the place of the next note, the
-    first place that is not there, and how many found no place; then the notes, of three words each: which of the entry's
+    A timed program records its launches in a table whose pointer follows all of these: i64 words, the index of the next record, the
+    capacity, and the number of records that were dropped; then the records, of three words each: which of the entry's
     `measures`, and the nanoseconds of the system's clock when it began and ended.
 
     `prepared` are called once, in their order, when the code is loaded: without arguments, and with results that stay.
     These are numbered on from one to the next, and an object finds them behind the checks. Constants whose numbers are in
-    `spent` are read by nobody else: each has to be there only from the first of `prepared` that reads it to the last.
+    `spent` have no other readers: each is needed only from the first of `prepared` that reads it to the last.
     """
 
     kind: Literal["object", "ptx"]
@@ -176,7 +176,7 @@ class Artifact:
         return [parameter for entry in self.prepared for parameter in entry.signature.results]
 
     def without_spent(self) -> Artifact:
-        """The artifact without the constants that nobody reads once all is prepared."""
+        """The artifact without the constants that are not read after preparation."""
         if not self.spent:
             return self
         left = [replace(c, data=b"") if i in self.spent else c for i, c in enumerate(self.constants)]

@@ -18,7 +18,7 @@ def cache_folder() -> Path | None:
 
 
 def is_private(folder: Path) -> bool:
-    """Whether nobody else could have put anything here; OSError where there is no such folder."""
+    """Whether only this user can write to the folder; OSError where there is none."""
     if not hasattr(os, "getuid"):
         return folder.is_dir()
     status = os.stat(folder)

@@ -122,7 +122,7 @@ def _read(file: str) -> str:
     return ""
 
 
-#: As many messages are shown where nobody asked for another number.
+#: The default number of messages that are shown.
 SHOWN_ERRORS = 20
 
 

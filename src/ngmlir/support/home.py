@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where `dialects/` and `lowering/` lie: beside `src/` in a checkout, inside the package in a wheel."""
+"""The location of `dialects/` and `lowering/`: next to `src/` in a checkout, inside the package in a wheel."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def _assume(expression: Expression, relation: str) -> None:
 
 
 class Length(int):
-    """An integer that follows from named lengths. Beside its value it has the `usual` one, for which schedules are chosen: a program is
+    """An integer that follows from named lengths. Apart from its value it has a `usual` one, for which schedules are chosen: a program is
     made for two values with the same usual one, to find what depends on a value."""
 
     expression: Expression

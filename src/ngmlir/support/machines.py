@@ -22,7 +22,7 @@ WARP = 32
 GPU_REGISTERS, REGISTER_BYTES = 1 << 16, 4
 #: *Hardware:* those of one thread, at most.
 THREAD_REGISTERS = 255
-#: *Guessed:* seconds until a load from a GPU's memory is answered, about: so long must its bytes be under way.
+#: *Guessed:* the approximate latency of a load from a GPU's memory in seconds: its bytes must be in flight so long.
 MEMORY_LATENCY = 600e-9
 #: *Hardware:* bytes that one thread of a GPU moves at once at most, and `ldmatrix` reads of each row.
 PIECE_BYTES = 16
@@ -67,7 +67,7 @@ class Architecture:
     least: frozenset[str]
     vectors: tuple[Vectors, ...]
     capabilities: Mapping[str, frozenset[str]]
-    samples: Place  # where the axes of samples and of steps are to lie where programs leave that open
+    samples: Place  # the positions of the axes of samples and of steps, where programs do not fix them
     steps: Place
 
 
@@ -85,8 +85,8 @@ class MatrixAtom(NamedTuple):
 
 
 class DotAtom(NamedTuple):
-    """An instruction of vectors that adds to each lane of `sum` the products of `group` neighbours, which lie in one word of
-    32 bits of either side, lowest first. `words` names the elements of both: `ui8_i8`."""
+    """A vector instruction that adds to each lane of `sum` the products of `group` adjacent elements, which are packed in one word of
+    32 bits of each operand, lowest first. `words` names the element types of both: `ui8_i8`."""
 
     name: str
     words: str
@@ -105,7 +105,7 @@ class DotAtom(NamedTuple):
 
     @property
     def element_bits(self) -> int:
-        """Of each of the neighbours in a word."""
+        """Bits of each element in a word."""
         return WORD_BITS // self.group
 
 
@@ -128,7 +128,7 @@ class Gpu(NamedTuple):
 
     @property
     def bytes_under_way(self) -> float:
-        """That the loads of one multiprocessor have under way when memory is as busy as it can be."""
+        """The bytes in flight of one multiprocessor that saturate memory."""
         return self.bandwidth * 1e9 * MEMORY_LATENCY / self.multiprocessors
 
     def atom(self, lhs: str, rhs: str, sum: str) -> MatrixAtom | None:

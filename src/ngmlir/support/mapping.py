@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are read where they lie: mapped, so that their pages are in memory only while somebody reads them.
+"""Memory-mapped files: their pages are in memory only while they are read.
 
-What a mapping holds is the file's. A file that is replaced (as `write_file` does it) stays as it was for those who have it
-mapped. One that is written over in place changes under them, and where it was cut off there is nothing left to read, which
-ends the process: `intact` tells before a program finds out.
+A mapping shares the contents of the file. A file that is replaced (as `write_file` does it) keeps its old contents for existing
+mappings. One that is overwritten in place changes in them, and reading beyond its new end terminates the process: `intact`
+detects this beforehand.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def mapped(descriptor: int) -> memoryview:
 
 
 def mapping_of(data: Any) -> Mapping | None:
-    """The mapping that a buffer or an array lies in."""
+    """The mapping that a buffer or an array is part of."""
     while data is not None and not isinstance(data, Mapping):
         data = data.obj if isinstance(data, memoryview) else getattr(data, "base", None)
     return data

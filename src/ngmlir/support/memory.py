@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that programs use where it lies: aligned, and in huge pages where that pays."""
+"""Memory that programs use in place: aligned, and in huge pages where that is faster."""
 
 from __future__ import annotations
 

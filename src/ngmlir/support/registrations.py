@@ -20,7 +20,7 @@ from .diagnostics import Diagnostic, Location, UserError
 
 @dataclass(frozen=True)
 class Origin:
-    """Where something was defined: a place in a file, and the module that it was executed for, each time anew."""
+    """Where something was defined: a place in a file, and the execution of the module that contains it."""
 
     location: Location
     execution: object = None
@@ -51,7 +51,7 @@ class Origin:
 
 
 def _spec(module: Any) -> object:
-    """What an import of a module makes anew each time."""
+    """The object that each import of a module creates."""
     return getattr(module, "__spec__", None)
 
 

@@ -63,5 +63,5 @@ class ByRows:
         return made
 
 
-#: What a block costs beside its rows, in rows.
+#: The overhead of a block, in rows.
 _BEGIN = 8

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compiled function takes and gives: the record that travels beside the code."""
+"""The arguments and results of a compiled function: the record that comes with its code."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Signature:
     in place. `arena_bytes` is the planned peak of temporaries; the arena is aligned to 64 bytes.
 
     A program for all lengths has sizes that follow from `lengths` (support/lengths.py): the code finds their values in a table of
-    64-bit integers, whose address lies behind those of its buffers. Those called `arena` and `arena.0`, `arena.1` ... are the end of
+    64-bit integers, whose address follows those of its buffers. Those called `arena` and `arena.0`, `arena.1` ... are the end of
     the arena and the offsets of its parts, which a caller finds by placing `arena`: of each part its bytes, and the first and the
     last step in which it is needed (support/arena.py). The code is right for lengths for which all `guards` hold.
     """
@@ -57,5 +57,5 @@ class Signature:
     guards: tuple[Guard, ...] = ()
 
     def tied_argument(self, result: int) -> int | None:
-        """The argument that `result` overwrites, or None if it has a buffer of its own."""
+        """The argument that `result` overwrites, or None if it has its own buffer."""
         return dict(self.tied).get(result)

@@ -12,12 +12,12 @@ from numpy.lib.array_utils import byte_bounds
 
 #: To begin a copy from or to a device takes about as long as to copy so many bytes.
 _BEGINNING = 32 * 1024
-#: So few are begun in any case: nobody waits for them.
+#: So few copies are started in any case: they take little time.
 _FEW = 64
 
 
 class Part:
-    """What a view shows of a buffer: the pieces that its elements lie in, row by row as they lie."""
+    """The part of a buffer that a view shows, as contiguous ranges in memory order."""
 
     def __init__(self, view: np.ndarray[Any, Any], base: np.ndarray[Any, Any]):
         start, end = byte_bounds(view) if view.size else (base.ctypes.data,) * 2

@@ -14,7 +14,7 @@ Labels = list[str]
 
 def read_subscripts(text: str, ranks: Sequence[int]) -> tuple[list[Labels], Labels]:
     """The labels of operands with so many dimensions, and of the result: where the text names none, those of `...` and
-    the letters that stand once, sorted. UserError where it is not for such operands."""
+    the letters that occur once, sorted. UserError where it is not for such operands."""
     left, arrow, right = text.replace(" ", "").partition("->")
     sides = left.split(",")
     if len(sides) != len(ranks):

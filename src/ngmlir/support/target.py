@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a device can do: the only thing that travels down through the compiler beside the module."""
+"""What a device can do. Passes get this and the module, and nothing else."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Target:
     """A plain record; passes ask what the target can do, never what it is called.
 
     All that code may use follows from the features: those that `lowering/machines.toml` gives to every machine of
-    the architecture, and those of `features`, such as `+avx2,-fma`. For what the processor `cpu` has beside them
-    LLVM may choose other instructions, we do not. Raises `UserError` for a machine that cannot be: wider or
+    the architecture, and those of `features`, such as `+avx2,-fma`. For other features of the processor `cpu`
+    LLVM may choose other instructions; ngmlir does not. Raises `UserError` for a machine that cannot be: wider or
     more registers than the features give, an architecture without code.
     """
 

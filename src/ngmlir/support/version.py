@@ -9,7 +9,7 @@ from pathlib import Path
 
 @cache
 def version() -> str:
-    """That of the checkout this file lies in, else that of the installed package."""
+    """The version of the checkout that contains this file, else that of the installed package."""
     # The readers take longer to import than the rest of a tool's start; few commands ask for the version.
     import tomllib
     from importlib import metadata

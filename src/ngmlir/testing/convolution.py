@@ -63,8 +63,8 @@ def _settings(conv_params: Mapping[str, int]) -> list[tuple[int, int, int]]:
 def _taps(
     long: Sequence[int], taps: Sequence[int], short: Sequence[int], conv_params: Mapping[str, int]
 ) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...], tuple[Any, ...]]]:
-    """For each tap: its place, and which elements of the long side it meets for which of the short side (slices that
-    leave the padding out)."""
+    """For each tap: its position, and the elements of the long side that it multiplies for those of the short side (slices
+    without the padding)."""
     settings = _settings(conv_params)
     for place in product(*map(range, taps)):
         mine: list[slice] = []

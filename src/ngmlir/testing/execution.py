@@ -72,7 +72,7 @@ class ExecutorFactory:
 def executor(
     results: Any, *parameters: Tensor, transformer: str | None = None
 ) -> Generator[DeviceComputation]:
-    """A callable from values of the parameters to values of the results, on a transformer of its own."""
+    """A callable from values of the parameters to values of the results, on a new transformer."""
     made = make_transformer(transformer)
     try:
         yield made.computation(results, *parameters)

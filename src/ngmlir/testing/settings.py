@@ -33,5 +33,5 @@ def raise_all_numpy_errors(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def is_flex_factory(factory: Any) -> bool:
-    """Whether a factory makes transformers of 16-bit fixed point, with tolerances of their own: none here does."""
+    """Whether a factory makes transformers of 16-bit fixed point, which need other tolerances: none here does."""
     return "flex" in getattr(factory, "name", "")

@@ -7,7 +7,7 @@ import re
 from typing import NamedTuple
 
 MARK = "// -----"
-#: The marker stands alone on its line; `// -----// IR Dump ...` is a comment like any other.
+#: The marker is alone on its line; `// -----// IR Dump ...` is a comment like any other.
 _MARK = re.compile(r"^[ \t]*// -----[ \t]*$")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ngmlir run --check numpy`: results beside those of NumPy, and which kernel is the first whose results differ."""
+"""`ngmlir run --check numpy`: compares results with those of NumPy, and finds the first kernel whose results differ."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def differs(array: Array, other: Array) -> bool:
 
 
 def worst_element(array: Array, other: Array) -> str:
-    """Where two results are furthest apart, and what stands there; '' where they have other shapes or no elements."""
+    """The position and values of the largest difference of two results; '' where they have other shapes or no elements."""
     if array.shape != other.shape or array.dtype != other.dtype or not array.size or array.dtype.kind == "U":
         return ""
     ours, theirs = array.astype(np.float64), other.astype(np.float64)
     with np.errstate(all="ignore"):
         apart = np.asarray(np.abs(ours - theirs))
-    # What is infinite or NaN on one side only is as far apart as can be.
+    # An element that is infinite or NaN on one side only is the largest difference.
     apart[np.isnan(ours) != np.isnan(theirs)] = np.inf
     apart[(ours == theirs) | (np.isnan(ours) & np.isnan(theirs))] = 0.0
     at = np.unravel_index(int(np.argmax(apart)), apart.shape)

@@ -116,7 +116,7 @@ class Network:
 
 
 def numpy_step(weights: list[Array]) -> Callable[[Array, Array], np.float32]:
-    """The same training step in NumPy, updating `weights` in place: what the demo is compared with."""
+    """The same training step in NumPy, updating `weights` in place: the reference of the demo."""
     velocities = [np.zeros_like(w) for w in weights]
     one_hot = np.eye(WIDTHS[-1], dtype=np.float32)
 

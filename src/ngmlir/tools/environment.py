@@ -32,7 +32,7 @@ _PACKAGES = ("llvmlite", "numpy", "ml_dtypes", "platformdirs", "cuda-bindings")
 
 
 def table() -> str:
-    """Every fact on a line of its own."""
+    """Each fact on a separate line."""
     rows = [
         ("ngmlir", version()),
         ("python", f"{platform.python_version()} ({platform.python_implementation()})"),

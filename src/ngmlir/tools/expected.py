@@ -56,7 +56,7 @@ def _expected(found: re.Match[str], number: int, announcing: set[int], file: str
         case "unknown":
             line = 0
         case "above" | "below":
-            # Several announcements may stand together above or below the line they speak of.
+            # Several announcements may be together above or below the line that they refer to.
             step = 1 if found["where"] == "below" else -1
             line = number + step
             while line in announcing:

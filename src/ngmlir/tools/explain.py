@@ -243,7 +243,7 @@ def _filled(text: str, width: int, margin: str = "") -> list[str]:
 
 
 def _section(title: str, rows: Rows, width: int) -> list[str]:
-    """A heading, and rows of a name and words beside it; nothing for no rows."""
+    """A heading, and rows of a name and its description; nothing for no rows."""
     if not rows:
         return []
     lines = ["", title]

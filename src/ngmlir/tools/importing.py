@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ngmlir import`: a model of ONNX as text, with its weights in a file beside it. What `ngmlir tune` reads and writes, too."""
+"""`ngmlir import`: a model of ONNX as text, with its weights in a file next to it. `ngmlir tune` reads and writes the same files."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def import_file(path: str, output: str | None, sizes: list[str], shapes: list[st
 
 
 def module_of(path: str, sizes: list[str], shapes: list[str], own: Streams) -> Module:
-    """The program in a file: of a model of ONNX that for these lengths, else what the text says, with constants that lie in
-    files beside it."""
+    """The program in a file: for an ONNX model the one for these lengths, else the one in the text, with constants in files
+    next to it."""
     if Path(path).suffix != ".onnx":
         if sizes or shapes:
             hint = "--size and --shape are for models of ONNX"
@@ -47,8 +47,8 @@ def module_of(path: str, sizes: list[str], shapes: list[str], own: Streams) -> M
 
 
 def write_module(module: Module, target: str, own: Streams) -> str:
-    """Writes a program, its long constants beside it (to standard output for `-`, then in it); gives what was written, ''
-    for standard output."""
+    """Writes a program, with its long constants in a file next to it (in the text for `-`, standard output); returns what was
+    written, '' for standard output."""
     if target == "-":
         own.write(to_text(module))
         return ""

@@ -52,7 +52,7 @@ def whole_shapes(
     shapes: Mapping[str, tuple[int, ...]],
     note: Callable[[str], None],
 ) -> list[tuple[int, ...]]:
-    """The shape of each input; lengths that nobody says are 1, and `note` is told of each."""
+    """The shape of each input. Lengths that are not given are 1; `note` is called for each."""
     chosen: dict[str, int] = dict(sizes)
     found: list[tuple[int, ...]] = []
     for each in inputs:

@@ -86,7 +86,7 @@ class OnnxModel:
 
 
 class ProgramFolder:
-    """A program for inference, with the values of its variables beside it."""
+    """A program for inference in a folder with the values of its variables."""
 
     def __init__(self, path: Path):
         self.model = read_program(path)
@@ -108,7 +108,7 @@ def _lengths(shape: Sequence[int]) -> tuple[int | str | None, ...]:
 
 
 class Function:
-    """A function of a `.ngir` file; constants beside it are mapped. What `@initialize` gives values is state."""
+    """A function of a `.ngir` file. Constants in files next to it are mapped. Arguments that `@initialize` sets are state."""
 
     def __init__(self, path: str, entry: str | None, own: Streams):
         name, text = read_input(path, own)
@@ -155,7 +155,7 @@ class Function:
         return first_kernel(self.module, self.function.symbol, target, arrays)
 
     def _kept(self) -> CpuExecutable:
-        """The function on the CPU: found on disk where this text and the constants beside it were compiled before."""
+        """The function on the CPU: read from the disk cache if this text and its constants were compiled before."""
         entry = self.function.symbol
         name, text = self.source
         pieces = [text.encode(), *_large(self.module)]

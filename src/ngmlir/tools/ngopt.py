@@ -219,7 +219,7 @@ class _Job:
 
     @property
     def folder(self) -> Path | None:
-        """Where the files with constants lie."""
+        """The folder of the files with constants."""
         if self.options.resource_folder is not None:
             return Path(self.options.resource_folder)
         return None if self.options.input == "-" else Path(self.options.input).parent

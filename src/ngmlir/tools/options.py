@@ -82,7 +82,7 @@ class Options:
     elide: int | None  # constants of more elements are left out
     elide_strings: int | None  # resource strings of more characters are left out
     resources: str  # the file that long constants go to, or ""
-    resource_folder: str | None  # where the files lie that the input names; None: beside it
+    resource_folder: str | None  # the folder of the files that the input names; None: that of the input
     listing: str  # "dialects", "passes", "ops", "version" or ""
     help_op: str | None  # an op or a dialect
     help_pass: str | None  # a pass or a named pipeline

@@ -52,7 +52,7 @@ def run_file(found: Namespace, own: Streams) -> int:
     if found.time:
         own.write(f"{_timed(run, given)}; compilation and first call {first:.2f} s\n")
     if profile is not None:
-        profile.clear()  # the first call met cold caches
+        profile.clear()  # the first call had cold caches
         for _ in range(1 if profile.counts else _CALLS):
             run(given)
         own.write(f"{profile}\n")

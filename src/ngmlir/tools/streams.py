@@ -45,7 +45,7 @@ class Streams:
             raise UserError("an object file is no text", hint="-o FILE writes it to a file")
         try:
             if binary is not self.stdout:
-                self.stdout.flush()  # what was printed before stands before
+                self.stdout.flush()  # keeps the order of what was printed before
             binary.write(made)
             binary.flush()
         except BrokenPipeError:
@@ -55,7 +55,7 @@ class Streams:
             raise UserError(f"cannot write to standard output: {error.strerror}") from None
 
     def say(self, text: str) -> None:
-        """A line to standard error, also where it cannot spell every character; lost where nobody takes it."""
+        """Writes a line to standard error, also where it cannot encode every character; ignored where it is closed."""
         if self.stderr is None:
             return
         encoding = getattr(self.stderr, "encoding", None) or "utf-8"

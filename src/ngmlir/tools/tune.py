@@ -89,7 +89,7 @@ def tuned(fusion: Op, machine: Target, target: str, best: int) -> tuple[Schedule
         if min(known.values()) >= GAIN * known[winner]:
             break
         winner = _fastest(known)
-    # Side by side once more: what was timed at another time may have had another machine.
+    # Interleaved once more: what was timed at another time may have had other conditions.
     before, after = trial.seconds([first, winner])
     return (winner, before, after) if after < GAIN * before else (first, before, before)
 
@@ -99,7 +99,7 @@ def _fastest(known: Mapping[Schedule, float]) -> Schedule:
 
 
 class _Trial:
-    """One fusion as a program of its own, with arguments to time it on."""
+    """One fusion as a separate program, with arguments to time it on."""
 
     def __init__(self, fusion: Op, target: str):
         self.fusion, self.target = fusion, target

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer 8: aliases: import paths that existing programs use. It has no code of its own."""
+"""Layer 8: aliases: import paths that existing programs use. It has no code."""

@@ -135,10 +135,10 @@ globals().update(stating_all({name: globals()[name] for name in __all__}))
 
 matmul = dot
 
-#: What ufuncs may be told beside their operands.
+#: The keyword arguments of ufuncs that are supported.
 UFUNC_OPTIONS = frozenset[str]()
 
-#: What tensors have beside what all have: name -> function of the tensor that gives the method or property.
+#: Additional methods and properties of tensors: name -> function of the tensor that returns the method or property.
 METHODS: Mapping[str, Callable[[Tensor], Any]] = Methods(sys.modules[__name__])
 
 

@@ -26,7 +26,7 @@ def _has_integers(name: str) -> bool:
 
 
 def unary(name: str, x: Any, dtype: Any = None) -> Tensor:
-    """Of one number: float32, or as wide as the operand's, unless `dtype` says otherwise."""
+    """An elementwise op of one operand: computed in float32, or as wide as the operand, unless `dtype` is given."""
     return getattr(VERBS, name)(number(x, dtype) if _has_integers(name) else floating(x, dtype))
 
 
@@ -41,25 +41,25 @@ def have_bits(*operands: Any) -> bool:
 
 
 def unary_bits(name: str, x: Any) -> Tensor:
-    """Of the bits of one integer or bool."""
+    """An elementwise op of the bits of an integer or bool."""
     return getattr(VERBS, name)(as_op(x))
 
 
 def binary(name: str, x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """Of two numbers, matched by axis name: float32, or as wide as an operand's, unless `dtype` says otherwise."""
+    """An elementwise op of two operands, matched by axis name: computed in float32, or as wide as an operand, unless `dtype` is given."""
     element = result_element(dtype, x, y, whole=_has_integers(name))
     return getattr(VERBS, name)(*align(operand(x, element), operand(y, element)))
 
 
 def compare(name: str, x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """Of two numbers in the type that holds both; a bool unless `dtype` says otherwise."""
+    """A comparison of two operands in the type that holds both; a bool unless `dtype` is given."""
     element = common_element(x, y)
     truth = getattr(VERBS, name)(*align(operand(x, element), operand(y, element)))
     return truth if dtype is None else cast_elements(truth, element_of(dtype))
 
 
 def binary_bits(name: str, x: Any, y: Any) -> Tensor:
-    """Of two integers or bools, in the type that holds both."""
+    """A bitwise op of two integers or bools, in the type that holds both."""
     element = common_element(x, y)
     if isinstance(element, FloatType):
         fail(

@@ -143,7 +143,7 @@ def result_axes(x: Axes, y: Axes) -> Axes:
     if set(x.names) <= set(y.names):
         return y
     made: list[Axis] = []
-    # Along a ragged axis lie the positions of those that it is made of, too: it stands in their place.
+    # A ragged axis includes the positions of the axes that it consists of, and replaces them.
     outer = {level.outer.name: axis for axis in (*x, *y) for level in levels_of([axis])}
     for axis in (*x, *y):
         while axis.name in outer:

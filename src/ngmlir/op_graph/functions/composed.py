@@ -74,7 +74,7 @@ def clip(x: Any, low: Any, high: Any, dtype: Any = None) -> Tensor:
 
 
 def bitcast(x: Tensor, dtype: Any) -> Tensor:
-    """The same bits as another element type of the same width."""
+    """Reinterprets the bits as another element type of the same width."""
     return VERBS.stated(BitcastOp, [x], {}, x.axes, element_of(dtype))
 
 

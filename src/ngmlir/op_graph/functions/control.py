@@ -224,9 +224,9 @@ def scan_in_lanes(
     reverse: bool,
     state: Axes,
 ) -> tuple[Tensor, ...]:
-    """What `body(states, row)` makes of the states, for each row: the states after it, the ragged axis first. Several sequences lie in one
-    lane, so it must compute each row by itself (UserError else). States have the axes `state`, with the lanes for the sequences; they begin as 0, or as
-    what a sequence has in `initial`."""
+    """What `body(states, row)` makes of the states, for each row: the states after it, the ragged axis first. A lane holds several
+    sequences, so `body` must compute each row independently (UserError otherwise). States have the axes `state`, with the lanes in place of the sequences; they start as 0, or as
+    the sequence's row of `initial`."""
     lanes = InLanes(along)
     zero = broadcast(constant(0, dtype=sequence.element), state)
     given = [None if each is None else lanes.of_sequences(each) for each in initial]
@@ -269,7 +269,7 @@ def _for_each(stacked: Tensor, along: RaggedAxis) -> Tensor:
 
 
 def _pair(given: Any) -> tuple[Any, Any]:
-    """What the body of a scan gave: what it hands on, and its outputs."""
+    """The results of the body of a scan: the next states, and its outputs."""
     if not isinstance(given, (tuple, list)) or len(cast("Sequence[Any]", given)) != 2:
         fail(
             UserError,

@@ -55,7 +55,7 @@ def convolve(
 
 
 def ordered(x: Tensor, axes: AxesLike | None) -> Tensor:
-    """The axes in the order of those that are called so, whatever their lengths; of None as they are."""
+    """The axes reordered as those of the same names in `axes`, whatever their lengths; unchanged for None."""
     if axes is None:
         return x
     names = make_axes(axes)

@@ -80,7 +80,7 @@ def ctc(
         steps = add(multiply(steps, hundredth, element), 1e-3, element)
     steps, counts = indices_of(steps), indices_of(_lengths(label_lens, batch, "label_lens"))
 
-    # Along `places` stand the labels of a sample, and one place more: for the blank that is behind the last one.
+    # `places` has a position for each label of a sample, and one for the blank after the last label.
     if longest is None:
         places: Axis = DerivedAxis(classes.name, Length(_room, labels.axes[0], along))
     else:
@@ -139,7 +139,7 @@ def _moved(x: Tensor, axis: Axis, first: float) -> Tensor:
 def _summed(*logarithms: Tensor) -> Tensor:
     """The logarithm of the sum of what these are the logarithms of."""
     element = logarithms[0].element
-    # What is taken off and added again has no derivative of its own.
+    # It is subtracted and added again, so it has no gradient.
     most = stop_gradient(reduce(partial(maximum, dtype=element), logarithms))
     powers = [exp(subtract(x, most, element)) for x in logarithms]
     return add(log(reduce(partial(add, dtype=element), powers)), most, element)

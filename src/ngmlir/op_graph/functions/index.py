@@ -65,7 +65,7 @@ def lookuptable(
     """An embedding: rows of `lut`, which has two axes, by index.
 
     `axes` are those of the result, in its order: if the second axis of `lut` is one of them its first is looked up, else the
-    second; the axes of `idx`, any number of them, stand in its place. Negative indices count from the end, and floats
+    second; the axes of `idx`, any number of them, replace it. Negative indices count from the end, and floats
     are truncated. The gradient by `lut` adds up what comes to each row, by a scatter. Row `pad_idx` gets no gradient
     (its value is looked up as any other's); with `update=False` no row does.
 

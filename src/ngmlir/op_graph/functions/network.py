@@ -125,7 +125,7 @@ def cross_entropy_multi(
 ) -> Tensor:
     """-sum(t * log(y)) over all axes but N and REC, for distributions y and t. Where y is a softmax, its logits are used.
 
-    A target of labels is `ng.one_hot(labels, axis)`; a sample with a negative label costs nothing.
+    A target of labels is `ng.one_hot(labels, axis)`; the cost of a sample with a negative label is 0.
 
     Args:
         y: the prediction, a distribution along the axes of the classes; as a rule a softmax.

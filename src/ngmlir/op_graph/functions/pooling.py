@@ -35,13 +35,13 @@ def pool(
 ) -> Tensor:
     """Each window of x reduced to one element: its greatest one, their mean or their sum.
 
-    `over` gives the number of taps for each axis that windows slide along: `{H: 2, W: 2}`. Windows lie side by side
-    unless `strides` say otherwise; `padding` is that of `ng.convolve`. Axes and their order stay those of x.
+    `over` gives the number of taps for each axis that windows slide along: `{H: 2, W: 2}`. Windows are adjacent and do not
+    overlap unless `strides` are given; `padding` is that of `ng.convolve`. Axes and their order stay those of x.
 
-    What is padded counts for nothing: it is no greatest element, and the mean is that of the elements
+    Padding is ignored: it is never the maximum, and the mean is over the elements
     inside. The gradient of `max` goes to the first of equal elements in each window.
 
-    Raises UserError for a kind that is none, settings that fit no axis, and windows that lie in the padding altogether;
+    Raises UserError for a kind that is none, settings that fit no axis, and windows that contain padding only;
     AxisNotFound; AxisLengthError for windows longer than their axis.
     """
     if kind not in KINDS:
@@ -78,7 +78,7 @@ def _least(x: Tensor, kind: str) -> float:
 
 
 def _inside(slide: Slide, before: int, after: int) -> list[int]:
-    """How many elements of each window along an axis lie inside it."""
+    """The number of elements of each window along an axis that are no padding."""
     length = slide.axis.known_length
     starts = range(-before, length + after - slide.span + 1, slide.stride)
     found = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers: a counter-based generator whose counter is state, so that each run draws anew and the same
+"""Random numbers: a counter-based generator whose counter is state, so that each run draws new numbers and the same
 program gives the same numbers on every target."""
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def draw(operation: type[core.Op], axes: Axes, element: Type, seed: int | None =
 def uniform(x: Any, low: float = 0.0, high: float = 1.0, seed: int | None = None) -> Tensor:
     """Uniform random numbers in [low, high), with the axes and element type of x; drawn again at every run.
 
-    Without a seed each call has a stream of its own; equal seeds give equal numbers.
+    Without a seed each call has a separate stream; equal seeds give equal numbers.
     """
     x = _like(x, low, high)
     drawn = draw(ng.RandomUniformOp, x.axes, _element(x), seed)

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recurrent networks, on `ng.scan`.
 
-The product of the inputs of all steps stands before the loop, that of what is handed on in it; gates are an axis of the
-weights, so that each is one product for all of them. The names of axes say what is what:
+The product of the inputs of all steps is computed before the loop, that of the state inside it. Gates are an axis of the
+weights, so that one product computes all of them. Axes are identified by name:
 
 - x: the axis that is recurred over, the axes of features, and others such as N, in any order;
-- w_input: the axes of features, and hidden ones, which x has not;
-- w_recurrent: the hidden axes, and as many others of the same lengths, which stand for the hidden ones a step before;
+- w_input: the axes of features, and hidden axes, which x does not have;
+- w_recurrent: the hidden axes, and as many others of the same lengths, which stand for the hidden axes of the step before;
 - bias: hidden axes.
 
 The axis that is recurred over may be ragged: then each sequence is a run of its own, states have the axis of the sequences (`N` of
-`N$T`) in its place, and after the last step of an empty sequence they are those before the first. Sequences are packed into lanes, so that
-activations must compute each row by itself: UserError else.
+`N$T`) in its place, and after the last step of an empty sequence they are those before the first. Sequences are packed into lanes, so
+activations must compute each row independently (UserError otherwise).
 
 Where there are gates, w_input, w_recurrent and the biases have one axis more, as long as there are gates.
 """
@@ -232,7 +232,7 @@ class _Cell:
     # ---- which axis is what
 
     def _in_a_step(self, axes: Axes) -> Axes:
-        """Axes without the one that is recurred over; the axis of the sequences stands in place of a ragged one."""
+        """The axes without the one that is recurred over; a ragged one is replaced by the axis of the sequences."""
         return Axes(outer_of(a) for a in axes if a != self.along or self.ragged)
 
     def _check(self, x: Tensor, w_input: Tensor) -> None:
@@ -293,7 +293,7 @@ class _Cell:
         return lambda letter: slice_along_axis(sums, along, self.letters.index(letter))
 
     def like_state(self, made: Tensor) -> Tensor:
-        """A state in the order in which it is handed on."""
+        """A state with its axes in the order of the carried value."""
         return axes_with_order(made, self.state)
 
     def run(
@@ -322,7 +322,7 @@ class _Cell:
         return scan(body, initial, self.fed, self.along, reverse=backward)
 
     def _sequences(self, step: Step, backward: bool) -> tuple[Sequence[Tensor], Tensor]:
-        """The same of the sequences of a ragged axis; after the last step of an empty one, the states are those before the first."""
+        """The same for the sequences of a ragged axis. After the last step of an empty one, the states are those before the first."""
         along = self.ragged
         assert along is not None
         made = scan_in_lanes(step, self.initial, self.fed, along, backward, self.state)

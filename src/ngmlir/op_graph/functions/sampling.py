@@ -27,7 +27,7 @@ def categorical(
     probabilities: Any = None,
     dtype: Any = None,
 ) -> Tensor:
-    """A position along an axis, drawn with the probabilities `softmax(logits, axis)`; anew at every execution.
+    """A position along an axis, drawn with the probabilities `softmax(logits, axis)`; a new one at every execution.
 
     The result has the other axes of the logits: one independent draw at each place. It is the position of the greatest of the
     logits with numbers of a Gumbel distribution added, so that logits may have any constant added to them, and those of -inf are
@@ -35,8 +35,8 @@ def categorical(
 
     Args:
         logits: logarithms of probabilities, up to a constant.
-        axis: the axis of the positions, by name or number; that beside N and REC without it.
-        seed: equal seeds give equal draws; without one each call has a stream of its own.
+        axis: the axis of the positions, by name or number; without it the only axis other than N and REC.
+        seed: equal seeds give equal draws; without one each call has a separate stream.
         probabilities: in place of the logits; they need not add up to 1.
         dtype: the elements of the result, int32 without it.
 

@@ -2,7 +2,7 @@
 """Functions on segments: runs of rows that follow each other along one axis, as offsets say.
 
 `offsets` has one integer more than there are segments: segment s is the rows from offsets[s] to offsets[s + 1]. They begin with
-0, never fall, and end with the number of rows. A segment may be empty. Nothing is padded. A ragged axis has offsets of its own.
+0, never fall, and end with the number of rows. A segment may be empty. Nothing is padded. A ragged axis includes its offsets.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def segment_sum(
 ) -> Tensor:
     """The sum of the rows of each segment along an axis; 0 for an empty one.
 
-    The axis `segments` of the result stands in the place of `axis`; its default has the name `<axis>_segments`.
+    The axis `segments` of the result replaces `axis`; its default has the name `<axis>_segments`.
     """
     return _reduced("sum", number(x, dtype), offsets, axis, segments)
 
@@ -87,7 +87,7 @@ def segment_prod(
 
 
 def _kept(combine: str, x: Any, offsets: Any, axis: Any, segments: Axis | None) -> Tensor:
-    """Of elements of any type, which keep it."""
+    """A reduction that keeps the element type."""
     x = as_op(x)
     if x.element is not i1:
         return _reduced(combine, x, offsets, axis, segments)
@@ -149,7 +149,7 @@ def segment_mean(
 def segment_expand(x: Any, offsets: Any, axis: Any, rows: Axis) -> Tensor:
     """Row s of x along an axis for each row of segment s.
 
-    The axis `rows` of the result stands in the place of `axis`; its length is the last of the offsets. The gradient is the sum of
+    The axis `rows` of the result replaces `axis`; its length is the last of the offsets. The gradient is the sum of
     each segment.
     """
     x, offsets = as_op(x), _offsets(offsets)

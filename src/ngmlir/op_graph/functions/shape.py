@@ -36,7 +36,7 @@ from .coerce import as_op, broadcast, operand, result_element
 
 
 def reshaped(x: Tensor, axes: Axes) -> Tensor:
-    """The same elements, row by row, under other axes."""
+    """The same elements in row-major order, with other axes."""
     return VERBS.stated(ng.ReshapeOp, [x], {}, axes, x.element)
 
 
@@ -214,7 +214,7 @@ def _new_axes(axes: AxesOrNames) -> Axes:
 
 
 def _as_long_as(old: Axis, new: Axis) -> Axis:
-    """`new` in the place of `old`: an axis without a length of its own is as long as what it stands for."""
+    """`new` in place of `old`: an axis without a length gets that of the one it replaces."""
     return old.renamed(new.name) if new.length is None and new.name != old.name else new
 
 
@@ -364,7 +364,7 @@ def stack(x_list: Iterable[Any], axis: Axis | str, pos: int = 0) -> Tensor:
 
 
 def concat_along_axis(x_list: Iterable[Any], axis: Any) -> Tensor:
-    """Concatenates tensors along an axis that all have, with a length of its own in each."""
+    """Concatenates tensors along an axis that all have. Its length may differ in each."""
     xs = _alike([as_op(x) for x in listed(x_list, "tensors")])
     if not xs:
         fail(UserError, "nothing to concatenate")

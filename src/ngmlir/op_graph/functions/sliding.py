@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows that slide along axes, their sum, and how functions of windows are told where these lie."""
+"""Windows that slide along axes, their sum, and the arguments by which functions describe windows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..tensor import Tensor
 from ..verbs import VERBS
 from .coerce import as_op
 
-#: A number for all axes, one for each in their order, or {axis: number}; what is not named stands at its default.
+#: A number for all axes, one for each in their order, or {axis: number}; an axis that is not named has the default.
 PerAxis: TypeAlias = int | Sequence[int] | Mapping[Any, int]
 #: Elements before and after: a number for both, or the two.
 Border: TypeAlias = int | Sequence[int]

@@ -2,8 +2,8 @@
 """The rows of a ragged axis by step, for loops that go along it.
 
 By steps and sequences, step t holds row t of each sequence: there are as many steps as the longest sequence has rows, and a sequence
-that has ended repeats its last row; what is made of that is in no result. In lanes there are fewer such places: a sequence lies behind
-another one.
+that has ended repeats its last row, which affects no result. Lanes have fewer such positions: a lane holds several sequences, one
+after another.
 """
 
 from __future__ import annotations

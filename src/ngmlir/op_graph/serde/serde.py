@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs as bytes: the text that `ng.save` writes, in one piece."""
+"""Graphs as bytes: the text that `ng.save` writes, as one bytes object."""
 
 from __future__ import annotations
 
