@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From scheduled fusions to kernels, and one plan for all memory: one module per pass."""
+"""Lowers scheduled fusions to kernels, and plans all memory: one module per pass."""

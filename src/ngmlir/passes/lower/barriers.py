@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the threads of a block wait for each other, written into kernels."""
+"""Inserts barriers between conflicting accesses of the threads of a block to buffers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ...support.target import Target
 
 @contract(needs=("planned",), only="gpu")
 def barriers(module: Module, target: Target) -> Module:
-    """Writes `tile.barrier` where one thread may touch in a buffer what another one has written, or is yet to read.
+    """Inserts `tile.barrier` where a thread may access elements of a buffer that another one has written, or has yet to read.
 
-    That is so in buffers outside of a kernel which it both reads and writes, and in those that share bytes in a
-    launch. In shared memory, and where it writes one place twice, a kernel says itself where its threads wait.
-    Nothing is to do where one thread runs a program.
+    This concerns arguments of a kernel which it both reads and writes, and arguments that share bytes in a launch.
+    Kernels have barriers already for shared memory, and where they write the same element twice.
+    GPUs only: on a CPU one thread runs a program.
 
     Before:
         func.func @main(%x: memref<64xf32>, %arena: memref<0xi8>) attributes {ng.arguments = 1 : i64, ng.results = 1 : i64, ng.tied = array<i64: 0, 0>} {
@@ -78,12 +78,12 @@ def _ordered(kernel: tile.KernelOp, launches: Sequence[Sequence[Value]]) -> Op:
     return kernel.with_blocks(rebuilt)
 
 
-# ---- which buffers are one
+# ---- which buffers share bytes
 
 
 def _groups(kernel: tile.KernelOp, launches: Sequence[Sequence[Value]]) -> dict[Value, Value]:
-    """For each buffer of a kernel one that stands for all that share bytes with it in a launch, where one of them is
-    written; only of those that the kernel both reads and writes."""
+    """Maps each buffer of a kernel to one representative of all that share bytes with it in a launch, where one of them is
+    written. Only buffers that the kernel both reads and writes are included."""
     buffers = [value for value in kernel.block.args if isinstance(value.type, MemRefType)]
     stands = {value: value for value in buffers}
     for operands in launches:
@@ -99,7 +99,7 @@ def _groups(kernel: tile.KernelOp, launches: Sequence[Sequence[Value]]) -> dict[
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a buffer of a function lies: bytes `start` to `stop` of a parameter; those are distinct memory."""
+    """The memory of a buffer: bytes `start` to `stop` of a parameter of the function. Parameters do not overlap."""
 
     base: Value
     start: int
@@ -107,10 +107,10 @@ class _Place:
 
     @staticmethod
     def of(value: Value) -> _Place:
-        """A window counts as all of its buffer."""
+        """The place of a buffer; that of a subview is its whole buffer."""
         buffer, offset = whole_of(value), 0
         if isinstance(buffer.owner, tile.ViewOp):
-            # A view of a view counts from the first one's start.
+            # The offset of a view is relative to its operand, which may be a view itself.
             place = _Place.of(buffer.owner.arena)
             base, offset = place.base, place.start + buffer.owner.offset
         else:
@@ -123,7 +123,7 @@ class _Place:
 
 
 def accesses(op: Op) -> Iterator[tuple[Value, bool]]:
-    """The buffers that an op touches, and whether it writes them."""
+    """The buffers that an op accesses, each with whether it is written."""
     match op:
         case tile.LoadOp() | tile.GatherOp():
             yield whole_of(op.operands[0]), False
@@ -138,19 +138,19 @@ def accesses(op: Op) -> Iterator[tuple[Value, bool]]:
             pass
 
 
-# ---- where threads wait
+# ---- where barriers are needed
 
 
 class _Order:
-    """Goes through a kernel with what may have been touched since all threads met: buffers, and whether they were
-    written. `late` are the ops before which they must meet."""
+    """Visits the ops of a kernel with the accesses since the last barrier: pairs of a buffer and whether it was written.
+    `late` are the ops that need a barrier before them."""
 
     def __init__(self, groups: Mapping[Value, Value]):
         self.groups = groups
         self.late: set[Op] = set()
 
     def run(self, block: Block, touched: frozenset[tuple[Value, bool]]) -> frozenset[tuple[Value, bool]]:
-        """What is touched behind a block, from what is touched before it."""
+        """The accesses since the last barrier at the end of a block, given those at its beginning."""
         for op in block.ops:
             own = frozenset((self.groups[v], w) for v, w in accesses(op) if v in self.groups)
             self.late.discard(op)
@@ -165,7 +165,7 @@ class _Order:
         return touched
 
     def loop(self, op: Op, touched: frozenset[tuple[Value, bool]]) -> frozenset[tuple[Value, bool]]:
-        """The same of regions, each of which may be run, or run again, behind any other."""
+        """The same for an op with regions, each of which may run after any of them, itself included."""
         while True:
             before = touched
             for region in op.regions:

@@ -18,9 +18,10 @@ from ...support.artifact import Check
 from ...support.diagnostics import UserError
 from ...support.target import Target
 
-#: Of an entry function, how many checks there are; it has a buffer for them before its arena.
+#: Attribute of an entry function: the number of its checks. They have a buffer, the argument before the arena.
 CHECKS = "ng.checks"
-#: Of what notes a wrong element: the number of its word in that buffer, and what to say before and after the element.
+#: Attribute of a store that records a failed check: the index of its word in that buffer, and the message before and after the
+#: recorded number.
 CHECK = "ng.check"
 
 
@@ -28,9 +29,10 @@ CHECK = "ng.check"
 def check_bounds(module: Module, target: Target) -> Module:
     """Adds bounds checks: out-of-bounds accesses are masked, and the op that made one is recorded.
 
-    What is not known to lie inside is masked or moved inside. The program gets one more buffer, in which each check
-    notes the element that it met outside; its attribute `ng.check` says which word is its own, and what to say
-    before and after the number of the element. A loop that would not go on steps by 1.
+    Accesses that cannot be proved to be inside their buffer are masked, or their indices clamped. The program gets one
+    more buffer, of one word per check, where a failed check stores the index that is outside. The attribute `ng.check`
+    of this store has the number of the word, and the message before and after the index. A loop whose step may be less
+    than 1 steps by 1 instead.
 
     Before:
         func.func @main(%x: memref<4xi32>, %y: memref<8xf32>, %0: memref<f32>, %arena: memref<0xi8>) attributes {ng.arguments = 2 : i64, ng.results = 1 : i64} {
@@ -77,15 +79,15 @@ def check_bounds(module: Module, target: Target) -> Module:
 
 @dataclass(frozen=True)
 class _Check:
-    """One thing that may go wrong with an op, which has word `number` of the buffer."""
+    """One condition that an op may violate; word `number` of the buffer is for it."""
 
     number: int
-    words: tuple[str, str]  # before and after the number that is wrong
+    words: tuple[str, str]  # the message before and after the wrong number
     reach: Reach | None = None  # None: the step of a loop
 
 
 def _checks(functions: Iterable[Op]) -> dict[Op, list[_Check]]:
-    """What has to be checked while the program runs, by op, in text order."""
+    """The checks that are needed at run time, by op, in text order."""
     found: dict[Op, list[_Check]] = {}
     numbers = count()
     for function in functions:
@@ -104,14 +106,14 @@ def _checks(functions: Iterable[Op]) -> dict[Op, list[_Check]]:
 
 
 class _Writer:
-    """A function or kernel with its checks, on new values."""
+    """Copies a function or kernel, with its checks."""
 
     def __init__(self, op: Op, checks: dict[Op, list[_Check]], buffer: MemRefType, noting: set[str]):
         self.op, self.checks, self.buffer, self.noting = op, checks, buffer, noting
         self.values: dict[Value, Value] = {}
 
     def function(self) -> Op:
-        """Its buffer for what lies outside comes last of those that a kernel writes, and before a function's arena."""
+        """The copy. The buffer of the checks is the last one that a kernel writes, and precedes the arena of a function."""
         op, arguments = self.op, list(self.op.block.args)
         at = len(arguments) - (len(op.grid) if isinstance(op, tile.KernelOp) else 1)
         names = [a.name for a in arguments]
@@ -154,12 +156,12 @@ class _Writer:
     # -- one check ---------------------------------------------------------------------------------------
 
     def checked(self, op: Op, made: Op, check: _Check) -> Op:
-        """Writes the check; gives the op as it touches nothing outside."""
+        """Emits the check; returns the op with its access masked or clamped."""
         b = self.builder
         if check.reach is None:
             assert isinstance(made, tile.ForOp) and isinstance(
                 made.step, Value
-            )  # a number is held by the verifier
+            )  # the verifier has checked constant steps
             step, at = made.step, len(made.operands) - len(made.inits) - 1
             self.note(b.less(step, b.index(1)), step, check)
             return _with_operand(made, at, b.maximum(step, b.index(1)))
@@ -167,7 +169,7 @@ class _Writer:
         at = len(op.operands) - len(shape_of(buffer_of(op).type)) + reach.dimension
         given = made.operands[at]
         if isinstance(op, tile.LoadOp | tile.StoreOp):
-            # All that may be touched lies outside from these two places on, and no sum of them is too great.
+            # At either bound the whole access is outside, and its indices do not overflow.
             self.note_reach(given, reach, check)
             made = made.rebuilt(attributes={**made.attributes, "masked": UnitAttr()})
             inside = self.between(given, -reach.most - 1, reach.size - reach.least)
@@ -190,7 +192,7 @@ class _Writer:
         return _with_operand(made, at, inside)
 
     def places(self, given: Value, shape: tuple[int, ...]) -> Value:
-        """Indices of any type as wide ones, one for each element of `shape`; what no i64 holds is negative."""
+        """Indices of any type as i64 or `index`, one for each element of `shape`; those that no i64 represents become negative."""
         b = self.builder
         element = index if not shape_of(given.type) else i64
         if element_type(given.type) is not element:
@@ -209,7 +211,7 @@ class _Writer:
         return b.minimum(b.maximum(places, b.number(least, type)), b.number(most, type))
 
     def note_reach(self, given: Value, reach: Reach, check: _Check) -> None:
-        """Notes the furthest element that is touched, where that is outside."""
+        """Records the first or the last index of an access, whichever is outside, if one is."""
         b = self.builder
         element = given
         if reach.least < reach.most:
@@ -218,7 +220,7 @@ class _Writer:
         self.note(self.leaves(given, reach), element, check)
 
     def note_any(self, outside: Value, places: Value, check: _Check) -> None:
-        """Notes one of the places that are outside, if any is."""
+        """Records one of the indices that are outside, if any is."""
         b, axes = self.builder, range(len(shape_of(places.type)))
         if not axes:
             self.note(outside, places, check)
@@ -229,7 +231,7 @@ class _Writer:
         self.note(b.any(outside, axes=axes), element, check)
 
     def note(self, wrong: Value, number: Value, check: _Check) -> None:
-        """Writes a number to the word of a check; behind the buffer, and so nowhere, if nothing is wrong."""
+        """Stores a number in the word of a check if `wrong`; otherwise at the end of the buffer, where the mask suppresses it."""
         b = self.builder
         word = b.cast(number, type=i64) if number.type is index else number
         word = b.maximum(word, b.number(Check.FINE + 1, i64))

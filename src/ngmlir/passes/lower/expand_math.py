@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of floats become the arithmetic of the math library (`lowering/math/*.ngir`).
+"""Expands functions of floats into the arithmetic of the math library (`lowering/math/*.ngir`).
 
-The library is written on scalars: `@exp_f32` stands in `exp.ngir`. Its body is put in place of `ng.exp` with
-every type lifted to the container of the op, so scalars, tiles and tensors share one text, and all targets
-share its bits.
+The library is written for scalars: `exp.ngir` defines `@exp_f32`. Its body replaces `ng.exp`, with every type lifted
+to the container of the op's type, so scalars, vectors and tensors share one text, and all targets compute the same
+bits.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from ...support.target import Target
 
 @contract(anchor="function")
 def expand_math(module: Module, target: Target) -> Module:
-    """Replaces transcendental ops, and remainders of floats, by arithmetic: f32 and f64 by the math library, f16 and bf16 by way of f32.
+    """Replaces transcendental ops and remainders of floats by arithmetic: f32 and f64 by the math library, f16 and bf16 through f32.
 
-    Where the library has a function for f16 or bf16, shorter because these keep less, it takes and gives f32 too; what it
-    gives is at most 0.54 of their last place from the exact result.
+    Where the library has a function for f16 or bf16, shorter because these need fewer bits, that is called; its operands and
+    results are f32 too, and the results are at most 0.54 units in the last place of f16 or bf16 from the exact ones.
 
     Before:
         func.func @main(%x: f16) -> f16 {
@@ -80,7 +80,7 @@ def expand_math(module: Module, target: Target) -> Module:
 def _library_file(name: str) -> Module | None:
     """The file `exp.ngir` of the math library, with the functions for all element types."""
     path = folder("lowering") / "math" / f"{name}.ngir"
-    # Their callees stand in files of their own, which the verifier would miss here.
+    # The functions that these call are in other files, which the verifier would miss here.
     return from_text(path.read_text(), file=str(path), verify=False) if path.is_file() else None
 
 
@@ -99,11 +99,11 @@ def library_function(symbol: str) -> Op:
 
 
 class _Inliner:
-    """Puts bodies of library functions at the builder, every type lifted to the container of `like`."""
+    """Inlines library functions at the builder, with every type lifted to the container of `like`."""
 
     def __init__(self, builder: Builder, like: Type):
         self.builder, self.like = builder, like
-        self.branches = isinstance(like, VectorType)  # of a tile it is worth asking
+        self.branches = isinstance(like, VectorType)  # rare cases are branched around only for vectors
 
     def inline(self, symbol: str, arguments: Sequence[Value]) -> Value:
         body = library_function(symbol).regions[0].block
@@ -149,15 +149,15 @@ class _Inliner:
 
 
 def where_any(builder: Builder, condition: Value, special: Callable[[], Value], usual: Value) -> Value:
-    """`special()`, which is `usual` in the lanes where a condition that almost never holds does not; nothing is computed where
-    it holds in none."""
+    """The value of `special`, which must equal `usual` in the lanes where `condition` is false. It is not computed if the condition,
+    which is rare, is false in all lanes."""
     marked = {"axes": integers(range(len(shape_of(condition.type)))), RARE: UnitAttr()}
     some = builder.add_op(ng.AnyOp([condition], [i1], marked, (), builder.location)).result
     return builder.branch(some, lambda: [special()], lambda: [usual])[0]
 
 
 def integer_power(builder: Builder, base: Value, exponent: Value) -> Value:
-    """base ^ exponent modulo the width, by squaring; to a negative power 0, but 1 and -1 as they are."""
+    """base ^ exponent modulo 2^width, by squaring. To a negative exponent: 0, except for the bases 1 and -1."""
     type = base.type
     element = element_type(type)
     assert isinstance(element, IntegerType)
@@ -172,7 +172,7 @@ def integer_power(builder: Builder, base: Value, exponent: Value) -> Value:
                 rest = builder.shift_right_logical(rest, one)
         return result, square, rest
 
-    # Larger exponents leave no digit of most bases.
+    # Exponents of more bits overflow for all bases but -1, 0 and 1, so the other bits are rarely needed.
     few = max(1, (width - 1).bit_length()) if isinstance(type, VectorType) else width
     result, square, rest = to_the(range(few), one, base, exponent)
     if few < width:
@@ -182,5 +182,5 @@ def integer_power(builder: Builder, base: Value, exponent: Value) -> Value:
         return result
     minus_one = builder.number(-1, type)
     unit = builder.bitwise_or(builder.equal(base, one), builder.equal(base, minus_one))
-    # Of 1 and -1 the power is right as it is: only the lowest bit of the exponent matters.
+    # For the bases 1 and -1 the result is right for all exponents: only the lowest bit matters.
     return builder.select(builder.greater_equal(exponent, zero), result, builder.select(unit, result, zero))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops that load the tiles of later rounds while they compute on those of this one."""
+"""Pipelines loops: the tiles of later iterations are loaded while those of the current one are computed on."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _STAGES = "stages"
 def overlap(module: Module, target: Target) -> Module:
     """Pipelines loops with `stages = n`: tiles are loaded n - 1 iterations before they are used.
 
-    What a round loads into registers is carried there from round to round; what it copies into a shared buffer goes
-    into a ring of n, by copies in the background. That holds for what lies at places that follow from the position of
-    the loop, in buffers that the loop does not write; the rest stays where it is. The first rounds' tiles are loaded
-    before the loop, and the last rounds stand behind it. Nothing is to do where one thread runs a program.
+    Tiles that are loaded into registers are carried from iteration to iteration; those that are copied into a shared
+    buffer go into a ring of n buffers, by asynchronous copies. This applies where the indices depend on the position of
+    the loop only, and the loop does not write the buffer; other accesses stay where they are. The first tiles are loaded
+    before the loop, and the last iterations follow it. GPUs only: on a CPU one thread runs a program.
 
     Before:
         func.func @main(%x: tensor<64xf32>) -> tensor<16xf32> {
@@ -76,7 +76,7 @@ def overlap(module: Module, target: Target) -> Module:
 
 
 def _overlapped(kernel: tile.KernelOp) -> Op:
-    """Innermost loops first, so that what an outer one copies is done."""
+    """Pipelines innermost loops first, so that an outer loop duplicates bodies that are pipelined already."""
     op: Op = kernel
     while (loop := next((each for each in op.walk() if _innermost(each)), None)) is not None:
         made = _Loop(loop, op)
@@ -99,7 +99,7 @@ def _waits(op: Op) -> bool:
 
 
 class _Loop:
-    """A loop, what it may do earlier, and the loop that does."""
+    """A loop, its loads and copies that can be started earlier, and the pipelined loop."""
 
     def __init__(self, loop: Op, kernel: Op):
         assert isinstance(loop, tile.ForOp)
@@ -112,18 +112,18 @@ class _Loop:
         rounds = range(lower or 0, upper or 0, max(step or 1, 1))
         certain = lower is not None and upper is not None and step is not None
         self.rounds = rounds if certain else range(0)
-        #: How many rounds earlier.
+        #: How many iterations earlier.
         self.ahead = min(loop.stages or 1, len(self.rounds)) - 1
         inside = {v for op in self.body.ops for v in op.results} | set(self.body.args[1:])
         self.steady = self._steady(inside)
         self.fixed = {*kernel.block.args} - self._written(kernel)
         self.loads = [op for op in self.body.ops if isinstance(op, tile.LoadOp) and self._early(op)]
         self.copies = list(self._staged(kernel))
-        #: For each shared buffer that is copied to, the ring in which it stands several times.
+        #: For each shared buffer that is copied to, its ring of `ahead + 1` buffers.
         self.rings: dict[Value, Value] = {}
 
     def _steady(self, inside: set[Value]) -> set[Op]:
-        """Ops that depend on nothing of the loop but its position."""
+        """Pure ops whose operands do not depend on values of the loop other than its position."""
         steady: set[Op] = set()
         for op in self.body.ops:
             if "pure" in op.traits and not op.regions and not any(v in inside for v in op.operands):
@@ -140,7 +140,7 @@ class _Loop:
         return found | {kernel.block.args[i] for i, o in pairs if kernel.block.args[o] in found}
 
     def _early(self, op: Op) -> bool:
-        """Whether what a load or copy reads is there before the loop, and where it lies follows from the position."""
+        """Whether the loop does not write the source of a load or copy, and its indices depend on the position only."""
         reads = op.operands[:1] if isinstance(op, tile.CopyOp) else op.operands
         return whole_of(op.operands[0]) in self.fixed and not any(v in self.unsteady for v in reads)
 
@@ -160,7 +160,7 @@ class _Loop:
                 yield op
 
     def _begins(self) -> bool:
-        """Whether a round begins by waiting: before its copies nothing is read or written that threads share."""
+        """Whether an iteration can begin with its wait: no op before its first copy reads or writes memory that threads share."""
         before = takewhile(lambda op: op not in self.copies, self.body.ops)
         return bool(self.copies) and all("pure" in op.traits or op in self.loads for op in before)
 
@@ -220,8 +220,8 @@ class _Loop:
         return values
 
     def moved(self, b: Builder, position: Value) -> dict[Value, Value]:
-        """Adds the loads of the round at a position, and what leads to them and to sources of copies; the new values by
-        the old ones."""
+        """Emits the loads of the iteration at a position, and the ops that their indices and the sources of copies depend on.
+        Returns the new values by the old ones."""
         needed: set[Op] = set(self.loads)
         wanted = {v for op in self.loads for v in op.operands} | {op.source for op in self.copies}
         for op in reversed(self.body.ops):
@@ -235,12 +235,12 @@ class _Loop:
         return made
 
     def started(self, b: Builder, op: tile.CopyOp, made: dict[Value, Value], stage: Value) -> Value:
-        """Starts a copy into a stage of its ring."""
+        """Starts the asynchronous copy into a stage of the ring of its target; returns its token."""
         b.location = op.location
         return b.copy_async(made.get(op.source, op.source), self.window(b, op.target, stage), type=token)
 
     def window(self, b: Builder, buffer: Value, stage: Value) -> Value:
-        """A stage of the ring of a shared buffer."""
+        """The subview of one stage of the ring of a shared buffer."""
         type = _memref(buffer)
         shown = MemRefType(type.shape, type.element, type.row_strides, DYNAMIC, type.space)
         places = [stage, *[b.index(0)] * len(type.shape)]
@@ -251,8 +251,8 @@ class _Loop:
         tokens: Sequence[Value], stage: Value,
         next: tuple[dict[Value, Value], list[Value], list[Value]] | None, followed: bool,
     ) -> list[Value]:  # fmt: skip
-        """Adds one round on tiles that are there. `next`: what leads to the sources of the copies of a later round, the
-        stage that they fill, and where their tokens go. `followed`: another round comes next, which begins by a wait."""
+        """Emits one iteration on loaded tiles. `next`: the new values by the old ones of a later iteration, the stage that its
+        copies fill, and the list for their tokens. `followed`: another iteration comes next, which begins with a wait."""
         made: dict[Value, Value] = {self.position: position}
         made.update(zip(self.body.args[1:], carried, strict=True))
         made.update(zip([op.result for op in self.loads], tiles, strict=False))
@@ -262,7 +262,7 @@ class _Loop:
             if op in self.loads:
                 continue
             if isinstance(op, tile.CopyOp) and op in self.copies:
-                # All threads meet here: what the last round read can be filled.
+                # The wait is a barrier: the stage that the previous iteration read can be filled.
                 if op is self.copies[0]:
                     b.wait(tokens[: len(self.copies)])
                     waited = True
@@ -273,7 +273,7 @@ class _Loop:
             if op is last and followed and isinstance(op, tile.BarrierOp):
                 continue
             if waited and isinstance(op, tile.BarrierOp):
-                continue  # all threads have just met
+                continue  # the wait was a barrier
             waited = waited and "pure" in op.traits
             b.add_op(copied(op, made))
         return [made.get(v, v) for v in self.body.ops[-1].operands]
@@ -284,7 +284,7 @@ def _parted(values: Sequence[Value], at: int) -> tuple[Sequence[Value], Sequence
 
 
 def _whole_pieces(type: MemRefType) -> int:
-    """How far stages lie apart whose rows do: each begins at a multiple of what is copied at once."""
+    """The stride between stages of a buffer with strided rows: its extent, rounded up to the unit of copies (PIECE_BYTES)."""
     piece = max(1, PIECE_BYTES // item_bytes(type.element))
     return -(-type.extent // piece) * piece
 

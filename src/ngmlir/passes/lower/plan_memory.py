@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory plan: values become places."""
+"""The memory plan: every value of a function gets a buffer, or an offset in the arena."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ def plan_memory(module: Module, target: Target) -> Module:
     """Assigns memory to every value of each function: an argument, a result, a constant, a prepared constant, or a
     part of one arena.
 
-    Buffers whose lives do not meet share bytes, whatever their shapes and types; a result is written where
-    the caller wants it; a kernel overwrites an input that nobody needs any more where it may; a variable and
-    its new value are one buffer, also where branches or loops make it. What functions without arguments give is kept in buffers of its own, filled when the
-    program is loaded; `ng.prepared` names these functions. The arena's size is the last argument's type: the peak is
-    known before anything runs. Where sizes follow from lengths, so do offsets: `ng.arena` then has, of each part of the arena,
-    its bytes and the first and last step that need it, from which a call places them (support/arena.py).
+    Buffers that are not live at the same time share bytes, whatever their shapes and types. Results are written to the
+    buffers of the caller. A kernel that can work in place overwrites an input that is not needed any more. A variable and
+    its new value share a buffer, also where branches or loops compute it. Results of functions without arguments have
+    separate buffers, filled when the program is loaded; `ng.prepared` names these functions. The type of the last argument
+    is the size of the arena, so the peak is known before anything runs. If sizes depend on open lengths, so do offsets:
+    `ng.arena` then has, for each part of the arena, its bytes and the first and last step that need it, from which a call
+    computes its offset (support/arena.py).
 
     Before:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -65,14 +66,14 @@ def plan_memory(module: Module, target: Target) -> Module:
     """
     kernels = {op.symbol: op for op in module.ops if op.name == "tile.kernel"}
     functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
-    # What is called once must be all that there is to call.
+    # A function that is called when the program is loaded must not call others.
     once = {f.symbol for f in functions if not any(op.name == "func.call" for op in f.walk())}
     known = set(functions)
     return module.with_ops([_planned(op, kernels, once, target) if op in known else op for op in module.ops])
 
 
 def planned_bytes(module: Module, entry: str = "main") -> int:
-    """The arena of a planned function, in bytes."""
+    """The size of the arena of a planned function, in bytes."""
     main = module.lookup(entry)
     if main is None or "ng.arguments" not in main.attributes:
         raise Bug(f"the module has no planned @{entry}")
@@ -88,7 +89,7 @@ def _planned(main: Op, kernels: dict[str, Op], once: Collection[str], target: Ta
 
 
 class _Writer:
-    """Writes the steps as ops on buffers."""
+    """Emits the steps as ops on buffers."""
 
     def __init__(self, schedule: Schedule, lives: Lives, kernels: dict[str, Op]):
         self.main, self.schedule, self.lives, self.kernels = schedule.main, schedule, lives, kernels

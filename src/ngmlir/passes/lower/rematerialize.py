@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rematerialization: what is not kept in memory until it is needed is computed again then."""
+"""Rematerialization: values are computed again when they are needed, instead of being kept in memory."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from .rematerialization.refusals import refusal
 from .rematerialization.steps import Step, root_of, steps_of
 
 _NOTE = "ng.recompute"
-#: Buffers do not fill the arena without gaps: where they do not fit, they are planned for less, by this part of the limit at least.
+#: There are gaps between buffers in the arena. Where a plan exceeds the limit, the budget is reduced by at least this part of it.
 _STEP = 1 / 32
-#: How often the least limit that can be held is looked for between one that cannot and one that can.
+#: Steps of the bisection for the least limit that can be held.
 _HALVINGS = 6
 
 
 @contract(needs=("kernels",), gives="kernels")
 def rematerialize(module: Module, target: Target, *, limit: int = 0) -> Module:
-    """Has values computed again where they are needed, instead of kept until then: those on the way of an `ng.recompute`, and as
-    many as it takes so that temporaries never need more than `limit` bytes (0: as many as the function's attribute `ng.memory_limit` says).
+    """Recomputes values where they are needed, instead of keeping them: those between the sources and values of an `ng.recompute`, and
+    as many as necessary for temporaries of at most `limit` bytes (0: the function's attribute `ng.memory_limit`).
 
-    Whole kernels run again, so the bits are the same. Which values are not kept is found out step by step: where something does not
-    fit, the one goes whose computing costs least for its bytes and for the time until it is needed (Kirisame et al., "Dynamic Tensor
-    Rematerialization", 2021); steps that give memory back run as early as they can. UserError, with the line, where that is not enough.
+    Whole kernels run again, so the bits are the same. The values are chosen step by step: when something does not fit, the value is
+    dropped that costs least to recompute, per byte and per time until its next use (Kirisame et al., "Dynamic Tensor Rematerialization",
+    2021). Steps that free memory run as early as they can. Raises UserError, with the line, if the limit cannot be held.
 
     Before:
         func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
@@ -81,7 +81,7 @@ def rematerialize(module: Module, target: Target, *, limit: int = 0) -> Module:
 
 
 class _Function:
-    """A function, and its steps in other orders, some of them several times."""
+    """A function, and variants with its steps in other orders, some of them several times."""
 
     def __init__(self, function: Op, kernels: Mapping[str, Op], once: Collection[str], target: Target):
         notes = {op for op in function.walk() if op.name == _NOTE}
@@ -91,7 +91,7 @@ class _Function:
         self.kernels, self.once, self.target = kernels, once, target
 
     def within(self, limit: int) -> Op:
-        """The function whose temporaries take at most `limit` bytes, and are kept as its notes say."""
+        """The function with at most `limit` bytes of temporaries, which does not keep the values that its notes exclude."""
         size = self.arena(self.function)
         if not self.has_notes and (not limit or size <= limit):
             return self.function
@@ -111,8 +111,8 @@ class _Function:
         return made if self.arena(made) < size else self.function
 
     def fitting(self, limit: int) -> Op | Stuck | None:
-        """The function within a limit, in the order that costs least; or what is in the way in the first one;
-        None where that is none of its steps."""
+        """The function within a limit, in the cheapest order; otherwise the step where the first order fails; None if no step is
+        the reason."""
         stuck: Stuck | None = None
         found: list[tuple[float, Op]] = []
         for order, drops in self.drops:
@@ -133,7 +133,7 @@ class _Function:
         return stuck
 
     def least(self, below: int, enough: int) -> int:
-        """A limit that can be held, not much above the least one."""
+        """A limit that can be held, close to the least one: `below` cannot be held, `enough` can."""
         for _ in range(_HALVINGS):
             middle = (below + enough) // 2
             if isinstance(self.fitting(middle), Op):
@@ -152,7 +152,7 @@ class _Function:
 def _written(block: Block, steps: Sequence[Step]) -> Block:
     """The block with these steps in this order, some of them several times."""
     out = block.emptied()
-    now: dict[Value, Value] = {}  # what is read for a value that a step gives: what was computed last
+    now: dict[Value, Value] = {}  # for each value, the result of the step that computed it last
     views: dict[tuple[Value, Value], Value] = {}
 
     def current(value: Value) -> Value:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fusions to kernels."""
+"""Lowers fusions to kernels."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ def to_kernels(module: Module, target: Target) -> Module:
 
 @dataclass(frozen=True)
 class _Recipe:
-    """How the kernel of a fusion (or of an op that stands alone) is called: known for all of equal structure.
+    """How the kernel of a fusion, or of an op outside one, is called; the same for all ops of equal structure.
 
-    `inputs` names operands by number, with the shape in which the kernel takes them; `sides` those of a product, also
-    with the symbol and result of the kernel that packs them, if one does.
+    `inputs` are numbers of operands, with the shape in which the kernel takes them; `sides` those of a product, also
+    with the symbol and result of the kernel that packs them, if there is one.
     """
 
     symbol: str
@@ -79,7 +79,7 @@ class _Recipe:
 
 
 def _outside_fusions(op: Op) -> Iterator[Op]:
-    """The op and those in its regions, but not what is in a fusion, which will be in a kernel."""
+    """The op and those in its regions, except the ops in fusions, which will be in kernels."""
     yield op
     if op.name != "ng.fusion":
         for region in op.regions:
@@ -136,7 +136,7 @@ class _Writer:
         return [view(b, r, shape_of(old.type)) for r, old in zip(results, op.results, strict=True)]
 
     def concatenate(self, op: Op, operands: Sequence[Value], b: Builder) -> Value:
-        """Of more operands than a call may have: groups of equal size first, then these."""
+        """Concatenates more operands than a call may have: groups of equal size first, then their results."""
         most = self.target.call_buffers
         if len(operands) < most:
             return self.call(self.recipe(op), op, operands, b)[0]
@@ -156,16 +156,16 @@ class _Writer:
     # -- kernels -----------------------------------------------------------------------------------------
 
     def recipe(self, op: Op) -> _Recipe:
-        """Made with its kernels when an op of this structure is first met."""
-        # What is read in several ways is bound to one buffer.
+        """The recipe, which is created with its kernels when an op of this structure first occurs."""
+        # Operands that are the same value are bound to one buffer.
         key = structure(op), tuple(map(op.operands.index, op.operands))
         if key not in self.recipes:
             self.recipes[key] = self.made(op)
         return self.recipes[key]
 
     def kernel(self, made: Op, wanted: str, bound: Sequence[Value] = ()) -> str:
-        """The symbol of a kernel, which is added unless an equal one is there. Its buffers are called after what is
-        bound to them when it is made: operands, then results."""
+        """The symbol of a kernel, which is added unless there is an equal one. Its buffers are named after the values that are
+        `bound` to them when it is added: operands, then results."""
         key = structure(made)
         if key not in self.symbols:
             for buffer, value in zip(made.block.args, bound, strict=False):
@@ -191,7 +191,7 @@ class _Writer:
         return _Recipe(symbol, made.inputs, tuple(results), tuple(sides))
 
     def packed(self, packing: Packing | None, op: Op) -> tuple[str, TensorType | None]:
-        """The symbol and the result of the kernel that packs a side, if one does."""
+        """The symbol and the result of the kernel that packs an operand of a product, if there is one."""
         if packing is None:
             return "", None
         symbol = self.kernel(pack_kernel(packing, op.location), "pack")
@@ -203,7 +203,7 @@ def _named(kernel: Op, name: str) -> Op:
 
 
 def name_of(op: Op) -> str:
-    """A name that says what the kernel of an op does; of a fusion its kind and its first few telling ops."""
+    """The name of the kernel of an op; for a fusion its kind and the first few ops that distinguish it."""
     if op.name != "ng.fusion":
         return op.name.partition(".")[2]
     sort, words = kind(op), list[str]()
@@ -219,7 +219,7 @@ def name_of(op: Op) -> str:
 
 
 def _move(planned: Plan) -> str:
-    """What a kernel does that computes nothing."""
+    """The name of a kernel that only moves data."""
     for access in planned.accesses.values():
         if access.fill is not None:
             return "pad"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long each buffer is needed, which buffers are one, and where each lies in the arena."""
+"""Live ranges of buffers, which buffers share memory, and the offset of each in the arena."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from .steps import (
 
 
 class Moves(NamedTuple):
-    """Buffers that come to lie in one place, and the copies that are not needed then."""
+    """Buffers that will use the memory of another one, and the copies that this makes redundant."""
 
     buffers: list[Buffer]
     copies: list[Copy]
 
 
 class Lives:
-    """The first and last use of every buffer; then the sharing that these allow.
+    """The first and last use of every buffer, then the sharing that these allow.
 
-    `root(buffer)` is the buffer that stands for it, `dropped` the steps (by id) that sharing made needless.
+    `root(buffer)` is the buffer whose memory it uses, `dropped` are the steps (by id) that sharing makes redundant.
     """
 
     def __init__(self, schedule: Schedule, kernels: Mapping[str, Op]):
@@ -52,8 +52,8 @@ class Lives:
         self.share(schedule.program)
 
     def arena(self, target: Target) -> int:
-        """Gives every temporary its offset; the size of the arena. Where sizes follow from lengths, both are lengths that a call says,
-        and `parts` is what it places."""
+        """Assigns an offset to every temporary; returns the size of the arena. If sizes depend on open lengths, offsets and size are
+        lengths too, which a call computes from `parts`."""
         buffers = self.schedule.buffers
         wanted = [b for b in buffers if b.role == "temporary" and b.last >= 0 and b not in self.moved]
         parts = [Part(b.bytes, b.first, b.last) for b in wanted]
@@ -68,7 +68,7 @@ class Lives:
         return size
 
     def live(self, steps: Sequence[Step]) -> None:
-        """Numbers the steps; a buffer used inside a loop but filled outside lives as long as the loop."""
+        """Numbers the steps and records the uses of buffers; a buffer used inside a loop but filled before is live for the whole loop."""
         for step in steps:
             self.times[id(step)] = self.clock
             match step:
@@ -77,7 +77,7 @@ class Lives:
                         buffer_of(home).use(self.clock)
                 case Copy():
                     buffer_of(step.source).use(self.clock)
-                    # An update is no use of the variable's old value.
+                    # An update does not use the old value of the variable.
                     if not step.update:
                         buffer_of(step.target).use(self.clock)
                 case Loop() | While() | Choice():
@@ -103,14 +103,14 @@ class Lives:
         for buffer in self.schedule.buffers:
             if buffer.last < start:
                 continue
-            if buffer in before:  # filled before the loop: every round may need it
+            if buffer in before:  # filled before the loop: every iteration may need it
                 buffer.use(self.clock)
             elif not isinstance(step, Choice) and self.read_first(buffer, step):
                 buffer.use(start)
                 buffer.use(self.clock)
 
     def read_first(self, buffer: Buffer, step: Loop | While) -> bool:
-        """Whether a buffer keeps something from one round to the next: it is stacked into, slice by slice."""
+        """Whether a buffer keeps values from one iteration to the next: one that is filled slice by slice."""
         return any(
             isinstance(home, Slot) and home.of is buffer
             for inner in walk(step.steps)
@@ -118,7 +118,7 @@ class Lives:
         )
 
     def share(self, steps: Sequence[Step]) -> None:
-        """Lets outputs take over the buffers of inputs that end there, and new values those of their variables."""
+        """Lets outputs reuse the buffers of inputs whose last use this is, and new values those of their variables."""
         self.moved: dict[Buffer, Buffer] = {}
         self.dropped: set[int] = set()
         final: dict[Buffer, Copy] = {
@@ -134,7 +134,7 @@ class Lives:
                     continue
                 variable, root = wanted.get(target), self.root(source)
                 free = variable is None or (variable.last >= time and target not in self.schedule.wanted)
-                if variable is root:  # what is in its variable's place already lives on there
+                if variable is root:  # the source uses the variable's buffer already
                     ends = source.last == time
                 else:
                     ends = free and root.role == "temporary" and root.last == time
@@ -169,7 +169,7 @@ class Lives:
                     self.choose(step, result, result)
 
     def choose(self, step: Choice, result: Buffer, place: Buffer, copy: Copy | None = None) -> bool:
-        """Lets both branches leave a result in a place, if they can; `copy` is what brings it there else."""
+        """Lets both branches compute a result in `place`, if possible; otherwise `copy` copies it there. Returns whether it is."""
         if result in self.moved or not is_same(result.bytes, place.bytes):
             return False
         moves = self.in_branches(step, result, place, ())
@@ -185,8 +185,8 @@ class Lives:
     def in_branches(
         self, choice: Choice, result: Buffer, place: Buffer, there: Collection[Buffer]
     ) -> Moves | None:
-        """What moves so that either branch leaves a result in `place`, where `there` are before; None where a branch still
-        reads what it has overwritten. Nothing behind the choice reads what was in the place before."""
+        """The moves with which either branch leaves a result in `place`, whose memory the buffers `there` use already; None if a branch
+        still reads a value that it would have overwritten. No step after the choice reads the old contents of the place."""
         found = Moves([], [])
         for steps in (choice.then, choice.other):
             moves = self.in_branch(steps, result, place, there)
@@ -199,7 +199,7 @@ class Lives:
     def in_branch(
         self, steps: Sequence[Step], result: Buffer, place: Buffer, there: Collection[Buffer]
     ) -> Moves | None:
-        """The same of one branch."""
+        """The same for one branch."""
         end, copy = next((n, s) for n, s in enumerate(steps) if isinstance(s, Copy) and s.target is result)
         given, whole, moves = copy.source, self.root(place), Moves([], [])
         uses = [{self.root(b) for b in used_in([step])} for step in steps]
@@ -209,7 +209,7 @@ class Lives:
             return self.root(buffer) is whole or buffer in there or buffer in moves.buffers
 
         def needed(number: int) -> bool:
-            """Whether a step behind that one reads what is in the place."""
+            """Whether a step after this one reads the memory of the place."""
             return any(holds(buffer) for used in uses[number + 1 :] for buffer in used)
 
         if isinstance(given, Buffer) and holds(given):
@@ -224,7 +224,7 @@ class Lives:
                 fits = target in chain and target.role == "temporary" and is_same(target.bytes, place.bytes)
                 if not fits or target in self.moved or holds(target):
                     continue
-                # A kernel that does not work in place must not read there either.
+                # A kernel that does not work in place must not read the place either.
                 if needed(number - 1 if isinstance(step, Launch) and target not in over else number):
                     continue
                 if isinstance(step, Choice):
@@ -238,30 +238,30 @@ class Lives:
                 moves.buffers.append(target)
         if given in moves.buffers:
             return Moves(moves.buffers, [*moves.copies, copy])
-        # Else it is copied there, unless a part of it is there already.
+        # Otherwise it is copied there, unless it is a part of a buffer that is there already.
         return None if holds(buffer_of(given)) or needed(end) else moves
 
     def given_on(self, step: Step) -> Iterator[tuple[Buffer, Buffer]]:
-        """The buffers that a step may read and those in their place that it fills, for the first time; no other part of them is
-        read by it."""
+        """Pairs of a buffer that a step reads and one, filled for the first time, that it may compute in place of it. The step accesses
+        the former only once."""
         pairs: list[tuple[Home, Home]] = []
         if isinstance(step, Launch):
             pairs = [(step.places[i], step.places[o]) for i, o in self.pairs(step)]
         elif isinstance(step, Copy) and not step.update:
             pairs = [(step.source, step.target)]
         for source, target in pairs:
-            # Of what is a part of it or seen through a loop, more than the kernel reads may be needed.
+            # Not for parts of a buffer and slices in a loop: other elements of the buffer may be needed.
             alone = [*map(buffer_of, homes_of(step))].count(buffer_of(source)) == 1
             if isinstance(source, Buffer) and isinstance(target, Buffer) and alone:
                 if target.first == self.times[id(step)]:
                     yield source, target
 
     def wanted(self, steps: Sequence[Step]) -> dict[Buffer, Buffer]:
-        """The variables whose buffers temporaries would like to have: those whose new values they are, or become step by step."""
+        """Which variable's buffer a temporary should use: that of which it is the new value, or from which that is computed in place."""
         return self.on_the_way(dict(self.schedule.wanted), steps)
 
     def on_the_way(self, found: dict[Buffer, Buffer], steps: Sequence[Step]) -> dict[Buffer, Buffer]:
-        """Of temporaries that would like to have another buffer, also those from which they are made in place."""
+        """Extends `found`, the buffers that temporaries should use, to the temporaries from which these are computed in place."""
         for step in reversed(steps):
             branches = [*step.then, *step.other] if isinstance(step, Choice) else []
             pairs = [*self.given_on(step)]
@@ -276,7 +276,7 @@ class Lives:
         return found
 
     def carry(self, steps: Sequence[Step]) -> None:
-        """Lets what a round of a loop gives to the next one be made in place, where nothing needs the old value any more."""
+        """Computes values that an iteration passes to the next one in place, where the old value is not needed any more."""
         back: dict[Buffer, tuple[int, Copy]] = {}
         into: dict[Buffer, Buffer] = {}
         for number, step in enumerate(steps):
@@ -285,7 +285,7 @@ class Lives:
         ends = {into[source]: number for source, (number, _) in back.items()}
         wanted = self.on_the_way(into, steps)
         uses = [set(used_in([step])) for step in steps]
-        held: dict[Buffer, set[Buffer]] = {}  # what is in the place of a carried value
+        held: dict[Buffer, set[Buffer]] = {}  # the buffers that use the memory of a carried value
         for number, step in enumerate(steps):
             for source, target in self.given_on(step):
                 carried = wanted.get(target)
@@ -293,7 +293,7 @@ class Lives:
                     continue
                 there, end = held.setdefault(carried, {carried}), ends[carried]
                 needed = any(there & used for n, used in enumerate(uses) if n > number and n != end)
-                # Until the next value comes to that place; the last one stays there.
+                # Until the next value is copied to that place; the source of this copy stays there.
                 late = target not in back and any(target in used for used in uses[end + 1 :])
                 if source not in there or needed or late or not is_same(source.bytes, target.bytes):
                     continue
@@ -312,7 +312,7 @@ class Lives:
                         there.add(result)
 
     def move(self, target: Buffer, place: Buffer, copy: Copy | None) -> None:
-        """`target` is written straight into another buffer, so the copy to there goes."""
+        """Lets `target` use the memory of `place`, so the copy between them is redundant."""
         self.moved[target] = place
         place.first, place.last = min(place.first, target.first), max(place.last, target.last)
         if copy is not None:

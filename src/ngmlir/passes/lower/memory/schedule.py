@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From values to steps: where each value is kept, and what is done in which order."""
+"""From values to steps: the buffer of each value, and what is executed in which order."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from .steps import (
 
 
 class Schedule:
-    """The steps of a function, and all buffers that they use; `once` are the functions that can be called beforehand.
+    """The steps of a function, and all buffers that they use. `once` are the functions that can be called when the program is loaded.
 
-    `wanted` names, for a temporary that is a variable's new value, the variable's own buffer.
+    `wanted` maps a temporary that is the new value of a variable to the buffer of the variable.
     """
 
     def __init__(self, main: Op, once: Collection[str]):
@@ -41,7 +41,7 @@ class Schedule:
         self.homes: dict[Value, Home] = {}
         self.buffers: list[Buffer] = []
         self.constants: list[ElementsAttr] = []
-        self.prepared: dict[str, list[Buffer]] = {}  # by the function that gives them
+        self.prepared: dict[str, list[Buffer]] = {}  # by the function that returns them
         source = main.block
         self.arguments = [self.new("argument", memref_of(a.type), a.name) for a in source.args]
         for i, (value, buffer) in enumerate(zip(source.args, self.arguments, strict=True)):
@@ -70,7 +70,7 @@ class Schedule:
         return buffer
 
     def prepare(self, op: Op) -> list[Buffer]:
-        """The buffers with what a function without arguments gives: it is called once, when the program is loaded."""
+        """The buffers for the results of a function without arguments: it is called once, when the program is loaded."""
         name = callee(op)
         if name not in self.prepared:
             self.prepared[name] = [self.new("prepared", memref_of(r.type), r.name) for r in op.results]
@@ -103,7 +103,7 @@ class Schedule:
         return out
 
     def part(self, op: Op) -> Part:
-        """The place of a slice in that of its operand."""
+        """The place of a slice, as part of the place of its operand."""
         home = self.homes[op.operands[0]]
         first = first_of_part(op)
         assert first is not None  # by the rules of the stage `kernels`
@@ -119,7 +119,7 @@ class Schedule:
         return buffers, [Copy(self.homes[v], b, op.location) for v, b in zip(inits, buffers, strict=True)]
 
     def hand_on(self, yields: Sequence[Value], buffers: Sequence[Buffer], op: Op) -> list[Step]:
-        """Copies yielded values to the carried buffers; one that is itself a carried buffer is saved first."""
+        """Copies yielded values to the carried buffers; a value that is in a carried buffer itself is saved first."""
         before: list[Step] = []
         after: list[Step] = []
         for value, target in zip(yields, buffers, strict=True):
@@ -186,14 +186,14 @@ class Schedule:
     def results(self, end: Op) -> list[Step]:
         """Decides where results are written. A temporary can become a result's buffer; others are copied.
 
-        A tied result belongs in its argument's buffer. It is written there at once if nothing reads the old
-        value afterwards (`share` decides), else copied at the very end, after whoever returns the old value.
+        A tied result belongs in its argument's buffer. It is computed there if nothing reads the old value afterwards
+        (`Lives.share` decides), otherwise copied at the very end, after the copies of results that are the old value.
         """
         attribute = self.main.attributes.get("ng.tied")
         pairs = attribute.values if isinstance(attribute, DenseArrayAttr) else ()
         self.tied = dict(zip(pairs[::2], pairs[1::2], strict=True))
         self.result_buffers: list[Buffer] = []
-        self.wanted: dict[Buffer, Buffer] = {}  # temporary -> the argument's buffer that it would like to be
+        self.wanted: dict[Buffer, Buffer] = {}  # temporary -> the argument's buffer that it should use
         copies: list[Step] = []
         updates: list[Step] = []
         taken: set[Buffer] = set()
@@ -225,7 +225,7 @@ class Schedule:
         return [*copies, *self.parallel(updates)]
 
     def parallel(self, updates: Sequence[Step]) -> list[Step]:
-        """Updates of variables happen together: one that reads another's old value saves it first."""
+        """Updates of variables are simultaneous: an old value that another update reads is saved first."""
         before: list[Step] = []
         after: list[Step] = []
         written = [u.target for u in updates if isinstance(u, Copy)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a planned program does: steps on buffers, loops and choices among them."""
+"""The steps of a planned program: kernel launches, copies, loops and branches on buffers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ....support.diagnostics import Location
 
 @dataclass(eq=False)
 class Buffer:
-    """Bytes that hold values. `first` and `last` are the steps between which it holds something needed."""
+    """Bytes that hold values. `first` and `last` are the steps of its first and last use."""
 
     bytes: int
     role: str  # "argument", "result", "constant", "prepared", "temporary"
@@ -31,17 +31,17 @@ class Buffer:
 
 @dataclass(eq=False)
 class Slot:
-    """One slice per loop step of a buffer: what a scan's body sees of a sequence."""
+    """The slice of a buffer at an iteration of a loop: what a scan's body sees of a sequence."""
 
     of: Buffer
-    whole: MemRefType  # the sequence: the buffer may hold it under another shape
+    whole: MemRefType  # of the sequence: the buffer may have another shape
     type: MemRefType
     loop: Loop
 
 
 @dataclass(eq=False)
 class Part:
-    """Some neighbouring elements of what a buffer or a slice of it holds, from a byte on."""
+    """A contiguous range of a buffer or a slice, from a byte offset on."""
 
     of: Buffer | Slot
     offset: int
@@ -62,12 +62,12 @@ class Copy:
     source: Home
     target: Home
     location: Location
-    update: bool = False  # brings a variable's new value home, after everything else
+    update: bool = False  # copies the new value of a variable to its buffer, after everything else
 
 
 @dataclass(eq=False)
 class Loop:
-    """`length` steps (a scan, forwards or backwards)."""
+    """A scan of `length` iterations, forwards or backwards."""
 
     length: int
     reverse: bool
@@ -85,7 +85,7 @@ class While:
 
 @dataclass(eq=False)
 class Choice:
-    """Each branch ends by copying what it gives to the buffers of `results`."""
+    """A conditional. Each branch ends by copying its values to the buffers of `results`."""
 
     flag: Home
     location: Location
@@ -128,7 +128,7 @@ def walk(steps: Sequence[Step]) -> Iterator[Step]:
 
 
 def used_in(steps: Sequence[Step]) -> Iterator[Buffer]:
-    """The buffers that some steps read or write, those in loops and choices among them."""
+    """The buffers that some steps read or write, including those in loops and branches."""
     return (buffer_of(home) for step in walk(steps) for home in homes_of(step))
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of rematerialization: what steps need and give, their order, what is kept. The pass is passes/lower/rematerialize.py."""
+"""The parts of rematerialization: what steps read, write and cost, their order, what is kept. The pass is passes/lower/rematerialize.py."""

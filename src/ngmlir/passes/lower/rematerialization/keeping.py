@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which values are kept, and which are computed again: a run of the steps, in thought, in so much memory.
+"""Which values are kept, and which are computed again: a simulation of the steps within a limit of memory.
 
-What does not fit has to go: the value whose computing again costs least for its bytes and the time until it is needed. Who needs it
-then has it computed again, with all that is gone of what that needs. That is how M. Kirisame et al., "Dynamic Tensor
-Rematerialization" (ICLR 2021), train in a fixed memory; here the steps are known beforehand, so the time until a value is needed
-stands for the time since it was used.
+When something does not fit, the value is dropped that costs least to recompute, per byte and per time until its next use. Before that
+use it is recomputed, with all dropped values that this needs. This is how M. Kirisame et al., "Dynamic Tensor Rematerialization"
+(ICLR 2021), train in a fixed memory; here the steps are known in advance, so the time until the next use replaces the time since
+the last one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from math import inf
 
 from .steps import Held, Step
 
-#: So many times as many steps as there are may be done in all.
+#: The most steps that are executed, as a multiple of the number of steps.
 _REPEATED = 8
-#: Of a variable of so many bytes both the old and the new value may as well be kept.
+#: Of a variable of at most this many bytes, both the old and the new value may be kept.
 _SMALL = 4096
 
 
 class Stuck(Exception):
-    """A step that needs more than a limit, with what is `there`, and cannot be computed again."""
+    """A step that exceeds the limit together with the values that are `there`, none of which can be dropped."""
 
     def __init__(self, step: Step, needed: int, there: Sequence[Held], limit: float):
         super().__init__()
@@ -29,8 +29,8 @@ class Stuck(Exception):
 
 
 def sequence(steps: Sequence[Step], dropped: Mapping[Step, Iterable[Held]], limit: float) -> list[Step]:
-    """The steps to be done, one after the other, some of them several times, so that what lies in memory never takes more than
-    `limit` bytes. `dropped` are values that are not kept from the end of a step on. Raises Stuck."""
+    """The steps to be executed, some of them several times, such that memory never exceeds `limit` bytes. `dropped` are values that
+    are not kept after a step. Raises Stuck."""
     run = _Run(steps, limit)
     for step in steps:
         run.reach(step)
@@ -47,26 +47,24 @@ class _Run:
         self.used = 0
         self.there: dict[Held, None] = {}
         self.done: list[Step] = []
-        self.uses: dict[
-            Held, list[int]
-        ] = {}  # the steps of the original order that are still to read it, the last first
+        self.uses: dict[Held, list[int]] = {}  # the steps that have yet to read it, the last first
         for step in reversed(steps):
             for read in step.reads:
                 self.uses.setdefault(read, []).append(self.place[step])
-        #: Until when each step can be done again: then what it is computed from, itself or on the way, has changed.
+        #: Until when each step can be repeated: then a value that it depends on, directly or transitively, has changed.
         self.until: dict[Step, float] = {}
         for step in steps:
             above = [self.until[read.maker] for read in step.reads if read.bytes]
             changes = [self.place[change] for change, size in step.changes.items() if size > _SMALL]
             own = changes if step.repeatable else [-1]
             self.until[step] = min([inf, *above, *own])
-        #: When others that are gone, and are made of a value, are needed again.
+        #: For each value, when the dropped values that are computed from it are needed again.
         self.wanted: dict[Held, dict[Held, float]] = {}
 
     # ---- when values are needed
 
     def next_use(self, held: Held) -> float:
-        """The next step that needs a value, itself or for what has to be computed again of it; infinity where none does."""
+        """The next step that needs a value, directly or to recompute others; infinity if none does."""
         own = self.uses.get(held)
         return min([own[-1] if own else inf, *self.wanted.get(held, {}).values()])
 
@@ -74,7 +72,7 @@ class _Run:
         return not held.bytes or held in self.there
 
     def missing(self, held: Held) -> list[Step] | None:
-        """The steps that have to be done again to have a value again; None where that cannot be."""
+        """The steps that have to be repeated to recompute a value; None if that is not possible."""
         found: dict[Step, None] = {}
         waiting = [held.maker]
         until = max([*self.uses.get(held, ())[:1], self.next_use(held)])
@@ -91,7 +89,7 @@ class _Run:
     # ---- running
 
     def reach(self, step: Step) -> None:
-        """Does a step, after those that have to be done again for it."""
+        """Executes a step, after those that have to be repeated for it."""
         self.now = self.place[step]
         stack = [step]
         while stack:
@@ -129,14 +127,14 @@ class _Run:
         self.release([*step.reads, *step.gives])
 
     def release(self, values: Iterable[Held]) -> None:
-        """Lets go what nothing needs any more."""
+        """Frees the values that no later step needs."""
         for held in values:
             if held in self.there and self.next_use(held) is inf:
                 del self.there[held]
                 self.used -= held.bytes
 
     def cheapest(self, locked: Collection[Held]) -> Held | None:
-        """The value that is best computed again: by its cost, for its bytes and for the time until it is needed."""
+        """The value that costs least to recompute, per byte and per time until its next use; None if none can be dropped."""
         best, least = None, inf
         for held in self.there:
             if held in locked:
@@ -151,7 +149,7 @@ class _Run:
         return best
 
     def drop(self, held: Held) -> None:
-        """Lets a value go that is needed later, if it can be computed again; what it is computed from is needed then."""
+        """Drops a value that is needed later, if it can be recomputed; what it is computed from is then needed at that time."""
         if held not in self.there or self.missing(held) is None:
             return
         del self.there[held]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the notes `ng.recompute` of a function say: which values are not kept from which step on."""
+"""What the notes `ng.recompute` of a function mean: which values are not kept after which step."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from .steps import Held, Step, Steps, root_of
 
 
 def dropped(found: Steps, order: Sequence[Step]) -> dict[Step, list[Held]]:
-    """By the step from whose end on they are not kept: the values on the way from the sources of notes to their values, where
-    steps run in that order.
+    """The values that are not kept, by the step after which they are dropped: those computed between the sources and the values of a
+    note, where steps run in that order.
 
-    One kernel may give a value of a note and others. Those that what follows reads before the next note ends, or behind the last
-    note at once, are kept with it: they are what this is computed from.
+    One kernel may compute a value of a note together with others. Of these, the following ones are kept with it, since later values are
+    computed from both: those first read before the next note ends, and after the last note those that a step reads which depends on no
+    other step after it.
     """
     place = {step: at for at, step in enumerate(order)}
     ends: list[tuple[int, list[Held], list[Held]]] = []
@@ -26,7 +27,7 @@ def dropped(found: Steps, order: Sequence[Step]) -> dict[Step, list[Held]]:
             ends.append((max(place[held.maker] for held in values), values, sources))
     ends.sort(key=lambda end: end[0])
     made: dict[Step, list[Held]] = {}
-    together: dict[Held, list[Held]] = {}  # what is kept with the value of a note
+    together: dict[Held, list[Held]] = {}  # the values that are kept with the value of a note
     for number, (end, values, sources) in enumerate(ends):
         given = [*sources, *(held for source in sources for held in together.get(source, ()))]
         inside = _on_the_way(given, values)
@@ -47,7 +48,7 @@ def dropped(found: Steps, order: Sequence[Step]) -> dict[Step, list[Held]]:
 
 
 def _on_the_way(sources: Collection[Held], values: Sequence[Held]) -> list[Held]:
-    """What is computed between some values and others."""
+    """The values that are computed between `sources` and `values`."""
     kept, outside = {*values, *sources}, {held.maker for held in sources}
     inside: dict[Step, None] = {}
     waiting = [held.maker for held in values]
@@ -60,8 +61,8 @@ def _on_the_way(sources: Collection[Held], values: Sequence[Held]) -> list[Held]
 
 
 def _behind(values: Collection[Held], steps: Sequence[Step]) -> set[Step]:
-    """Of the steps that follow the last note, those that need what others of them compute of its values: not what reads these
-    first."""
+    """Of the steps after the last note, those that depend on its values through others of them; not those that only read these
+    directly."""
     given = set(values)
     reached: set[Step] = set()
     behind: set[Step] = set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An order of steps in which values are needed for a shorter time."""
+"""Orders of the steps with shorter live ranges."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Iterator, Sequence
 
 from .steps import Held, Step
 
-#: Values of so many bytes do not count: rates, counters and the like.
+#: Values of at most this many bytes are ignored: learning rates, counters and the like.
 _SMALL = 256
-#: So many steps are looked at together, of which the first may take memory and the last give it back.
+#: The most steps that are considered together, of which the first may take memory and the last free it.
 _TOGETHER = 6
 
 
 def orders(steps: Sequence[Step]) -> list[list[Step]]:
-    """The steps in several orders; which needs least memory follows from sizes and lives, so all are to be tried.
+    """The steps in several orders; which needs least memory depends on sizes and live ranges, so all are to be tried.
 
-    In all but the last, which is that of the text, each step that gives more memory back than it takes runs as soon as it can (list
-    scheduling by memory, as in XLA): alone; or with some that it lets run, such as the gradient of a weight and the update that uses it up,
-    wherever that raises no peak, or anywhere. What a variable becomes is computed after all that reads what it was, where
-    that can be.
+    The last is the order of the text. In the others, each step that frees more memory than it takes runs as early as it can (list
+    scheduling by memory, as in XLA): alone; or with steps that it makes ready, such as the gradient of a weight and the update that
+    consumes it, wherever that does not raise the peak, or anywhere. The new value of a variable is computed after all reads of the old
+    one, where possible.
     """
     made = [
         _Scheduling(steps, together, rises).done
@@ -39,7 +39,7 @@ class _Scheduling:
         self.missing = dict.fromkeys(steps, 0)
         self.next: dict[Step, list[Step]] = {}
         self.before: dict[Step, list[Step]] = {step: [] for step in steps}
-        self.left: Counter[Held] = Counter()  # how many steps are still to read a value
+        self.left: Counter[Held] = Counter()  # the number of steps that have yet to read a value
         for step in steps:
             readers = (reader for given in step.gives for reader in given.readers)
             self.next[step] = [*dict.fromkeys([*readers, *step.changes])]
@@ -49,8 +49,8 @@ class _Scheduling:
                 self.before[later].append(step)
         self.done: list[Step] = []
         self.ran: set[Step] = set()
-        self.live = self.peak = 0  # bytes in memory, and the most by now
-        #: What became able to run, or to give memory back, since it was looked at.
+        self.live = self.peak = 0  # bytes in memory, and the peak so far
+        #: Steps that became ready, or may free more memory, since they were considered.
         self.touched: dict[Step, None] = {}
         for step in steps:
             if not self.missing[step] and _is_small(step):
@@ -60,14 +60,14 @@ class _Scheduling:
             for step in left:
                 if not self.missing[step]:
                     self.follow(step)
-            # Where updates wait for each other, one of them does not.
+            # Where updates wait for each other, one of them runs anyway.
             blocked = [step for step in left if step not in self.ran]
             if len(blocked) == len(left):
                 self.follow(next(s for s in left if all(read.maker in self.ran for read in s.reads)))
             left = blocked
 
     def follow(self, step: Step) -> None:
-        """Runs a step, if it has not, and what should run behind it."""
+        """Runs a step, unless it has run, and the steps that should run after it."""
         if step not in self.ran:
             self.run([step])
             while chain := self.best():
@@ -85,7 +85,7 @@ class _Scheduling:
             self.touched.update(dict.fromkeys(reader for read in step.reads for reader in read.readers))
 
     def after(self, chain: Sequence[Step]) -> tuple[int, int]:
-        """What lies in memory after some steps, and the most that has by then."""
+        """The bytes in memory after some steps, and the peak until then."""
         live, peak = self.live, self.peak
         used: Counter[Held] = Counter()
         for step in chain:
@@ -98,7 +98,7 @@ class _Scheduling:
         return live, peak
 
     def best(self) -> list[Step]:
-        """The steps that should run now, before the next one in order; none where none should."""
+        """The steps that should run now, before the next one in order; empty if there are none."""
         self.touched = {step: None for step in self.touched if step not in self.ran}
         ready = [step for step in self.touched if not self.missing[step]]
         small = [step for step in ready if _is_small(step)]
@@ -112,7 +112,7 @@ class _Scheduling:
         return max(able, key=self.freed) if able else []
 
     def chain(self, first: Step) -> list[Step]:
-        """A step, and those with which it gives most memory back; none where that is nothing."""
+        """A step, and those with which it frees most memory; empty if they free none."""
         chain, best, most = [first], 1, self.freed([first])
         while len(chain) < self.together:
             options = [*self.options(chain)]
@@ -124,14 +124,14 @@ class _Scheduling:
         return chain[:best] if most > 0 else []
 
     def options(self, chain: Sequence[Step]) -> Iterator[list[Step]]:
-        """What can run behind some steps: one that needs these, with what else it needs, where that can run now."""
+        """The continuations of a chain: a step that depends on it, preceded by its other dependencies, where these can run now."""
         for later in dict.fromkeys(later for step in chain for later in self.next[step]):
             lacking = [s for s in self.before[later] if s not in self.ran and s not in chain]
             if later not in chain and not any(self.missing[s] for s in lacking):
                 yield [*lacking, later]
 
     def freed(self, chain: Sequence[Step]) -> int:
-        """The bytes that some steps give back in all; negative for those that they take."""
+        """The bytes that some steps free in all; negative if they take more than they free."""
         reads = Counter(read for step in chain for read in step.reads)
         given = {held for step in chain for held in step.gives}
         last = sum(
@@ -141,5 +141,5 @@ class _Scheduling:
 
 
 def _is_small(step: Step) -> bool:
-    """Whether it does not matter for memory when a step runs, except that others can run behind it."""
+    """Whether a step takes and frees so little memory that only the steps after it matter."""
     return all(held.bytes <= _SMALL for held in (*step.reads, *step.gives)) and step.scratch <= _SMALL

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said where no recomputation keeps a function within its limit."""
+"""The error where no recomputation keeps a function within its limit."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ....support.diagnostics import Diagnostic, UserError
 from .keeping import Stuck
 from .steps import Held, Step
 
-#: So many of the largest values are named.
+#: How many of the largest values the error names.
 _NAMED = 3
 
 
 def refusal(stuck: Stuck, steps: Sequence[Step], limit: int, least: int) -> UserError:
-    """The error: at the op that alone needs more than the limit, or where nothing is left that could be computed again."""
+    """The error: at the op that alone needs more than the limit, or at the step where nothing more can be recomputed."""
     largest = max(steps, key=lambda step: step.needed)
     alone = largest.needed > limit
     step = largest if alone else stuck.step

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ops of a function as steps: what each reads, gives, takes in memory and costs."""
+"""The ops of a function as steps: what each reads and writes, its memory and its cost."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ...analysis.views import before
 from ...graph.dead_code import removable
 from ...graph.invariants import reads
 
-#: What shows a value that is in memory already.
+#: Ops whose result is a view of their operand.
 _VIEWS = frozenset({"ng.reshape", "ng.slice"})
-#: Operations that take as long as one byte that is moved; an estimate, of which only choices depend.
+#: Arithmetic operations in the time of moving one byte; an estimate, on which only choices depend.
 _OPERATIONS_A_BYTE = 16
 
 
 @dataclass(eq=False)
 class Held:
-    """A value that a step gives, and that lies in the arena; of one that lies elsewhere `bytes` is 0."""
+    """A value that a step computes and that is stored in the arena; `bytes` is 0 if it is stored elsewhere."""
 
     value: Value
     bytes: int
@@ -35,9 +35,9 @@ class Held:
 
 @dataclass(eq=False)
 class Step:
-    """An op that computes something. `scratch` is what its regions hold meanwhile, `reused` are pairs of what it reads and what it may
-    write in the place of that. `changes` are the steps that put other values into what it reads, with the bytes of these: they come
-    after it where they can. `repeatable` says whether it can be done again."""
+    """An op that computes something. `scratch` is the memory of its regions, `reused` are pairs of a value that it reads and one that it
+    may compute in place of it. `changes` are the steps that overwrite a variable that this one reads, with its bytes: they
+    come after this one where they can. `repeatable` says whether it can be executed again."""
 
     op: Op
     number: int
@@ -50,7 +50,7 @@ class Step:
     repeatable: bool = True
 
     def saved(self, ending: Container[Held]) -> int:
-        """The bytes that it writes in the place of what it reads, of those values that nothing needs behind it."""
+        """The bytes of results that take the place of values that the step reads, of those in `ending`, which no later step needs."""
         taken: set[Held] = set()
         for read, given in self.reused:
             if read in ending and read not in taken and given not in taken:
@@ -59,14 +59,14 @@ class Step:
 
     @property
     def needed(self) -> int:
-        """The bytes that it needs for itself: what it reads and gives, and has meanwhile."""
+        """The bytes that the step alone needs: what it reads and writes, and its scratch memory."""
         held = sum(each.bytes for each in (*self.reads, *self.gives))
         return held + self.scratch - self.saved(self.reads)
 
 
 @dataclass(frozen=True)
 class Steps:
-    """All steps of a block in order, what they give, and the notes of what is not to be kept."""
+    """All steps of a block in order, their values, and the notes of what is not to be kept."""
 
     steps: list[Step]
     held: Mapping[Value, Held]
@@ -74,12 +74,12 @@ class Steps:
 
 
 def root_of(value: Value) -> Value:
-    """What a value shows, whole or in part."""
+    """The value of which this one is a view, or itself."""
     return before(value, _VIEWS)
 
 
 def steps_of(function: Op, kernels: Mapping[str, Op], room: Callable[[int], int]) -> Steps:
-    """The steps of a function whose ops call kernels; `room` says how much of the arena so many bytes take."""
+    """The steps of a function whose ops call kernels; `room` gives the bytes of the arena for a value of so many bytes."""
     block = function.block
     *ops, end = block.ops
     elsewhere, updates = _results(function, end)
@@ -122,7 +122,7 @@ def steps_of(function: Op, kernels: Mapping[str, Op], room: Callable[[int], int]
 
 
 def _behind(step: Step) -> set[Step]:
-    """A step, and those that need what it gives, themselves or on the way."""
+    """A step, and all that depend on its results, directly or transitively."""
     found: set[Step] = set()
     waiting = [step]
     while waiting:
@@ -134,7 +134,7 @@ def _behind(step: Step) -> set[Step]:
 
 
 def _results(function: Op, end: Op) -> tuple[set[Value], list[tuple[Value, Value]]]:
-    """What lies in the buffers of results and variables from the beginning, and of the latter also whose new contents it is."""
+    """The values that are stored in buffers of results and variables, and pairs of the new value of a variable and its argument."""
     attribute = function.attributes.get("ng.tied")
     pairs = attribute.values if isinstance(attribute, DenseArrayAttr) else ()
     roots = [root_of(v) for v in end.operands]
@@ -155,13 +155,13 @@ def _reused(step: Step, kernels: Mapping[str, Op]) -> Iterator[tuple[Held, Held]
 
 
 def bytes_of(type: Type) -> int:
-    """The size of a value of a type."""
+    """The size of a value of a type, in bytes."""
     assert isinstance(type, ShapedType)
     return type.size * item_bytes(type.element)
 
 
 def _within(block: Block, room: Callable[[int], int]) -> int:
-    """The most that the values of a region take at once, and what they need of it."""
+    """The peak memory of a region, with its arguments."""
     last: dict[Value, int] = {}
     for number, op in enumerate(block.ops):
         for value in reads(op):
@@ -185,7 +185,7 @@ def _within(block: Block, room: Callable[[int], int]) -> int:
 
 
 def _cost(op: Op, kernels: Mapping[str, Op], known: dict[str, float]) -> float:
-    """What computing an op takes, in bytes that could be moved meanwhile."""
+    """The cost of an op, in bytes that could be moved in the same time."""
     moved = sum(bytes_of(v.type) for v in {*op.operands, *op.results})
     if op.name != "tile.call":
         return moved + sum(
