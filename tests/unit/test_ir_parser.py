@@ -39,7 +39,7 @@ BAD = (
     (HEAD + "  %y = ng.add %x, %x : tensor<4xf33>\n}", "2:33: error: expected a type, found 'f33'"),
     (HEAD + "  return %x : tensor<4xf32>", "2:28: error: expected an op or '}', found the end of the text"),
     (HEAD + "  %x = ng.exp %x : tensor<4xf32>\n}", "2:3: error: value %x is defined twice"),
-    (HEAD + "  %a, %b = ng.exp %x : tensor<4xf32>\n}", "2:3: error: ng.exp has 1 results, but 2 are named"),
+    (HEAD + "  %a, %b = ng.exp %x : tensor<4xf32>\n}", "2:3: error: ng.exp has 1 result, but 2 are named"),
     (HEAD + "  %a = ng.exp %x\n}", "3:1: error: expected ':' and the op's type, found '}'"),
     (HEAD + "  %a = ng.constant 1\n}", "3:1: error: expected ':' and the op's type, found '}'"),
     (HEAD + "  %a = ng.constant -1e5 : f32\n}", "2:22: error: expected ':' and the op's type, found 'e5'"),

@@ -92,10 +92,37 @@ def test_sameness_is_no_tensor(x: ng.Tensor) -> None:
         lambda: ng.cond(x == 3, lambda: x, lambda: y),
         lambda: x * (x == y),
         lambda: np.ones(3) == x,
+        # What would be a number, or take the element 0.
+        lambda: ng.where((x == 1) | (x == 2), 1, 0),
+        lambda: (x == 1) & (x == 2),
+        lambda: (x > 0) ^ (x == 2),
+        lambda: x[x == 1],
+        lambda: x[0, x == 1],
+        lambda: np.where(x == 1, 1, 2),
+        lambda: float(x == 1),
+        lambda: abs(x == 1),
+        lambda: (x == 1) // 2,
+        lambda: (x == 1) < 1,
+        lambda: (x == 1)[0],
     )
     for wrong in wrongs:
         with pytest.raises(ng.UserError, match=r"(?s)the same node.*hint: .*ng.equal"):
             wrong()
+
+
+@pytest.mark.parametrize("target", ["cpu", "numpy"])
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_what_cannot_be_copied_says_so(target: str, how: Callable[[Any], Any], x: ng.Tensor) -> None:
+    transformer = ng.transformers.make_transformer(target)
+    compiled = transformer.computation(x + 1, x)
+    for thing, hint in (
+        (compiled, "ng.save"),
+        (transformer, "load_state"),
+        (compiled.module, "to_text"),
+        (x, "ng.save"),
+    ):
+        with pytest.raises(ng.UserError, match=rf"(?s)cannot be copied or pickled.*hint: .*{hint}"):
+            how(thing)
 
 
 def test_after_an_assignment_in_place() -> None:
@@ -187,7 +214,7 @@ def test_the_derivative_of_one_number_for_each_sample(target: str) -> None:
 def test_by_what_has_no_derivative() -> None:
     w, i = ng.variable([C], initial_value=1), ng.variable([C], dtype="i32", initial_value=1)
     y = ng.sum(w * i, out_axes=())
-    for by in (i, w > 0, 3.0, ng.constant(2)):
+    for by in (i, w > 0, 3.0, ng.constant(2), np.ones(3)):
         with pytest.raises(ng.NotDifferentiable):
             ng.deriv(y, by)
     T, held = ng.make_axis(3, "T"), list[ng.Tensor]()

@@ -117,6 +117,10 @@ m.modf(i)[0]; m.modf(u)[1]; m.modf(b)[0]; m.interp(f, [0, 1, 3], [1., -1, 2], pe
 m.quantile(f, 0.3, axis=1, method='hazen'); m.quantile(d, [0, 0.05, 0.4, 1], axis=(0, 2), method='weibull'); m.quantile(i, 0.9, method='median_unbiased'); m.quantile(f, 0.45, axis=0, method='normal_unbiased'); m.quantile(f, [0.01, 0.6], method='interpolated_inverted_cdf'); m.nanquantile(n, 0.3, axis=1, method='hazen'); m.nanquantile(f, [0.05, 0.9], method='weibull'); m.nanquantile(d, 0.2, axis=1, method='median_unbiased'); m.nanpercentile(n[2], 77, method='interpolated_inverted_cdf')
 m.nansum(n, axis=0, initial=2, where=b); m.nanprod(n[2:], initial=3, keepdims=True); m.nanmax(n, axis=1, initial=-1, where=b); m.nanmin(n, initial=0); m.nanmax(n * np.nan, initial=1); m.nanmean(n[2], where=b[0]); m.nanmean(n, axis=0, where=[[False], [True], [True]]); m.nanvar(f, axis=1, where=b0x); m.nanstd(n[2], where=b0x[0]); m.nanmax(i, axis=0, initial=-5, where=b)
 f.reshape(4, 3, order='F'); m.reshape(d, (-1, 6), order='F'); m.ravel(d, 'F'); f.flatten('F'); m.reshape(f, 12, order='F'); m.reshape(f, (2, -1), 'A'); f.astype('int32', copy=False); m.array([1, 2], copy=True)
+m.einsum(f, [0, 1], g, [1, 2], [0, 2]); m.einsum(f, [1, 0]); m.einsum(d, [..., 30, 2], g, [2, 3], [..., 3, 30]); m.einsum('ij,jk,kl', f, g, g.T, optimize='greedy'); m.einsum(f, [0, 0 + 1], g, [1, 30])
+m.add.outer(v, v); m.subtract.outer(f, v); m.multiply.outer(i, s); m.maximum.outer(j, u); m.less.outer(v, v); m.add.reduce(f); m.multiply.reduce(p, axis=1); m.maximum.reduce(d, axis=(0, 2)); m.logical_or.reduce(b, axis=1); m.add.accumulate(f); m.multiply.accumulate(p, axis=1)
+np.add.reduce(f); np.subtract.outer(v, v); np.maximum.reduce(f, axis=1); np.add.accumulate(f, axis=1)
+m.abs(m.fft.fft(v)); m.absolute(m.fft.rfft(d)); m.angle(m.fft.rfft(p))[:, 1:2]; m.angle(p - 0.5); m.angle(v, deg=True); m.real(m.fft.fft(v)); m.imag(m.fft.fft(v)); m.conj(m.fft.fft(v)).imag; m.conjugate(f); m.real(i); m.imag(f); (m.fft.fft(v) * m.conj(m.fft.fft(v))).real
 """
 LIST = [call for line in CALLS.strip().splitlines() for part in line.split("; ") if (call := part.strip())]
 

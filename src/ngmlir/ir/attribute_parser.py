@@ -23,20 +23,22 @@ from .attributes import (
 )
 from .cursor import shortened
 from .definition import STORED_FLOATS
-from .elements import ElementsAttr, elements_from_bytes, within_width
+from .elements import ElementsAttr, elements_from_bytes, hexadecimal_bytes, within_width
 from .lexer import Token, unquote
-from .literals import float_bits, float_value, integer_bits, integer_fits, item_bytes, packed, wrap_integer
-from .nest_parser import NestParser
+from .literals import (
+    integer_bits,
+    item_bytes,
+    packed,
+)
+from .number_parser import DIGITS, NumberParser
 from .resources import resource_of
 from .types import FloatType, IndexType, IntegerType, OpaqueType, ShapedType, Type, element_type, f64, i1, i64
 
-#: Digits that are read, whatever the type, and at most.
-_DIGITS, _MOST_DIGITS = 40, 4000
 #: Attributes of MLIR's own that nothing here reads.
 _OPAQUE = ("affine_map", "affine_set", "strided", "sparse", "opaque", "distinct")
 
 
-class AttributeParser(NestParser):
+class AttributeParser(NumberParser):
     """A cursor that also reads attributes."""
 
     def alias_definition(self) -> None:
@@ -205,37 +207,9 @@ class AttributeParser(NestParser):
             return FloatAttr(self.float_bits(token, type), type)
         if isinstance(type, (IntegerType, IndexType)):
             return IntegerAttr(self.integer_value(token, type), type)
-        hint = (
-            f"a constant of {type} is dense<{shortened(token.text)}>" if isinstance(type, ShapedType) else ""
-        )
+        made = f"a constant of {type} is dense<{shortened(token.text)}>"
+        hint = made if isinstance(type, ShapedType) else ""
         raise self.error_at(f"{type} is not a number type", token.start, hint)
-
-    def float_bits(self, token: Token, type: FloatType) -> int:
-        if token.kind == "hex":
-            bits = int(token.text, 16)
-            if bits >> type.width:
-                raise self.error_at(f"{token.text} has more bits than {type}", token.start)
-            return bits
-        if token.kind not in ("float", "integer"):
-            raise self.error_at(f"expected a number, found '{shortened(token.text)}'", token.start)
-        bits = float_bits(float(token.text), type)
-        found = float_value(bits, type)
-        if found in (float("inf"), float("-inf")) or found != found:
-            raise self.error_at(f"{shortened(token.text)} does not fit in {type}", token.start)
-        return bits
-
-    def integer_value(self, token: Token, type: Type) -> int:
-        if token.text in ("true", "false") and isinstance(type, IntegerType) and type.width == 1:
-            return wrap_integer(int(token.text == "true"), type)
-        if token.kind not in ("integer", "hex"):
-            raise self.error_at(f"expected an integer, found '{shortened(token.text)}'", token.start)
-        width = type.width if isinstance(type, IntegerType) else 64
-        if len(token.text) > max(_DIGITS, min(width // 3 + 3, _MOST_DIGITS)):
-            raise self.error_at(f"the number does not fit in {type}", token.start)
-        value = int(token.text, 0) if token.kind == "hex" else int(token.text)
-        if not integer_fits(value, type):
-            raise self.error_at(f"{token.text} does not fit in {type}", token.start)
-        return wrap_integer(value, type)
 
     def dense_array(self) -> Attribute:
         self.expect_text("array")
@@ -343,18 +317,19 @@ class AttributeParser(NestParser):
 
     def hexadecimal_elements(self, type: ShapedType, data: bytearray) -> tuple[int, ...]:
         token = self.advance()
-        digits = token.text[1:-1]
-        try:
-            if not digits.startswith("0x"):
-                raise ValueError
-            data += bytes.fromhex(digits[2:])
-        except ValueError:
-            raise self.error_at("expected hexadecimal digits after 0x", token.start) from None
+        found = hexadecimal_bytes(token.text[1:-1])
+        if found is None:
+            raise self.error_at("expected hexadecimal digits after 0x", token.start)
+        data += found
         size = item_bytes(type.element)
         if element_type(type) is i1:
             raise self.error_at("write constants of i1 as true and false", token.start)
         if not within_width(memoryview(data), type.element):
             raise self.error_at(f"these bytes are not elements of {type.element}", token.start)
+        if len(data) not in (size, type.size * size):
+            raise self.error_at(
+                f"{len(data)} bytes given for {type}, which has {type.size * size}", token.start
+            )
         return () if len(data) == size else (type.size, -1)  # -1: the shape was not spelled
 
     def nested_elements(self, element: Type, data: bytearray) -> tuple[int, ...]:
@@ -394,7 +369,7 @@ class AttributeParser(NestParser):
         if tokens[end].kind not in kinds or tokens[end + 1].kind != "]":
             return 0
         texts = [token.text for token in tokens[start : end + 1 : 2]]
-        made = packed(texts, element) if max(map(len, texts)) <= _DIGITS else None
+        made = packed(texts, element) if max(map(len, texts)) <= DIGITS else None
         if made is None:
             return 0
         data += made

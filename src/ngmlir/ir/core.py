@@ -9,9 +9,9 @@ about an op stays true.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
-from ..support.diagnostics import UNKNOWN, Diagnostic, Location
+from ..support.diagnostics import UNKNOWN, Diagnostic, Location, UserError
 from .attributes import NO_ATTRIBUTES, Attribute, DictAttr, StringAttr, SymbolRefAttr, sorted_attributes
 from .context import CONTEXT
 from .definition import OpDefinition
@@ -192,6 +192,10 @@ class Op:
 
     #: What makes the text of an op: the printer, which stands above this file.
     spelled: ClassVar[Callable[[Op], str]] = repr
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        what = f"'{op_name(self)}' is an op of a program, and cannot be copied or pickled by itself"
+        raise UserError(what, self.location, hint="to_text(module) writes a program, from_text reads it")
 
     def __str__(self) -> str:
         return Op.spelled(self)

@@ -8,8 +8,10 @@ from abc import ABC, abstractmethod
 from ..support.diagnostics import Diagnostic, Location, UserError
 from ..support.spelling import Hints
 from .lexer import Token, tokenize, unexpected, unquote
+from .literals import special_floats
 from .resource_files import ResourceFolder
 from .resources import read_section, section_start
+from .types import FloatType
 
 #: Regions, attributes and types may nest this deep; beyond it the text is refused (Python's own stack is finite).
 MAX_DEPTH = 96
@@ -97,10 +99,20 @@ class Cursor(ABC):
         if self.kind == "end" and self.complaint:
             return self.error_at(self.complaint, self.token.start)
         if self.kind == "odd":
-            return self.error_at(unexpected(self.token.text), self.token.start)
+            return self.error_at(unexpected(self.token.text), self.token.start, self.elsewhere())
+        hint = hint or self.elsewhere()
         found = "the end of the text" if self.kind == "end" else f"'{shortened(self.token.text)}'"
         message = f"{message}, found {found}"
         return self.error_at(message, self.token.start, hint, length=len(self.token.text), notes=notes)
+
+    def elsewhere(self) -> str:
+        """What to write for what other languages have here."""
+        start, before = self.token.start, self.tokens[self.at - 1] if self.at else None
+        if self.kind in ("/", "odd") and self.text.startswith(("/*", "# "), start):
+            return "comments begin with // and end with their line"
+        if self.text.startswith(".", start) and before is not None and before.kind == "hex":
+            return "hexadecimal numbers are the bits of a float: 0x3F800000 is 1.0 of f32"
+        return special_floats(self.token.text, FloatType("f32")) if self.kind == "bare" else ""
 
     def error_at(
         self,

@@ -169,6 +169,14 @@ def same_bytes(left: memoryview, right: memoryview) -> bool:
     )
 
 
+def hexadecimal_bytes(text: str) -> bytes | None:
+    """The bytes of `0x...`; None where it is none."""
+    try:
+        return bytes.fromhex(text[2:]) if text.startswith("0x") else None
+    except ValueError:
+        return None
+
+
 def within_width(data: memoryview, element: Type) -> bool:
     """Whether every byte of elements that are shorter than a byte is one of theirs."""
     width = narrow_width(element)

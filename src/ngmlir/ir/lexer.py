@@ -21,7 +21,7 @@ _STRING = r'"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+"'
 _PARTS = rf"""
     (?P<value>%(?:[A-Za-z_$.\-][\w$.\-]*|[0-9]+)(?:\#[0-9]+)?)   # %name, %3#1
   | (?P<bare>[A-Za-z_][\w$.]*)                           # keyword, op name, builtin type
-  | (?P<hex>0x[0-9A-Fa-f]+(?![\w]))
+  | (?P<hex>-?0x[0-9A-Fa-f]+(?![\w]))
   | (?P<float>-?[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?)
   | (?P<integer>-?[0-9]+)
   | (?P<string>{_STRING})

@@ -159,6 +159,17 @@ def float_text(bits: int, element: Type) -> str:
     return f"{mantissa}e{exponent}" if exponent else mantissa
 
 
+def special_floats(word: str, element: Type) -> str:
+    """What to write for a word that other languages have for NaN or infinity; '' for other words."""
+    if word.lower() not in ("nan", "inf", "infinity", "-"):
+        return ""
+    bits = {name: float_bits(float(name), element) for name in ("NaN", "infinity", "-infinity")}
+    texts = [
+        f"{name} is 0x{b:X}" for name, b in bits.items() if str(float_value(b, element)) == str(float(name))
+    ]
+    return f"bits say it: {', '.join(texts)} in {element}"
+
+
 def integer_text(value: int, element: Type) -> str:
     if isinstance(element, IntegerType) and element.width == 1:
         return "true" if value else "false"

@@ -69,7 +69,13 @@ class LocationParser(TypeParser):
             if self.accept(":"):
                 line = self.integer()
                 self.expect(":")
-                return Location(unquote(token.text), line, self.integer())
+                column = self.integer()
+                if self.accept_word("to"):  # a range, which is kept by its beginning
+                    if self.kind == "integer":
+                        self.advance()
+                    self.expect(":")
+                    self.integer()
+                return Location(unquote(token.text), line, column)
             if self.accept("("):
                 inner = self.location_body()
                 self.expect(")")

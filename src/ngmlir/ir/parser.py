@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Diagnostic, Location, UserError
+from ..support.spelling import counted
 from .attributes import Attribute, DictAttr, StringAttr
 from .core import Block, ModuleOp, Op, Region, UnregisteredOp, op_name
 from .cursor import shortened
@@ -20,7 +21,7 @@ from .function_parser import FunctionParser, add_defaults
 from .lexer import unquote
 from .recovery import SHORT_NAMES
 from .resource_files import ResourceFolder
-from .type_parser import KEEP
+from .type_parser import KEEP_OPS
 from .types import FunctionType, Type
 
 Words = Mapping[str, type[Op]]
@@ -197,7 +198,8 @@ class _Parser(FunctionParser):
     def name_results(self, op: Op, results: list[tuple[str, int]], counts: list[int]) -> None:
         if sum(counts) != len(op.results):
             raise self.error_at(
-                f"{op_name(op)} has {len(op.results)} results, but {sum(counts)} are named", results[0][1]
+                f"{op_name(op)} has {counted(len(op.results), 'result')}, but {sum(counts)} are named",
+                results[0][1],
             )
         at = 0
         for (name, start), count in zip(results, counts, strict=True):
@@ -299,7 +301,8 @@ class _Parser(FunctionParser):
             return self.hints.did_you_mean(name, self.words)
         if ours or not dot:
             return f"did you mean {ours}?" if ours else self.hints.did_you_mean(name, self.words)
-        return f'write it in generic form, "{shortened(name)}"(...)' if self.unregistered else KEEP
+        generic = f'generic form, "{shortened(name)}"(...)'
+        return f"write it in {generic}" if self.unregistered else f"{KEEP_OPS} in {generic}"
 
     def custom_op(self, start: int) -> Op:
         token = self.take("bare")

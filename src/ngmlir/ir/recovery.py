@@ -62,7 +62,9 @@ class RecoveringParser(AttributeParser):
         self.at = max(self.at, start + 1) if tokens[start].kind != "end" else start
         while True:
             kind = tokens[self.at].kind
-            if kind == "end" or (open_braces <= 0 and kind in _ENDS):
+            if kind == "end" or (
+                open_braces <= 0 and (kind == "}" or (kind == "label" and self.begins_line()))
+            ):
                 break
             if open_braces <= 0 and kind in _BEGINNINGS and self.begins_op():
                 break
@@ -95,7 +97,7 @@ class RecoveringParser(AttributeParser):
 
     def begins_op(self) -> bool:
         """Whether the token here is the first of its line and looks like the beginning of an op."""
-        token, before, after = self.tokens[self.at], self.tokens[self.at - 1], self.tokens[self.at + 1]
+        token, after = self.tokens[self.at], self.tokens[self.at + 1]
         if token.kind == "value":
             looks = after.kind in ("=", ":")
         elif token.kind == "alias":
@@ -104,9 +106,12 @@ class RecoveringParser(AttributeParser):
             looks = "." in token.text or token.text in SHORT_NAMES
         else:
             looks = token.kind == "string" and after.kind == "("
-        return looks and self.place(before.start).line < self.place(token.start).line
+        return looks and self.begins_line()
+
+    def begins_line(self) -> bool:
+        """Whether the token here is the first of its line: labels that end a line are where a branch goes to."""
+        return self.place(self.tokens[self.at - 1].start).line < self.place(self.tokens[self.at].start).line
 
 
 _NAMES = frozenset({"value", "label"})
-_ENDS = frozenset({"}", "label"})
 _BEGINNINGS = frozenset({"value", "bare", "string", "alias"})

@@ -56,6 +56,9 @@ _ELSEWHERE = {
 
 #: What helps where a text holds more of MLIR than we do.
 KEEP = "ngopt --allow-unregistered-dialect accepts unknown types and attributes"
+KEEP_OPS = "ngopt --allow-unregistered-dialect keeps ops of other dialects"
+#: Where a text describes loops by maps, as linalg does.
+_MAPS = f"ops here name dimensions by number (ng.transpose, ng.broadcast, ng.dot, ng.sum); {KEEP}"
 
 
 class TypeParser(Cursor):
@@ -108,7 +111,9 @@ class TypeParser(Cursor):
             return self.function_type()
         elif token.kind == "alias" and token.text[0] == "!":
             return self.dialect_type()
-        meant = _ELSEWHERE.get(token.text)
+        lower = token.text.lower()
+        known = lower in (*_SHAPED, *_COMPOSED) or self.scalar_type(lower) is not None
+        meant = _ELSEWHERE.get(token.text) or (lower if known else "")
         raise self.error("expected a type", hint=f"did you mean {meant}?" if meant else "")
 
     def scalar_type(self, text: str) -> Type | None:
@@ -286,7 +291,8 @@ class TypeParser(Cursor):
     def keep(self, what: str, start: int) -> None:
         """UserError unless what we do not know is kept."""
         if not self.unregistered:
-            raise self.error_at(f"{what} that ngmlir knows", start, KEEP)
+            hint = _MAPS if what.startswith("affine_") else KEEP
+            raise self.error_at(f"{what} that ngmlir knows", start, hint)
 
     def strided_layout(self) -> tuple[tuple[int, ...], int, bool]:
         """Strides, offset, and whether these can be those of a buffer of ours: none is negative."""

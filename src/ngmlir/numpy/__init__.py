@@ -43,11 +43,14 @@ from ..op_graph.source import user_location
 from ..op_graph.tensor import Tensor
 from ..support.diagnostics import Diagnostic
 from . import fft, linalg, random
+from .absent import WRITE as WRITE
 from .absent import instead
 from .arrays import as_array, expand
 from .arrays import shape as shape_of  # noqa: F401
 from .bits import bitwise_count, frexp, gcd, lcm, ldexp, nextafter, spacing
 from .comparing import allclose, array_equal, array_equiv, isin
+from .complex import absolute, angle, conj, conjugate, imag, real
+from .complex import absolute as abs
 from .composed import (
     around,
     cbrt,
@@ -108,8 +111,6 @@ from .creation import (
 )
 from .differences import diff, ediff1d, gradient, trapezoid, unwrap
 from .elementwise import (
-    abs,
-    absolute,
     acos,
     acosh,
     add,
@@ -343,25 +344,26 @@ from .sorting import (
     top_k,
 )
 from .statistics import corrcoef, cov, histogram, histogram_bin_edges
+from .ufuncs import give_methods
 
 newaxis = None
 
 __all__ = [
-    "abs", "absolute", "acos", "acosh", "add", "all", "allclose", "amax", "amin", "any", "append", "apply_along_axis",
+    "abs", "absolute", "acos", "acosh", "add", "all", "allclose", "amax", "amin", "angle", "any", "append", "apply_along_axis",
     "apply_over_axes", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax",
     "argmin", "argpartition", "argsort", "argwhere", "around", "array", "array_equal", "array_equiv", "array_split",
     "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average",
     "bartlett", "bincount", "bitwise_and", "bitwise_count", "bitwise_invert", "bitwise_left_shift", "bitwise_not",
     "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman", "block", "bool_", "broadcast_arrays",
     "broadcast_shapes", "broadcast_to", "can_cast", "cbrt", "ceil", "choose", "clip", "column_stack", "compress",
-    "concat", "concatenate", "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero",
+    "concat", "concatenate", "conj", "conjugate", "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero",
     "cov", "cross", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "delete", "diag",
     "diag_indices", "diag_indices_from", "diagflat", "diagonal", "diff", "digitize", "divide", "divmod", "dot",
     "dropout", "dsplit", "dstack", "dtype", "e", "ediff1d", "einsum", "empty", "empty_like", "equal", "erf", "exp",
     "exp2", "expand_dims", "expit", "expm1", "eye", "fabs", "fft", "finfo", "fix", "flatnonzero", "flip", "fliplr",
     "flipud", "float16", "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frexp",
     "full", "full_like", "gcd", "geomspace", "gradient", "greater", "greater_equal", "hamming", "hanning", "heaviside",
-    "histogram", "histogram_bin_edges", "hsplit", "hstack", "hypot", "identity", "iinfo", "indices", "inf", "inner",
+    "histogram", "histogram_bin_edges", "hsplit", "hstack", "hypot", "identity", "iinfo", "imag", "indices", "inf", "inner",
     "insert", "int8", "int16", "int32", "int64", "interp", "invert", "isclose", "isfinite", "isin", "isinf", "isnan",
     "isneginf", "isposinf", "ix_", "kaiser", "kron", "lcm", "ldexp", "left_shift", "less", "less_equal", "lexsort",
     "linalg", "linspace", "log", "log1p", "log2", "log10", "log_softmax", "logaddexp", "logaddexp2", "logical_and",
@@ -372,7 +374,7 @@ __all__ = [
     "nonzero", "not_equal", "ones", "ones_like", "outer", "pad", "partition", "percentile", "permute_dims",
     "persistent_tensor", "pi", "piecewise", "placeholder", "poly", "polyadd", "polyder", "polydiv", "polyfit",
     "polyint", "polymul", "polysub", "polyval", "positive", "pow", "power", "prod", "promote_types", "ptp",
-    "put_along_axis", "quantile", "rad2deg", "radians", "random", "ravel", "ravel_multi_index", "reciprocal", "relu",
+    "put_along_axis", "quantile", "rad2deg", "radians", "random", "ravel", "ravel_multi_index", "real", "reciprocal", "relu",
     "remainder", "repeat", "reshape", "resize", "result_type", "right_shift", "rint", "roll", "rollaxis", "rot90",
     "round", "row_stack", "searchsorted", "segment_cumprod", "segment_cumsum", "segment_expand", "segment_first",
     "segment_last", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_softmax", "segment_sum",
@@ -428,7 +430,7 @@ def __getattr__(name: str) -> Any:
                 f"module 'ngmlir.numpy' has no attribute {name!r}{why[0]}", user_location(), hint=why[1]
             )
         )
-    raise missing("module 'ngmlir.numpy'", name, __all__)
+    raise missing("module 'ngmlir.numpy'", name, __all__, WRITE.get(name))
 
 
 def __dir__() -> list[str]:
@@ -436,4 +438,5 @@ def __dir__() -> list[str]:
 
 
 answer_all(globals(), __all__, "ng.numpy")
+give_methods({name: globals()[name] for name in __all__})
 Positions.family = sys.modules[__name__]

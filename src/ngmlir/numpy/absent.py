@@ -5,8 +5,29 @@ from __future__ import annotations
 
 _DEPENDS = "unique_values unique_counts union1d intersect1d setdiff1d setxor1d extract trim_zeros"
 _CHANGES = "copyto fill_diagonal place put putmask"
-_COMPLEX = "angle conj conjugate imag real iscomplex iscomplexobj isreal isrealobj real_if_close complex64 complex128 sort_complex"
+_COMPLEX = "iscomplex iscomplexobj isreal isrealobj real_if_close complex64 complex128 sort_complex"
 _CALLS = "vectorize frompyfunc fromfunction fromiter"
+
+#: Names of PyTorch and JAX, and what is written here of arrays.
+_ELSEWHERE = {
+    "unsqueeze": "x[:, None] or ng.numpy.expand_dims(x, axis)",
+    "view view_as reshape_as": "x.reshape(shape)",
+    "permute": "x.transpose(axes)",
+    "cat": "ng.numpy.concatenate([x, y], axis)",
+    "expand expand_as": "ng.numpy.broadcast_to(x, shape)",
+    "chunk": "ng.numpy.array_split(x, count, axis)",
+    "clamp": "ng.numpy.clip(x, low, high)",
+    "equal not_equal eq ne": "ng.numpy.equal(x, y), ng.numpy.not_equal(x, y)",
+    "masked_fill": "ng.numpy.where(mask, value, x)",
+    "gather index_select": "ng.numpy.take_along_axis(x, indices, axis) or ng.numpy.take(x, indices, axis)",
+    "topk": "ng.numpy.top_k(x, k)",
+    "mm bmm": "x @ y",
+    "unbind": "ng.numpy.unstack(x, axis)",
+    "float double half long int bool byte type to type_as": "x.astype(dtype)",
+    "amax amin": "x.max(axis), x.min(axis)",
+    "vmap": "functions of whole arrays, which broadcast; ng.numpy.apply_along_axis(f, axis, x) calls f for each row",
+}
+WRITE = {word: here for words, here in _ELSEWHERE.items() for word in words.split()}
 
 #: For names: what explains that they are not there, and what to write.
 _WHY = {

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..op_graph.errors import UserError, fail
 from ..op_graph.tensor import Tensor
+from . import elementwise
 from .arrays import aligned, as_array, joined, of_type, shape
 from .composed import hypot, where
 from .elementwise import (
@@ -148,6 +149,35 @@ class Complex:
 
     def __bool__(self) -> bool:
         fail(UserError, "a complex array has no truth value while the graph is built")
+
+
+def real(val: Any) -> Tensor:
+    """The real part."""
+    return val.real if isinstance(val, Complex) else as_array(val)
+
+
+def imag(val: Any) -> Tensor:
+    """The imaginary part; zeros of real numbers."""
+    return val.imag if isinstance(val, Complex) else multiply(as_array(val), 0)
+
+
+def conj(x: Any, /) -> Any:
+    """With the sign of the imaginary part changed."""
+    return x.conj() if isinstance(x, Complex) else as_array(x)
+
+
+conjugate = conj
+
+
+def angle(z: Any, deg: bool = False) -> Tensor:
+    """The angle of complex numbers, from -pi to pi, or in degrees."""
+    found = (z if isinstance(z, Complex) else Complex(z)).angle()
+    return multiply(found, 180 / np.pi) if deg else found
+
+
+def absolute(x: Any, /, dtype: Any = None) -> Tensor:
+    """Absolute value, or the magnitude of complex numbers."""
+    return abs(x) if isinstance(x, Complex) else elementwise.absolute(x, dtype=dtype)
 
 
 def _parts(x: Any) -> tuple[Any, Any]:

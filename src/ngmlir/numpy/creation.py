@@ -94,7 +94,10 @@ def made_now(function: Callable[..., Any], gives: str = "a constant,") -> Callab
         options = {
             k: np.dtype(element_dtype(v)) if k == "dtype" and v is not None else v for k, v in options.items()
         }
-        found = function(*args, **options)
+        try:
+            found = function(*args, **options)
+        except ZeroDivisionError as error:  # a step of 0
+            raise ValueError(error) from None
         return tuple(map(known, found)) if isinstance(found, tuple) else known(found)
 
     name = function.__name__

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..ir.types import FloatType, IntegerType, i1, i32, i64
 from ..op_graph.errors import IncompatibleAxesError, NotAssignable, UserError, fail
+from ..op_graph.foreign import refuse_sameness
 from ..op_graph.state import AssignOp, assign
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
@@ -295,6 +296,7 @@ class At:
         self._x, self._item = x, item
 
     def __getitem__(self, item: Any) -> At:
+        refuse_sameness(*(item if isinstance(item, tuple) else (item,)))
         return At(self._x, item)
 
     def get(self) -> Tensor:

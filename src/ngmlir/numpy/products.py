@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from string import ascii_letters
+from string import ascii_letters, ascii_lowercase, ascii_uppercase
 from typing import Any, cast
 
 import numpy as np
@@ -20,6 +20,25 @@ from .arrays import as_array, as_type, element, joined, of_type, permute, reshap
 from .elementwise import multiply, subtract
 from .indexing import getitem
 from .shaping import diagonal, moveaxis, ravel
+
+#: What NumPy writes for axes by number: results without a term of their own have them in this order.
+_LETTERS = ascii_uppercase + ascii_lowercase
+
+
+def _lettered(given: Sequence[Any]) -> list[Any]:
+    """`"AB,BC->AC", x, y` for `x, [0, 1], y, [1, 2], [0, 2]`."""
+    lists = [*given[1::2], *given[-1:]] if len(given) % 2 else [*given[1::2]]
+    if not all(
+        isinstance(axes, (list, tuple)) and all(n is ... or n in range(52) for n in axes) for axes in lists
+    ):
+        fail(
+            UserError,
+            "einsum takes its subscripts first, or a list of numbers from 0 to 51 behind each operand",
+            'einsum("ij,jk->ik", x, y), or einsum(x, [0, 1], y, [1, 2], [0, 2])',
+        )
+    terms = ["".join("..." if n is ... else _LETTERS[n] for n in axes) for axes in lists]
+    text = ",".join(terms[: len(given) // 2])
+    return [f"{text}->{terms[-1]}" if len(given) % 2 else text, *given[: len(given) // 2 * 2 : 2]]
 
 
 def _letters(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
@@ -97,11 +116,15 @@ def _spread(x: Tensor, term: str, letters: str, whole: dict[str, int]) -> Tensor
     return reshape(x, [whole[c] if c in term else 1 for c in letters])
 
 
-def einsum(subscripts: str, /, *operands: Any, dtype: Any = None) -> Tensor:
-    """Products of operands, summed over the letters that the result lacks: `einsum("bij,bjk->bik", x, y)`.
+def einsum(subscripts: Any, /, *operands: Any, dtype: Any = None, optimize: Any = True) -> Tensor:
+    """Products of operands, summed over the letters that the result lacks: `einsum("bij,bjk->bik", x, y)`, or with numbers
+    for letters, `einsum(x, [0, 1], y, [1, 2], [0, 2])`.
 
-    Several operands are multiplied in an order with few multiplications. Raises UserError for what the letters do not fit.
+    Several operands are multiplied in an order with few multiplications, whatever `optimize` says. Raises UserError for
+    what the letters do not fit.
     """
+    if not isinstance(subscripts, str):
+        subscripts, *operands = _lettered([subscripts, *operands])
     kind = joined(*operands) if dtype is None else element(dtype)
     xs = [of_type(x, kind) for x in operands]
     terms, result = _letters(subscripts, [len(shape(x)) for x in xs])

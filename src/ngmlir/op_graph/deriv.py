@@ -195,15 +195,16 @@ def deriv(dependent: Tensor, independent: Tensor, error: Tensor | None = None) -
             "ng.deriv takes one tensor to differentiate by",
             "use [ng.deriv(y, x) for x in ...], which shares intermediate results",
         )
-    dependent, independent = as_op(dependent), as_op(independent)
+    given, independent = independent, as_op(independent)
+    dependent = as_op(dependent)
     for op in (dependent, independent):
         if not isinstance(op.element, FloatType):
             fail(NotDifferentiable, f"{op.called} holds {op.element}; only floats have derivatives")
     target = independent.forwarded
-    if isinstance(target, ConstantOp) and target.is_scalar:
-        fail(
-            NotDifferentiable, f"{target.called} is a constant number", "make it a placeholder or a variable"
-        )
+    if isinstance(target, ConstantOp) and (target.is_scalar or given is not independent):
+        kind = "number" if target.is_scalar else "array"
+        hint = "make it a placeholder or a variable"
+        fail(NotDifferentiable, f"{target.called} is a constant {kind}", hint)
     if not seen_from(BUILDING.region, target.region):
         fail(
             OutsideRegion,

@@ -96,9 +96,10 @@ _WORDS = {
 _WRITE = {word: here for words, here in _WORDS.items() for word in words.split()}
 
 
-def missing(what: str, name: str, known: Iterable[str]) -> NoAttribute:
-    """What to raise where `what` has no attribute of that name: it says which one does the same, or looks the same."""
-    here = _WRITE.get(name)
+def missing(what: str, name: str, known: Iterable[str], here: str | None = None) -> NoAttribute:
+    """What to raise where `what` has no attribute of that name: it says which one does the same (`here`, if it is known), or
+    looks the same."""
+    here = here or _WRITE.get(name)
     if here is None and name.endswith("_") and name.strip("_"):  # add_, fill_, ...
         here = "ng.assign(x, value): nothing else changes a tensor"
     hint = f"write {here}" if here else did_you_mean(name, [k for k in known if not k.startswith("_")])
@@ -121,17 +122,21 @@ class Sameness(int):
         refuse_sameness(self)
         raise AssertionError
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refused
-    __neg__ = __invert__ = _refused  # pyright: ignore[reportAssignmentType]
+
+#: Every operator: what it would compute of 0 or 1 is nothing that anyone means, and `(x == 1) | (x == 2)` would be a number.
+_BINARY = "add sub mul truediv floordiv mod divmod pow and or xor lshift rshift"
+_UNARY = "neg pos abs invert round float int getitem lt le gt ge"
+for _name in (*_UNARY.split(), *_BINARY.split(), *(f"r{name}" for name in _BINARY.split())):
+    setattr(Sameness, f"__{_name}__", Sameness._refused)  # pyright: ignore[reportPrivateUsage]
 
 
-def refuse_sameness(value: Any) -> None:
+def refuse_sameness(*values: Any) -> None:
     """UserError for what `x == y` gave."""
-    if isinstance(value, Sameness):
+    if any(isinstance(value, Sameness) for value in values):
         fail(
             UserError,
             "== and != ask whether two tensors are the same node, and the answer is not a tensor",
-            "compare elements with ng.equal(x, y) or ng.not_equal(x, y)",
+            "compare elements with ng.equal(x, y) or ng.not_equal(x, y); arrays with those of ng.numpy",
         )
 
 
@@ -192,6 +197,8 @@ class Foreign:
         refuse_sameness(Sameness(0) if name in ("equal", "not_equal") else None)
         function = getattr(self.family, self.family.UFUNCS.get(name, name), None)
         if method != "__call__":
+            if (own := getattr(function, method, None)) is not None:
+                return own(*inputs, **options)
             self._no_array(f"numpy.{name}.{method}", _METHODS.get((name, method), ""))
         if function is None:
             self._no_array(f"numpy.{name}", name)

@@ -17,7 +17,7 @@ from .attributes import resolved
 from .axes import Axes, Axis
 from .descriptions import TensorDescription, viewed
 from .errors import IncompatibleAxesError, UserError, fail
-from .foreign import DEFERRING, Foreign, Sameness, defers, missing
+from .foreign import DEFERRING, Foreign, Sameness, defers, missing, refuse_sameness
 from .node import Op
 from .schemas import HandledDerivative, derivative_of
 
@@ -241,7 +241,7 @@ class Tensor(Op, Foreign):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         method = self.family.METHODS.get(name)
         if method is None:
-            raise missing("a tensor", name, dir(self))
+            raise missing("a tensor", name, dir(self), self.family.WRITE.get(name))
         return method(self)
 
     def __dir__(self) -> list[str]:
@@ -374,9 +374,11 @@ class Tensor(Op, Foreign):
         return self.family_with(other).greater_equal(self, other)
 
     def __getitem__(self, item: Any) -> Tensor:
+        refuse_sameness(*(item if isinstance(item, tuple) else (item,)))
         return self.family.getitem(self, item)
 
     def __setitem__(self, item: Any, value: Any) -> None:
+        refuse_sameness(*(item if isinstance(item, tuple) else (item,)))
         self.family.set_item(self, item, value)
 
     def __iter__(self) -> Any:

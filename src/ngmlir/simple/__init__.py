@@ -112,6 +112,9 @@ globals().update(
 #: What ufuncs may be told beside their operands.
 UFUNC_OPTIONS = frozenset[str]()
 
+#: Names of other packages that something else is written for than with named axes.
+WRITE: Mapping[str, str] = {}
+
 METHODS: Mapping[str, Callable[[Tensor], Any]] = {
     "ndim": lambda x: len(shape_of(x)),
     **{name: partial(partial, globals()[name]) for name in ("argmax", "argmin", "flatten", "reshape", "squeeze", "transpose")},

@@ -18,7 +18,10 @@ def empty_bytes(count: int) -> np.ndarray:
     if count >= HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
         # Only whole huge pages are ever backed by one, so the first must begin at a multiple of its size.
         # Private: what is shared with processes that may fork off gets no huge pages, and they would write to it.
-        memory = mmap.mmap(-1, count + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        try:
+            memory = mmap.mmap(-1, count + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except OSError as error:  # as NumPy says it of smaller arrays
+            raise MemoryError(f"cannot allocate {count} bytes: {error.strerror}") from None
         memory.madvise(mmap.MADV_HUGEPAGE)
         raw, alignment = np.frombuffer(memory, np.uint8), HUGE_PAGE
     else:

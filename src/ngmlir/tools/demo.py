@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -18,7 +17,7 @@ from ..ir.printer import to_text
 from ..support.progress import Progress
 from ..transformers.report import Report
 from . import digits
-from .shell import write_output
+from .shell import flags, positive, write_output
 from .streams import streams
 
 #: How many kernels are listed, those that take longest.
@@ -26,7 +25,7 @@ _KERNELS = 6
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="ngmlir demo", description=__doc__)
+    parser = flags("ngmlir demo", __doc__ or "")
     parser.add_argument(
         "--target",
         default="cpu",
@@ -34,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         help="what runs the program (default: cpu)",
     )
     parser.add_argument(
-        "--epochs", type=int, default=60, help="passes over the training images (default: 60)"
+        "--epochs", type=positive, default=60, help="passes over the training images (default: 60)"
     )
     parser.add_argument("--save", metavar="FILE", help="write the training step as .ngir, for ngopt")
     parser.add_argument(
@@ -42,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
         metavar="FOLDER",
         help="folder for the report and the stages (default: a new temporary folder)",
     )
-    options = parser.parse_args(arguments)
+    options = parser.read(arguments)
     data = digits.load()
     network = digits.Network(digits.initial_weights())
     returns, images, labels = network.training()

@@ -27,7 +27,7 @@ from ..support.lengths import NeedsLength, guarding
 from ..support.target import Target
 from ..support.version import version
 from . import chunks, expected, lists
-from .options import Options, parse_options, resource_name
+from .options import TARGET, Options, parse_options, resource_name
 from .passes import PASSES
 from .shell import Reproducer, painted, read_input, run, wants_colour, write_output
 from .streams import Streams, streams
@@ -102,6 +102,8 @@ class _Job:
         )
         self.failed = False
         self.said = 0
+        if options.target != TARGET:
+            _ = self.target  # so that one that does not exist is found, also where nothing needs it
         self.colour = wants_colour(options.color, own.terminal, os.environ)
         self.watches: list[Watch] = [timing]
         if options.print_before != frozenset() or options.print_after != frozenset():

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ..decl.neighbour_text import pass_neighbours
-from ..ir.cursor import shortened
 from ..ir.resource_files import ResourceWriter
 from ..rewrite.pipeline import Passes
 from ..rewrite.remarks import COUNTED, TOPICS
 from ..support.diagnostics import SHOWN_ERRORS, UserError
 from ..support.spelling import did_you_mean
-from .shell import Flags, flags
+from .shell import Flags, count, flags
 
 if TYPE_CHECKING:
     from ..compiler import Stage
@@ -39,9 +38,13 @@ _MLIR_NAMES = {
     "--mlir-print-debuginfo": "--print-locations",
     "--mlir-elide-elementsattrs-if-larger": "--elide",
     "--mlir-elide-resource-strings-if-larger": "--elide-resource-strings",
+    "--verify-each=1": "--verify-each",
+    "--verify-each=true": "--verify-each",
     "--verify-each=0": "--no-verify-each",
     "--verify-each=false": "--no-verify-each",
 }
+#: mlir-opt's flags that ask for what is always so here: passes run in one thread, and text has no aliases of attributes.
+_ALWAYS = ("--mlir-disable-threading", "--mlir-print-local-scope")
 #: mlir-opt's flags for what is done otherwise here.
 _ADVICE = {
     "--irdl-file": "ngopt knows its own dialects only; python -m ngmlir.decl.irdl writes them for mlir-opt",
@@ -49,7 +52,7 @@ _ADVICE = {
     "--load-dialect-plugin": "ngopt knows its own dialects only; --allow-unregistered-dialect keeps others",
     "--load-pass-plugin": "ngopt knows its own passes only: --list-passes",
 }
-_TARGET = "cpu"
+TARGET = "cpu"
 _STAGES = ("ir", "llvm", "ptx", "asm", "obj")
 
 
@@ -90,7 +93,7 @@ class Options:
 
     def command(self, pipeline: str) -> list[str]:
         """The flags that decide what becomes of one program: those a reproducer repeats, with these passes."""
-        words = [f"--target={self.target}"] if self.target != _TARGET else []
+        words = [f"--target={self.target}"] if self.target != TARGET else []
         words += [f"--emit={self.emit}"] if self.emit != "ir" else []
         words += ["--checked"] if self.checked else []
         words += ["-g"] if self.debug else []
@@ -177,9 +180,7 @@ def _flags() -> Flags:
         metavar="TARGETS",
         help="keep the operators of a program that some variables (a,b) need: the pass program-extract",
     )
-    add(
-        "--target", default=_TARGET, help="cpu (this machine), x86-64-v3, aarch64, sm_90a, ... (default: cpu)"
-    )
+    add("--target", default=TARGET, help="cpu (this machine), x86-64-v3, aarch64, sm_90a, ... (default: cpu)")
     add(
         "--emit",
         choices=_STAGES,
@@ -218,11 +219,11 @@ def _flags() -> Flags:
     )
     add(
         "--elide",
-        type=_count,
+        type=count,
         metavar="N",
         help="omit the elements of constants with more than N",
     )
-    add("--elide-resource-strings", type=_count, metavar="N", help=argparse.SUPPRESS)  # mlir-opt has it
+    add("--elide-resource-strings", type=count, metavar="N", help=argparse.SUPPRESS)  # mlir-opt has it
     add(
         "--resources",
         metavar="FILE",
@@ -268,7 +269,7 @@ def _flags() -> Flags:
     )
     add(
         "--error-limit",
-        type=_count,
+        type=count,
         metavar="N",
         default=SHOWN_ERRORS,
         help=f"print at most N errors; 0: all (default: {SHOWN_ERRORS})",
@@ -317,13 +318,6 @@ def _extraction(targets: str) -> str:
     return f"program-extract{{targets={'+'.join(targets.split(','))}}}"
 
 
-def _count(text: str) -> int:
-    """A number, as argparse reads it."""
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"'{shortened(text)}' is not a non-negative number")
-    return int(text)
-
-
 def _normalised(arguments: Sequence[str], known: Sequence[str], passes: Passes) -> list[str]:
     """mlir-opt's spellings as ours, and a pass flag `--prune=a=1` as `--pass-pipeline=prune{a=1}`."""
     out: list[str] = []
@@ -335,6 +329,8 @@ def _normalised(arguments: Sequence[str], known: Sequence[str], passes: Passes) 
         if word.startswith("-") and not word.startswith("--"):
             name = word[1:].partition("=")[0]
             word = f"-{word}" if len(name) > 1 and (name in passes or f"--{name}" in known) else word
+        if "--" + word.lstrip("-") in _ALWAYS:
+            continue
         unprefixed = "--" + word.removeprefix("--mlir-")
         if word.startswith("--mlir-") and unprefixed.partition("=")[0] in known:
             word = unprefixed

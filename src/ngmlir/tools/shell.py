@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NoReturn
 
+from ..ir.cursor import shortened
 from ..support.diagnostics import UNKNOWN, Bug, Location, NgmlirError, UserError
 from ..support.files import write_file, write_temporary
 from ..support.spelling import did_you_mean, nearest
@@ -49,6 +50,7 @@ class Flags(argparse.ArgumentParser):
         help_text = f"see {self.prog} --help"
         choice = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
         known = re.findall(r"[\w-]+", choice[2]) if choice else []
+        message = re.sub("ignored explicit argument (.*)", r"it takes no value, such as \1", message)
         raise UserError(message, hint=did_you_mean(choice[1], known, help_text) if choice else help_text)
 
     def names(self) -> list[str]:
@@ -70,7 +72,7 @@ class Flags(argparse.ArgumentParser):
             known = (name[2:] for name in (*self.names(), *other_names) if name.startswith("--"))
             near = nearest(flag.lstrip("-"), known)
             hint = f"did you mean --{near}?" if near else f"see {self.prog} --help"
-            raise UserError(f"unknown flag '{flag}'", hint=advice.get(flag, hint))
+            raise UserError(f"unknown flag '{flag}'", hint=advice.get("--" + flag.lstrip("-"), hint))
         return found
 
 
@@ -78,6 +80,20 @@ def flags(program: str, about: str, epilog: str = "") -> Flags:
     """An empty command line; flags are never abbreviated, so that new ones break no script."""
     form = argparse.RawDescriptionHelpFormatter
     return Flags(program, description=about, epilog=epilog, allow_abbrev=False, formatter_class=form)
+
+
+def count(text: str) -> int:
+    """A number of things, as argparse reads it."""
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"'{shortened(text)}' is not a non-negative number")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """A number of things, at least one."""
+    if not (found := count(text)):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a positive number")
+    return found
 
 
 def wants_colour(choice: str, stream_is_terminal: bool, environment: Mapping[str, str]) -> bool:
@@ -111,12 +127,17 @@ def read_input(name: str, streams: Streams) -> tuple[str, str]:
         raise UserError(f"cannot open input file {name!r}: {error}") from None
     shown = "<stdin>" if name == "-" else name
     try:
-        return shown, data.decode("utf-8")
+        return shown, data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8")
         place = Location(shown, before.count("\n") + 1, len(before) - before.rfind("\n"))
         message = f"byte 0x{data[error.start]:02X} is not UTF-8 text"
-        raise UserError(message, place, source=data.decode("utf-8", "replace")) from None
+        wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+        binary = (
+            "ngmlir run and ngmlir import read ONNX models" if b"\0" in data else "save the file as UTF-8"
+        )
+        hint = "the file is UTF-16; save it as UTF-8" if wide else binary
+        raise UserError(message, place, source=data.decode("utf-8", "replace"), hint=hint) from None
 
 
 def write_output(name: str, made: str | bytes, streams: Streams) -> None:

@@ -14,7 +14,7 @@ from ..support.version import version
 from . import environment
 from .quantizing import add_flags as add_quantize_flags
 from .quantizing import quantize_file
-from .shell import Reproducer, flags, run
+from .shell import Reproducer, count, flags, positive, run
 from .streams import Streams, streams
 
 
@@ -48,7 +48,7 @@ def _umbrella(arguments: Sequence[str], own: Streams, reproducer: Reproducer) ->
     )
     tune.add_argument(
         "--candidates",
-        type=int,
+        type=positive,
         default=6,
         metavar="N",
         help="number of predicted schedules to measure for each kernel (default: 6)",
@@ -145,7 +145,7 @@ def _add_run_flags(known: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="x.npy: the next input; name=x.npy: that input; all.npz: the inputs named in it",
     )
-    add("--random", type=int, metavar="SEED", help="draw random values for inputs that are not given")
+    add("--random", type=count, metavar="SEED", help="draw random values for inputs that are not given")
     add("--size", action="append", default=[], metavar="NAME=N", help="length of a dynamic dimension")
     add("--shape", action="append", default=[], metavar="INPUT=2x3", help="shape of a random input")
     add("--entry", metavar="NAME", help="function of the module (default: main, or the only one)")

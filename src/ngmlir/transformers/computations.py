@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Never, Protocol
+from typing import TYPE_CHECKING, Any, Never, NoReturn, Protocol
 
 from ..ir.core import Module
 from ..op_graph.computation import Computation
@@ -101,6 +101,16 @@ class DeviceComputation:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}({self.name})>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        what = (
+            f"{self!r} holds machine code and the state of its transformer, and cannot be copied or pickled"
+        )
+        fail(
+            UserError,
+            what,
+            "ng.save(path, f) writes it, and ng.load reads it; f.state() is its state as arrays",
+        )
 
     @property
     def lengths(self) -> Lengths:

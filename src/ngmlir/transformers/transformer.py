@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 import numpy as np
 
@@ -360,6 +360,12 @@ class Transformer(Layouts, Watched):
     def check_open(self) -> None:
         if self.closed:
             fail(UserError, "the transformer is closed", "make another one")
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        what = f"{type(self).__name__} holds machine code and memory, and cannot be copied or pickled"
+        fail(
+            UserError, what, "state() is its state as arrays, and load_state puts it into another transformer"
+        )
 
     def __enter__(self) -> Transformer:
         return self

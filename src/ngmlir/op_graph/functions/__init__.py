@@ -138,6 +138,9 @@ matmul = dot
 #: The keyword arguments of ufuncs that are supported.
 UFUNC_OPTIONS = frozenset[str]()
 
+#: What to write for names of other packages, where it is not what the op graph has.
+WRITE: Mapping[str, str] = {}
+
 #: Additional methods and properties of tensors: name -> function of the tensor that returns the method or property.
 METHODS: Mapping[str, Callable[[Tensor], Any]] = Methods(sys.modules[__name__])
 
