@@ -25,8 +25,8 @@ from .shaping import diagonal, moveaxis, ravel
 _LETTERS = ascii_uppercase + ascii_lowercase
 
 
-def _lettered(given: Sequence[Any]) -> list[Any]:
-    """`"AB,BC->AC", x, y` for `x, [0, 1], y, [1, 2], [0, 2]`."""
+def _lettered(given: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
+    """`"AB,BC->AC"` and `x, y` for `x, [0, 1], y, [1, 2], [0, 2]`."""
     lists = [*given[1::2], *given[-1:]] if len(given) % 2 else [*given[1::2]]
     if not all(
         isinstance(axes, (list, tuple)) and all(n is ... or n in range(52) for n in axes) for axes in lists
@@ -38,7 +38,8 @@ def _lettered(given: Sequence[Any]) -> list[Any]:
         )
     terms = ["".join("..." if n is ... else _LETTERS[n] for n in axes) for axes in lists]
     text = ",".join(terms[: len(given) // 2])
-    return [f"{text}->{terms[-1]}" if len(given) % 2 else text, *given[: len(given) // 2 * 2 : 2]]
+    text = f"{text}->{terms[-1]}" if len(given) % 2 else text
+    return text, tuple(given[: len(given) // 2 * 2 : 2])
 
 
 def _letters(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
@@ -124,7 +125,7 @@ def einsum(subscripts: Any, /, *operands: Any, dtype: Any = None, optimize: Any 
     what the letters do not fit.
     """
     if not isinstance(subscripts, str):
-        subscripts, *operands = _lettered([subscripts, *operands])
+        subscripts, operands = _lettered([subscripts, *operands])
     kind = joined(*operands) if dtype is None else element(dtype)
     xs = [of_type(x, kind) for x in operands]
     terms, result = _letters(subscripts, [len(shape(x)) for x in xs])
