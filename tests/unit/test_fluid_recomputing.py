@@ -84,6 +84,56 @@ def test_less_memory_and_the_same_bits(name: str) -> None:
     assert run(name, marked=True, limit=planned * 6 // 10)[0] == wanted
 
 
+def stepped(x: fluid.Variable) -> fluid.Variable:
+    """A recurrent network over sequences of one length."""
+    steps = fluid.layers.transpose(fluid.layers.reshape(x, [-1, 4, 8]), [1, 0, 2])
+    rnn = fluid.layers.StaticRNN()
+    with rnn.step():
+        row = rnn.step_input(steps)
+        before = rnn.memory(shape=[-1, 8], batch_ref=row)
+        after = fluid.layers.fc([row, fluid.layers.fc(before, 32, act="tanh")], 8, act="tanh")
+        rnn.update_memory(before, after)
+        rnn.step_output(after)
+    return fluid.layers.fc(fluid.layers.reduce_sum(rnn(), dim=[0]), 64, act="tanh")
+
+
+def looped(x: fluid.Variable) -> fluid.Variable:
+    """Layers that a loop goes through again and again."""
+    i, count = (fluid.layers.fill_constant([1], "int64", n) for n in (0, 5))
+    i.stop_gradient = True
+    hidden = fluid.layers.fc(x, 32, act="tanh")
+    more = fluid.layers.less_than(i, count)
+    with fluid.layers.While(more).block():
+        inner = fluid.layers.fc(hidden, 64, act="tanh")
+        fluid.layers.assign(fluid.layers.fc(inner, 32, act="tanh"), hidden)
+        fluid.layers.increment(i)
+        fluid.layers.less_than(i, count, cond=more)
+    return fluid.layers.fc(hidden, 64, act="tanh")
+
+
+@pytest.mark.parametrize("build", [stepped, looped])
+def test_the_limit_that_a_refusal_names_can_be_held_by_programs_with_loops(build: Callable[..., Any]) -> None:
+    main, startup = fluid.Program(), fluid.Program()
+    main.random_seed = startup.random_seed = 3
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        loss = trained(build(fluid.layers.data("x", [32])), [])
+    draw = np.random.default_rng(0)
+    feed = {"x": draw.normal(size=(16, 32)).astype("f"), "label": draw.integers(0, 10, (16, 1))}
+
+    def losses(limit: int | None) -> list[bytes]:
+        with fluid.scope_guard(fluid.Scope()):
+            fluid.Executor(fluid.CPUPlace()).run(startup)
+            executor = fluid.Executor(fluid.CPUPlace(), memory_limit=limit)
+            return [executor.run(main, feed=feed, fetch_list=[loss])[0].tobytes() for _ in range(3)]
+
+    with pytest.raises(UserError, match="bytes of memory at once; the limit is 1") as caught:
+        losses(1)
+    message, hint = caught.value.diagnostics[0].message, caught.value.diagnostics[0].hint
+    needed, least = (int(text.split(" bytes")[0].split()[-1].replace(",", "")) for text in (message, hint))
+    assert needed <= least
+    assert losses(least) == losses(None)
+
+
 def test_operator_by_operator_there_is_nothing_to_save() -> None:
     assert run("layered", marked=True, stepped=True)[0] == run("layered", stepped=True)[0]
 

@@ -29,6 +29,9 @@ TYPES = ("int", "ints", "float", "floats", "string", "strings", "bool", "bools",
 _SLOT = re.compile(r"(?P<name>[\w-]+)(?P<marks>[*?~]*):\s*(?P<doc>.+)")
 _NUMBERS = re.compile(r"(\w+): (\w+) of (\w+)(?: along (-?\d+)| called (\w+))?")
 _SAME = re.compile(r"(\w+) as (\w+)")
+_LINEAR = re.compile(r"(\w+) to (\w+) along (\d+)")
+#: What an operator may say of itself by a word.
+TRAITS = ("mean", "product", "rowwise")
 _LIMIT = re.compile(r"(at least|at most|above|below|one of) (\S+)")
 _ATTRIBUTE = re.compile(
     r"(?P<name>\w+):\s*(?P<type>\w+)"
@@ -103,10 +106,22 @@ class Numbers:
     called: str = ""
 
 
+@dataclass(frozen=True)
+class Linear:
+    """The output `result` is linear in what the operator is applied to; the input `filters` holds the factors, with the channels of the
+    result along a dimension."""
+
+    filters: str
+    result: str
+    along: int
+
+
 @dataclass(eq=False)
 class OperatorEntry:
     """One operator. `gradient` names the inputs that get a gradient: None for all that hold floats, () for none. The output `same[0]` has
-    the elements of the input `same[1]`, in another shape or order; the numbers of the output `checked` were looked at before."""
+    the elements of the input `same[1]`, in another shape or order; the numbers of the output `checked` were looked at before. Its `traits`:
+    its results are a `mean`, not a number where there is nothing; it is a `product`, which may be computed in 16 bits; it is `rowwise`:
+    rows of the result follow from the same rows of what it takes."""
 
     type: str
     location: Location
@@ -118,6 +133,8 @@ class OperatorEntry:
     numbers: Numbers | None = None
     same: tuple[str, str] | None = None
     checked: str = ""
+    traits: frozenset[str] = frozenset()
+    linear: Linear | None = None
 
     @cached_property
     def inputs_by_name(self) -> dict[str, Slot]:
@@ -194,8 +211,19 @@ def _line(entry: OperatorEntry, word: str, rest: str, where: Location) -> None:
             entry.same = found[1], found[2]
         case "checked":
             entry.checked = rest
+        case "traits":
+            entry.traits = frozenset(rest.split())
+            if unknown := entry.traits - {*TRAITS}:
+                hint = f"traits are {', '.join(TRAITS)}"
+                raise UserError(f"there is no trait {min(unknown)}", where, hint=hint)
+        case "linear":
+            if (found := _LINEAR.fullmatch(rest)) is None:
+                raise UserError("expected: linear INPUT to OUTPUT along DIMENSION", where)
+            entry.linear = Linear(found[1], found[2], int(found[3]))
         case _:
-            expected = "'in', 'out', 'attr', 'gradient', 'numbers', 'same', 'checked' or 'doc'"
+            expected = (
+                "'in', 'out', 'attr', 'gradient', 'numbers', 'same', 'checked', 'traits', 'linear' or 'doc'"
+            )
             raise UserError(f"expected {expected}", where)
 
 
@@ -255,8 +283,11 @@ def check_entry(entry: OperatorEntry) -> None:
     named = [*(entry.gradient or ()), *entry.same[1:]] if entry.same else [*(entry.gradient or ())]
     if (numbers := entry.numbers) is not None:
         named += [numbers.slot, *([] if entry.attribute(numbers.of) else [numbers.of])]
-    unknown = [name for name in named if name not in entry.inputs_by_name]
     given = [*(entry.same or ())[:1], *([entry.checked] if entry.checked else [])]
+    if entry.linear is not None:
+        named.append(entry.linear.filters)
+        given.append(entry.linear.result)
+    unknown = [name for name in named if name not in entry.inputs_by_name]
     if missing := [name for name in given if name not in entry.outputs_by_name]:
         raise UserError(f"operator {entry.type} has no output '{missing[0]}'", entry.location)
     if unknown:

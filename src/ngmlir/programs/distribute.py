@@ -23,13 +23,11 @@ from .attributes import OpRole, completed
 from .catalogue import REGISTRY
 from .descriptions import BlockView, Operator, Program
 from .names import gradient_name
-from .tables import TABLES, distributed_tables, divided, exchanged_rows
+from .tables import distributed_tables, divided, exchanged_rows, looks_up
 
 Mode = Literal["allreduce", "reduce_scatter", "pserver"]
 #: Elements that a block has at least, where a parameter is split.
 LEAST = 1024
-#: Operators whose rows are those of the same rows of what they take: gradients may go through them on their way to an update.
-_BY_ROWS = frozenset({"scale", "sign", "sum", "clip", "assign", "square", "select_rows"})
 
 
 def rows_of_blocks(shape: Sequence[int], servers: int) -> list[int]:
@@ -189,7 +187,7 @@ class Distribution:
             w.add(*operator)
 
         for operator in [*w.top.operators]:
-            sections = self.tables.get(operator.inputs["W"][0]) if operator.type in TABLES else None
+            sections = self.tables.get(operator.inputs["W"][0]) if looks_up(operator) else None
             if sections is not None:
                 exchanged_rows(operator, *_bounds(sections)[number], sum(sections), self.ranks, insert)
         for update in self.table_updates:
@@ -340,7 +338,8 @@ def _chain(program: Program, update: Operator, name: str, gradient: str) -> Iter
             continue
         if gradient in operator.writes:
             continue
-        if operator.type not in _BY_ROWS:
+        # Between a gradient and its update there may be what is done with each row by itself.
+        if not REGISTRY.says(operator.type, "rowwise"):
             message = f"operator {operator.type} needs whole gradients, and each rank or server would have some rows"
             raise Limit(Diagnostic(message, operator.location, hint="mode=allreduce"))
         yield operator

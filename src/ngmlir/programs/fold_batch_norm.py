@@ -14,22 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..decl.operator_text import Linear
 from .attributes import completed, values_of
 from .catalogue import REGISTRY
 from .descriptions import BlockView, Operator, Program, Variable
 from .names import EMPTY
 from .prune import pruned
-
-#: Linear operators: the slots of what they are applied to, of their filters, and of their result; and the dimension of the
-#: filters along which the channels of the result lie.
-_LINEAR = {
-    "mul": ("Y", "Out", 1),
-    "conv2d": ("Filter", "Output", 0),
-    "conv3d": ("Filter", "Output", 0),
-    "depthwise_conv2d": ("Filter", "Output", 0),
-    "conv2d_transpose": ("Filter", "Output", 1),
-    "conv3d_transpose": ("Filter", "Output", 1),
-}
 
 
 @dataclass(frozen=True)
@@ -79,17 +69,13 @@ class _Found:
     """A batch normalization, the linear operator that it follows, and the addition of a bias between both."""
 
     linear: Operator
+    how: Linear
     bias: Operator | None
     norm: Operator
 
     @property
     def filters(self) -> str:
-        return self.linear.inputs[_LINEAR[self.linear.type][0]][0]
-
-    @property
-    def along(self) -> int:
-        """The dimension of the filters along which the channels lie."""
-        return _LINEAR[self.linear.type][2]
+        return self.linear.inputs[self.how.filters][0]
 
 
 @dataclass
@@ -119,9 +105,10 @@ class _Folding:
         before = self._only_writer(norm.inputs["X"][0])
         bias = before if before is not None and before.type == "elementwise_add" else None
         linear = before if bias is None else self._only_writer(bias.inputs["X"][0])
-        if linear is None or linear.type not in _LINEAR:
+        how = None if linear is None else REGISTRY.get(linear.type).entry.linear
+        if linear is None or how is None:
             return None
-        found = _Found(linear, bias, norm)
+        found = _Found(linear, how, bias, norm)
         scale = self.block.visible(norm.inputs["Scale"][0])
         channel = self._channel(found)
         if channel is None or (bias is not None and not self._is_bias(bias, scale, channel)):
@@ -129,7 +116,7 @@ class _Folding:
         given = [found.filters, *[norm.inputs[slot][0] for slot in ("Scale", "Bias", "Mean", "Variance")]]
         if not all(self._is_fixed(name, scale) for name in given):
             return None
-        return found if self.block.visible(found.filters).shape[found.along] == scale.shape[0] else None
+        return found if self.block.visible(found.filters).shape[found.how.along] == scale.shape[0] else None
 
     def _only_writer(self, name: str) -> Operator | None:
         """The operator that computes what nothing else computes, and only one operator of this block reads."""
@@ -176,7 +163,7 @@ class _Folding:
                 return None
             channel = _value(linear, "x_num_col_dims")
             rank = channel + 1
-        elif found.along == 1 and _value(linear, "groups") != 1:
+        elif found.how.along == 1 and _value(linear, "groups") != 1:
             return None
         normalized = rank - 1 if _value(found.norm, "data_layout") == "NHWC" or rank == 2 else 1
         return channel if channel == normalized else None
@@ -184,14 +171,13 @@ class _Folding:
     # ---- folding
 
     def fold(self, found: _Found) -> None:
-        linear, norm, block = found.linear, found.norm, self.block
-        filter_slot, result_slot, along = _LINEAR[linear.type]
-        (result,) = linear.outputs[result_slot]
+        linear, how, norm, block = found.linear, found.how, found.norm, self.block
+        (result,) = linear.outputs[how.result]
         scale, shift, mean, variance = (norm.inputs[s][0] for s in ("Scale", "Bias", "Mean", "Variance"))
         raised = self._compute(norm, "variance", "increment", [variance], step=_value(norm, "epsilon"))
         deviation = self._compute(norm, "deviation", "sqrt", [raised])
         factor = self._compute(norm, "factor", "elementwise_div", [scale, deviation])
-        filters = self._compute(norm, "filter", "elementwise_mul", [found.filters, factor], axis=along)
+        filters = self._compute(norm, "filter", "elementwise_mul", [found.filters, factor], axis=how.along)
         if found.bias is None:
             moved = self._compute(norm, "mean", "elementwise_mul", [mean, factor])
             bias = self._compute(norm, "bias", "elementwise_sub", [shift, moved])
@@ -202,8 +188,8 @@ class _Folding:
         self.parameters += [filters, bias]
         (made,) = norm.outputs["Y"]
         inner = self._declare(f"{made}@linear", block.visible(result))
-        linear.set_slot("inputs", filter_slot, [filters])
-        linear.set_slot("outputs", result_slot, [inner])
+        linear.set_slot("inputs", how.filters, [filters])
+        linear.set_slot("outputs", how.result, [inner])
         # The addition of the new bias comes to where the normalization was.
         at, channel, is_relu = norm.index, self._channel(found), _value(norm, "fuse_with_relu")
         block.remove_operators(at, at + 1)

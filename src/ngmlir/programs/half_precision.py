@@ -8,15 +8,12 @@ Gradients that are appended afterwards are of such products too.
 from __future__ import annotations
 
 from ..ir.types import TensorType, Type, bf16, f16, f32
+from .catalogue import REGISTRY
 from .descriptions import BlockView, Operator, Program
 from .inserting import declare_like, insert_for
 from .names import EMPTY
 from .vartypes import number_of
 
-#: Operators that are computed in 16 bits.
-PRODUCTS = frozenset(
-    {"mul", "matmul", "conv2d", "depthwise_conv2d", "conv3d", "conv2d_transpose", "conv3d_transpose"}
-)
 #: Names of element types.
 HALVES: dict[str, Type] = {"bf16": bf16, "f16": f16}
 
@@ -37,7 +34,7 @@ class _Block:
     def rewrite(self) -> int:
         count = 0
         for operator in list(self.block.operators):
-            if operator.type in PRODUCTS and self.is_wide(operator):
+            if REGISTRY.says(operator.type, "product") and self.is_wide(operator):
                 self.operands(operator)
                 self.results(operator)
                 count += 1

@@ -53,6 +53,7 @@ from .prune import reads_of
 from .ragged import shared
 from .rank_operators import RANK_OPERATORS
 from .sparse_rows import SparseRows, all_dense, dense, has_rows
+from .undefined import Undefined
 
 
 class _Unknown(Exception):
@@ -110,6 +111,7 @@ class _Lowering:
     made: dict[object, Any] = field(default_factory=dict[object, Any])
     #: Inside of blocks that run: their numbers of the iteration or step, the outermost first.
     turns: tuple[Tensor | None, ...] = ()
+    undefined: Undefined = field(default_factory=Undefined)
     is_trial: bool = False
 
     def run(self, block: BlockView) -> None:
@@ -140,11 +142,8 @@ class _Lowering:
 
     def build(self, operator: Operator) -> None:
         self.operator, self.stated, self.asked = operator, {}, 0
-        special = (
-            lowering_of(operator.type)
-            or ARRAY_OPERATORS.get(operator.type)
-            or RANK_OPERATORS.get(operator.type)
-        )
+        type = operator.type
+        special = lowering_of(type) or ARRAY_OPERATORS.get(type) or RANK_OPERATORS.get(type)
         if special is not None:
             special(self, operator)
             return
@@ -167,6 +166,7 @@ class _Lowering:
             made = definition.built(self, inputs, attributes).outputs
         else:
             made = definition.values(self, inputs, attributes)
+            self.undefined.note(operator, inputs, made)
         for slot, names in operator.outputs.items():
             for i, (name, value) in enumerate(zip(names, made.get(slot, ()), strict=False)):
                 if name != EMPTY and value is not None:
@@ -417,6 +417,7 @@ class _Lowering:
             self.values[RANDOM] = random_keys.moved(self.states[RANDOM], 1, 0)
         now = {name: self.values.get(name, storage) for name, storage in self.states.items()}
         changed = [name for name, storage in self.states.items() if now[name] is not storage]
+        self.undefined.check((n, value) for n in changed if isinstance(value := now[n], Op))
         new = [
             ReadOp(dense(value)) for name in changed if isinstance(value := now[name], (Tensor, SparseRows))
         ]

@@ -88,6 +88,11 @@ class Registry:
                 found = self.definitions[type] = GradientDefinition(entry, None, forward=forward)
         return found
 
+    def says(self, type: str, trait: str) -> bool:
+        """Whether an operator of a type is known, and has that trait."""
+        found = self.find(type)
+        return found is not None and trait in found.entry.traits
+
     def get(self, type: str) -> Definition:
         """As `find`; UserError with the nearest name where there is none."""
         found = self.find(type)

@@ -24,7 +24,7 @@ from .infer import Types, raggedness_of, types_of
 from .names import EMPTY
 from .splits import SCALE, Held, Split, State, lengthened, places_in, same_shape, scaled, shortened, unchanged
 from .spreads import Place, Spread, read_places, same_on_parts, spreads, sums_kept
-from .tables import TABLES, distributed_tables, divided
+from .tables import distributed_tables, divided, looks_up
 
 
 @dataclass
@@ -279,7 +279,7 @@ class Sharding:
 
     def _table(self, operator: Operator) -> _Way | None:
         """Rows of a table that is divided by rows: each rank looks among its own, and gives zeros for those of others."""
-        if operator.type not in TABLES:
+        if not looks_up(operator):
             return None
         (table,) = operator.inputs["W"]
         state = self.state(table)

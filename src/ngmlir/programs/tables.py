@@ -18,11 +18,18 @@ from .attributes import completed
 from .catalogue import REGISTRY
 from .descriptions import Operator, Program, Variable
 
-#: Operators that look up rows of a table, W, by numbers, Ids: each rank does so among its rows.
-TABLES = ("lookup_table", "lookup_table_grad")
-
 #: What is added to the name of numbers of rows where they are those of a block.
 _SUFFIX = ".rows"
+
+
+def looks_up(operator: Operator) -> bool:
+    """Whether an operator looks up rows of a table, W, by numbers, Ids, or is the gradient of one: each rank does so among its rows."""
+    found = REGISTRY.find(operator.type.removesuffix("_grad"))
+    return (
+        found is not None
+        and found.entry.numbers is not None
+        and found.entry.attribute("is_distributed") is not None
+    )
 
 
 def distributed_tables(program: Program) -> dict[str, Operator]:

@@ -7,11 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from math import inf
 
-from ...ir.core import Block, Module, Op, Value
+from ...ir.core import Block, Module, Op, Region, Value
 from ...ops.memory_limit import limit_of
 from ...rewrite.contracts import contract
 from ...support.arena import room, spacing
 from ...support.diagnostics import UserError
+from ...support.lengths import usual
 from ...support.target import Target
 from ..graph.dead_code import without
 from ..graph.inline import copied
@@ -96,7 +97,8 @@ class _Function:
         if not self.has_notes and (not limit or size <= limit):
             return self.function
         alignment, way = spacing(self.target)
-        found = steps_of(self.noted, self.kernels, partial(room, alignment=alignment, way=way))
+        bytes = partial(room, alignment=alignment, way=way)
+        found = steps_of(self.noted, self.kernels, bytes, self.inside)
         self.drops = [(order, dropped(found, order)) for order in orders(found.steps)]
         if limit:
             made = self.fitting(limit)
@@ -104,7 +106,7 @@ class _Function:
                 message = f"the values that @{self.function.symbol} hands on need {size:,} bytes; the limit is {limit:,}"
                 raise UserError(message, self.function.location)
             if isinstance(made, Stuck):
-                least = self.least(max(limit, max(step.needed for step in found.steps) - 1), size)
+                least = self.least(min(max(limit, max(step.needed for step in found.steps) - 1), size), size)
                 raise refusal(made, found.steps, limit, least)
             return made
         made = min((self.of(sequence(*drop, inf)) for drop in self.drops), key=self.arena)
@@ -141,6 +143,14 @@ class _Function:
             else:
                 below = middle
         return enough
+
+    def inside(self, op: Op) -> int:
+        """What an op with regions has in the arena besides what it reads and gives: as if it were all of the function."""
+        values = list(dict.fromkeys(reads(op)))
+        block = Block([value.type for value in values])
+        again = copied(op, dict(zip(values, block.args, strict=True)))
+        block.ops = [again, self.function.block.ops[-1].rebuilt(list(again.results))]
+        return usual(self.arena(self.function.rebuilt(regions=[Region(block)], attributes={})))
 
     def arena(self, function: Op) -> int:
         return Lives(Schedule(function, self.once), self.kernels).arena(self.target)

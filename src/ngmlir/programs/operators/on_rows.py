@@ -68,6 +68,11 @@ def _select_rows(x: Tensor, like: SparseRows) -> SparseRows:
     return like.merged().replaced(x)
 
 
+@on_rows("extract_rows")
+def _extract_rows(x: SparseRows) -> Tensor:
+    return np.astype(np.reshape(x.ids, (x.ids.type.shape[0], 1)), np.int64)
+
+
 # ---- updates
 
 

@@ -9,6 +9,8 @@ import numpy
 
 from ... import numpy as np
 from ...op_graph.tensor import Tensor
+from ...support.diagnostics import UserError
+from ...support.lengths import is_same
 from .. import segments
 from ..definition import Context, GradientOp, Values
 from ..descriptions import Operator
@@ -43,14 +45,25 @@ def reduce_prod(x: Tensor, *, dim: Sequence[int], keep_dim: bool, reduce_all: bo
     return _over(np.prod, x, dim, keep_dim, reduce_all)
 
 
+def _extreme(function: Callable[..., Tensor], x: Tensor, dim: Sequence[int], **how: bool) -> Tensor:
+    if any(is_same(x.type.shape[d], 0) for d in (range(len(x.type.shape)) if how["reduce_all"] else dim)):
+        message = (
+            f"of nothing there is no largest or smallest element, and X has the shape {list(x.type.shape)}"
+        )
+        raise UserError(
+            message, hint="leave out batches without rows; layers.sequence_pool gives 0 of nothing"
+        )
+    return _over(function, x, dim, **how)
+
+
 @operator
 def reduce_max(x: Tensor, *, dim: Sequence[int], keep_dim: bool, reduce_all: bool) -> Tensor:
-    return _over(np.max, x, dim, keep_dim, reduce_all)
+    return _extreme(np.max, x, dim, keep_dim=keep_dim, reduce_all=reduce_all)
 
 
 @operator
 def reduce_min(x: Tensor, *, dim: Sequence[int], keep_dim: bool, reduce_all: bool) -> Tensor:
-    return _over(np.min, x, dim, keep_dim, reduce_all)
+    return _extreme(np.min, x, dim, keep_dim=keep_dim, reduce_all=reduce_all)
 
 
 def _to_extremes(

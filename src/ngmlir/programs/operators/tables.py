@@ -67,6 +67,11 @@ def select_rows(x: Tensor, like: Tensor) -> Tensor:
 
 
 @operator
+def extract_rows(x: Tensor) -> Tensor:
+    return np.reshape(np.arange(x.type.shape[0], dtype=np.int64), (x.type.shape[0], 1))
+
+
+@operator
 def shard_index(x: Tensor, *, start: int, stop: int, rows: int, padding_idx: int, table: str) -> Tensor:
     is_own = np.logical_and(np.greater_equal(x, start), np.less(x, stop))
     if padding_idx != -1:

@@ -85,6 +85,7 @@ class DynamicRNN(Network):
         """The items of sequences that a step reads: rows, or, of sequences of sequences, sequences."""
         inner = self._block("the input of a step")
         _ragged(x, "step_input")
+        self._check_around(x, "the network goes over")
         if x.name not in self._steps:
             if self._table is None:
                 self._table = self._outside("lod_rank_table", {"X": [x]}, "float32", VarType.LOD_RANK_TABLE)
@@ -98,6 +99,7 @@ class DynamicRNN(Network):
     def static_input(self, x: Variable) -> Variable:
         """Rows, or sequences, one for each sequence of the input, which all steps read: in the order in which steps have them."""
         self._block("a static input")
+        self._check_around(x, "all steps read")
         inputs = {"X": [x], "RankTable": [self._ranks()]}
         return self._outside("reorder_lod_tensor_by_rank", inputs, x.dtype)
 
@@ -113,6 +115,7 @@ class DynamicRNN(Network):
         `need_reorder`, in that of the input; or as a number in `shape`, which is that of a row."""
         self._block("a memory")
         if init is not None:
+            self._check_around(init, "the memory begins as")
             if need_reorder:
                 inputs = {"X": [init], "RankTable": [self._ranks()]}
                 init = self._outside("reorder_lod_tensor_by_rank", inputs, init.dtype)

@@ -117,15 +117,19 @@ class Network:
 
     def _memory(self, init: Variable) -> Variable:
         """What a step reads of the step before; it begins as a variable of the block around."""
-        if not self._around().has_var_recursive(init.name):
-            raise UserError(
-                f"the memory begins as '{init.name}', which is made anew in each step",
-                hint=f"make it before the step: above `with {self.opening}:`",
-            )
+        self._check_around(init, "the memory begins as")
         name = unique_name.generate(f"{self.helper.name}.memory")
         before = self._block("a memory").create_var(name=name, shape=init.shape, dtype=init.dtype)
         self._memories[name] = _Memory(init, before)
         return before
+
+    def _check_around(self, given: Variable, what: str) -> None:
+        """UserError where a variable is none of the block around the step."""
+        if not self._around().has_var_recursive(given.name):
+            raise UserError(
+                f"{what} '{given.name}', which is made anew in each step",
+                hint=f"make it before the step: above `with {self.opening}:`",
+            )
 
     def _filled_like(
         self, like: Variable, shape: Sequence[int], value: float, own: int, other: int
@@ -209,6 +213,7 @@ class StaticRNN(Network):
         inner = self._block("the input of a step")
         if not isinstance(x, Variable) or not x.shape:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UserError(f"the input of a step is a variable whose dimension 0 is the steps, not {x!r}")
+        self._check_around(x, "the network goes over")
         if self._inputs and x.shape[0] != self._inputs[0].shape[0]:
             raise UserError(
                 f"'{x.name}' has {x.shape[0]} steps, and '{self._inputs[0].name}' has {self._inputs[0].shape[0]}",

@@ -21,7 +21,7 @@ _SMALL = 4096
 
 
 class Stuck(Exception):
-    """A step that exceeds the limit together with the values that are `there`, none of which can be dropped."""
+    """A step that exceeds the limit together with the values that are `there`, none of which can be dropped, and those that it gives."""
 
     def __init__(self, step: Step, needed: int, there: Sequence[Held], limit: float):
         super().__init__()
@@ -111,11 +111,11 @@ class _Run:
         while self.used + needed > self.limit:
             best = self.cheapest(locked)
             if best is None:
-                raise Stuck(step, self.used + needed, [*self.there], self.limit)
+                raise self.stuck(step, needed)
             self.drop(best)
         self.done.append(step)
         if len(self.done) > self.most:
-            raise Stuck(step, self.used + needed, [*self.there], self.limit)
+            raise self.stuck(step, needed)
         for given in step.gives:
             if given.bytes and given not in self.there:
                 self.there[given] = None
@@ -125,6 +125,11 @@ class _Run:
                 for given in step.gives:
                     self.wanted.get(read, {}).pop(given, None)
         self.release([*step.reads, *step.gives])
+
+    def stuck(self, step: Step, needed: int) -> Stuck:
+        """The error at a step that needs so many bytes more."""
+        there = dict.fromkeys([*self.there, *step.gives])
+        return Stuck(step, self.used + needed, [*there], self.limit)
 
     def release(self, values: Iterable[Held]) -> None:
         """Frees the values that no later step needs."""

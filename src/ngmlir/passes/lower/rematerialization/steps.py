@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ....ir.attributes import DenseArrayAttr
-from ....ir.core import Block, Op, Value, callee
+from ....ir.core import Op, Value, callee
 from ....ir.literals import item_bytes
 from ....ir.types import ShapedType, Type
 from ....ops import ng, tile
@@ -78,8 +78,11 @@ def root_of(value: Value) -> Value:
     return before(value, _VIEWS)
 
 
-def steps_of(function: Op, kernels: Mapping[str, Op], room: Callable[[int], int]) -> Steps:
-    """The steps of a function whose ops call kernels; `room` gives the bytes of the arena for a value of so many bytes."""
+def steps_of(
+    function: Op, kernels: Mapping[str, Op], room: Callable[[int], int], inside: Callable[[Op], int]
+) -> Steps:
+    """The steps of a function whose ops call kernels; `room` gives the bytes of the arena that a buffer takes, `inside` those
+    of the temporaries of an op with regions."""
     block = function.block
     *ops, end = block.ops
     elsewhere, updates = _results(function, end)
@@ -102,7 +105,7 @@ def steps_of(function: Op, kernels: Mapping[str, Op], room: Callable[[int], int]
         for value in sources:
             readers.setdefault(value, []).append(step)
         kept = op.name == "ng.constant" or (op.name == "func.call" and not op.operands)
-        step.scratch = sum(_within(inner.block, room) for inner in op.regions)
+        step.scratch = inside(op) if op.regions else 0
         for value in op.results:
             bytes = 0 if kept or value in elsewhere else room(bytes_of(value.type))
             step.gives.append(Held(value, bytes, step))
@@ -158,30 +161,6 @@ def bytes_of(type: Type) -> int:
     """The size of a value of a type, in bytes."""
     assert isinstance(type, ShapedType)
     return type.size * item_bytes(type.element)
-
-
-def _within(block: Block, room: Callable[[int], int]) -> int:
-    """The peak memory of a region, with its arguments."""
-    last: dict[Value, int] = {}
-    for number, op in enumerate(block.ops):
-        for value in reads(op):
-            last[root_of(value)] = number
-    own = sum(room(bytes_of(a.type)) for a in block.args)
-    live, most = own, own
-    ends: dict[int, int] = {}
-    for number, op in enumerate(block.ops):
-        made = 0
-        if op.name not in _VIEWS:
-            for value in op.results:
-                size = room(bytes_of(value.type))
-                made += size
-                end = last.get(value, number)
-                ends[end] = ends.get(end, 0) + size
-        live += made
-        inside = sum(_within(region.block, room) for region in op.regions)
-        most = max(most, live + inside)
-        live -= ends.get(number, 0)
-    return most
 
 
 def _cost(op: Op, kernels: Mapping[str, Op], known: dict[str, float]) -> float:

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks in networks, loops over loops and sequences without rows, beside the same written by hand in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from test_fluid_dynamic_rnn import PLACES, cut, data, differences, drawn, ragged, run
+
+from ngmlir.frontends import fluid
+from ngmlir.support.diagnostics import UserError
+
+pytestmark = pytest.mark.usefixtures("programs")
+layers = fluid.layers
+Array = np.ndarray[Any, Any]
+LENGTHS = ([2, 4, 1], [1], [0, 3], [5, 0, 0, 2])
+
+
+@pytest.fixture(params=["numpy", "cpu"])
+def place(request: pytest.FixtureRequest) -> Any:
+    return PLACES[request.param]
+
+
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+def test_steps_of_one_length_inside_steps_of_sequences(lengths: Sequence[int], place: Any) -> None:
+    """A row of each step is three steps of two features."""
+    x = data("x", 6)
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        row, before = rnn.step_input(x), rnn.memory(shape=[2], value=0.25, dtype="float64")
+        steps = layers.transpose(layers.reshape(row, [-1, 3, 2]), [1, 0, 2])
+        inner = layers.StaticRNN()
+        with inner.step():
+            now, state = inner.step_input(steps), inner.memory(init=before)
+            made = layers.tanh(now + state)
+            inner.update_memory(state, made)
+            inner.step_output(made)
+        after = layers.reduce_sum(inner(), dim=[0])
+        rnn.update_memory(before, after)
+        rnn.output(after)
+    out = rnn()
+    rows = drawn(sum(lengths), 6)
+    wanted: list[Array] = []
+    for sequence in cut(rows, lengths):
+        h = np.full(2, 0.25)
+        for row in sequence.reshape(-1, 3, 2):
+            state, total = h, np.zeros(2)
+            for now in row:
+                state = np.tanh(now + state)
+                total = total + state
+            h = total
+            wanted.append(h)
+    feed = {"x": ragged(rows, lengths)}
+    (found,) = run(place, feed, out)
+    assert found.recursive_sequence_lengths() == [list(lengths)]
+    np.testing.assert_allclose(np.array(found), wanted, rtol=1e-6)
+    differences(place, layers.reduce_sum(layers.square(out)), feed, "x", x)
+
+
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+def test_sequences_inside_steps_of_one_length(lengths: Sequence[int], place: Any) -> None:
+    """Each step goes over all sequences again, from what the step before left of each."""
+    count = len(lengths)
+    steps = layers.data("steps", [4, count, 2], dtype="float64", append_batch_size=False, stop_gradient=False)
+    x = data("x", 2)
+    start = layers.fill_constant([count, 2], "float64", 0.5)
+    rnn = layers.StaticRNN()
+    with rnn.step():
+        now, before = rnn.step_input(steps), rnn.memory(init=start)
+        begin = now + before
+        inner = layers.DynamicRNN()
+        with inner.block():
+            row, state = inner.step_input(x), inner.memory(init=begin, need_reorder=True)
+            made = layers.tanh(row + state)
+            inner.update_memory(state, made)
+            inner.output(made)
+        after = layers.sequence_pool(inner(), "last") + before * 0.5
+        rnn.update_memory(before, after)
+        rnn.step_output(after)
+    out = rnn()
+    rows, given = drawn(sum(lengths), 2), drawn(4 * count, 2, seed=1).reshape(4, count, 2)
+    h, wanted = np.full((count, 2), 0.5), list[Array]()
+    for now in given:
+        last = np.zeros((count, 2))
+        for i, sequence in enumerate(cut(rows, lengths)):
+            state = now[i] + h[i]
+            for row in sequence:
+                state = last[i] = np.tanh(row + state)
+        h = last + h * 0.5
+        wanted.append(h)
+    feed = {"x": ragged(rows, lengths), "steps": given}
+    (found,) = run(place, feed, out)
+    np.testing.assert_allclose(np.array(found), wanted, rtol=1e-6)
+    for name, by in (("x", x), ("steps", steps)):
+        differences(place, layers.reduce_sum(layers.square(out)), feed, name, by)
+
+
+@pytest.mark.parametrize(
+    "outer, lengths",
+    [([2, 1], [0, 0, 3]), ([0, 2, 0], [1, 0]), ([1], [0]), ([3], [0, 2, 0]), ([0, 0], []), ([1, 1], [0, 0])],
+    ids=str,
+)
+def test_a_network_over_words_in_one_over_sentences(outer: list[int], lengths: list[int], place: Any) -> None:
+    x = data("x", 2, levels=2)
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        sentence, before = rnn.step_input(x), rnn.memory(shape=[2], value=0.5, dtype="float64")
+        inner = layers.DynamicRNN()
+        with inner.block():
+            word, state = inner.step_input(sentence), inner.memory(init=before, need_reorder=True)
+            made = layers.tanh(word + state)
+            inner.update_memory(state, made)
+            inner.output(made)
+        after = layers.sequence_pool(inner(), "last") + before * 0.5
+        rnn.update_memory(before, after)
+        rnn.output(after)
+    out = rnn()
+    rows = drawn(sum(lengths), 2)
+    wanted, parts = list[Array](), iter(cut(rows, lengths) if lengths else [])
+    for sentences in outer:
+        h = np.full(2, 0.5)
+        for _ in range(sentences):
+            state, last = h, np.zeros(2)
+            for word in next(parts):
+                state = last = np.tanh(word + state)
+            h = last + h * 0.5
+            wanted.append(h)
+    feed = {"x": ragged(rows, outer, lengths)}
+    (found,) = run(place, feed, out)
+    assert found.recursive_sequence_lengths() == [outer]
+    np.testing.assert_allclose(np.array(found), np.reshape(wanted, (-1, 2)), rtol=1e-6)
+    if len(rows):
+        differences(place, layers.reduce_sum(layers.square(out)), feed, "x", x)
+
+
+def pooled(kind: str) -> Callable[[Any], Any]:
+    return lambda x: layers.sequence_pool(x, kind)
+
+
+OVER_ROWS: dict[str, Callable[[Any], Any]] = {
+    **{kind: pooled(kind) for kind in ("average", "sum", "sqrt", "max", "last", "first")},
+    "sum of all": lambda x: layers.reduce_sum(x, dim=[0], keep_dim=True),
+}
+
+
+def kept() -> dict[str, Array]:
+    """All that the program keeps from run to run."""
+    names = [v.name for v in fluid.default_main_program().list_vars() if v.persistable]
+    held = {name: fluid.global_scope().find_var(name) for name in names if name not in ("feed", "fetch")}
+    return {name: np.array(each.get_tensor()) for name, each in held.items() if each is not None}
+
+
+def step_over(pool: Callable[[Any], Any], optimizer: str, place: Any) -> Callable[[list[int]], Any]:
+    """A training step over sequences of these lengths."""
+    x = layers.data("x", [3], lod_level=1)
+    loss = layers.mean(layers.square(layers.fc(pool(x), 2)))
+    {"sgd": fluid.optimizer.SGD, "adam": fluid.optimizer.Adam}[optimizer](0.1).minimize(loss)
+    executor = fluid.Executor(place)
+    executor.run(fluid.default_startup_program())
+
+    def step(lengths: list[int]) -> Any:
+        rows = fluid.create_lod_tensor(np.ones((sum(lengths), 3), "f"), [lengths], None)
+        return executor.run(feed={"x": rows}, fetch_list=[loss])[0]
+
+    return step
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("kind", OVER_ROWS)
+def test_state_stays_finite_where_a_batch_has_no_rows(kind: str, optimizer: str, place: Any) -> None:
+    step = step_over(OVER_ROWS[kind], optimizer, place)
+    for lengths in ([2, 0, 3], [0, 0], [1]):
+        assert np.isfinite(step(lengths)).all()
+    assert all(np.isfinite(each).all() for each in kept().values())
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_what_would_keep_the_mean_of_nothing_is_refused_and_changes_nothing(
+    optimizer: str, place: Any
+) -> None:
+    step = step_over(lambda x: layers.reduce_mean(x, dim=[0], keep_dim=True), optimizer, place)
+    step([2, 0, 3])
+    before = kept()
+    with pytest.raises(
+        UserError, match="the mean of nothing is not a number, and 'fc_0.*', which is kept"
+    ) as caught:
+        step([0, 0])
+    assert caught.value.diagnostics[0].location.file == __file__
+    assert all(np.array_equal(each, before[name]) for name, each in kept().items())
+    step([1])
+
+
+def test_the_mean_of_nothing_is_no_number_where_nothing_keeps_it(place: Any) -> None:
+    """Nor does it hinder a loss: the gradient of a mean does not follow from the mean."""
+    x = layers.data("x", [3])
+    loss = layers.mean(layers.fc(x, 2))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    executor = fluid.Executor(place)
+    executor.run(fluid.default_startup_program())
+    before = kept()
+    (found,) = executor.run(feed={"x": np.ones((0, 3), "f")}, fetch_list=[loss])
+    assert np.isnan(found).all()
+    assert all(np.array_equal(each, before[name]) for name, each in kept().items())
+
+
+def test_of_nothing_there_is_no_largest_element(place: Any) -> None:
+    most = layers.reduce_max(layers.data("x", [3]), dim=[0])
+    with pytest.raises(UserError, match="of nothing there is no largest or smallest element"):
+        fluid.Executor(place).run(feed={"x": np.ones((0, 3), "f")}, fetch_list=[most])
+
+
+def test_what_is_made_in_a_step_is_nothing_that_all_steps_have(place: Any) -> None:
+    x = data("x", 2)
+    rnn = layers.DynamicRNN()
+    with (
+        pytest.raises(UserError, match="the memory begins as 'tmp_0', which is made anew in each step"),
+        rnn.block(),
+    ):
+        row = rnn.step_input(x) * 2.0
+        rnn.memory(init=row, need_reorder=True)
+    rnn = layers.StaticRNN()
+    with (
+        pytest.raises(UserError, match="the network goes over 'scale_0.*', which is made anew in each step"),
+        rnn.step(),
+    ):
+        rnn.step_input(layers.scale(x, 2.0))
+
+
+def test_rows_of_gradients(place: Any) -> None:
+    ids = layers.data("ids", [1], dtype="int64")
+    loss = layers.mean(layers.embedding(ids, [7, 2], is_sparse=True, param_attr="w"))
+    fluid.append_backward(loss)
+    block = loss.block
+    rows = block.create_var(name="rows", dtype="int64")
+    block.append_op(type="extract_rows", inputs={"X": ["w@GRAD"]}, outputs={"Out": [rows]})
+    executor = fluid.Executor(place)
+    executor.run(fluid.default_startup_program())
+    (found,) = executor.run(feed={"ids": np.int64([[5], [1], [5]])}, fetch_list=[rows])
+    assert found.dtype == np.int64 and found.tolist() == [[5], [1], [5]]
