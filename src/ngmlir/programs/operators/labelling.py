@@ -139,7 +139,7 @@ def warpctc(
     if blank >= classes:
         raise UserError(f"the blank is class {blank}, and there are {classes} classes")
     context.give_levels("Loss", ())
-    time, text = OverTime(offsets, context), OverTime(own, context)
+    text, lengths = OverTime(own, context), segments.lengths(offsets)
     count, most = segments.as_many(offsets, own), text.steps
     # The labels of each sequence with a blank before, between and behind them.
     given = np.transpose(text.rows(numbers(label))) if segments.length_of(label) else None
@@ -167,17 +167,19 @@ def warpctc(
     shifted = np.subtract(logits, most_of)
     scores = np.subtract(shifted, np.log(np.sum(np.exp(shifted), axis=1, keepdims=True)))
     flat = np.reshape(scores, (rows * classes,))
-    number = np.multiply(time.rows(np.arange(rows, dtype=np.int32)), classes)
-    seen = np.take(flat, np.add(np.expand_dims(number, 2), shown), axis=0)
+    number = np.multiply(np.arange(rows, dtype=np.int32), classes)
+    seen = np.take(flat, np.add(np.expand_dims(number, 1), segments.spread(shown, offsets, rows)), axis=0)
 
-    def step(sums: Tensor, now: Tensor, at: Tensor) -> Tensor:
+    def step(before: Sequence[Tensor], fed: Sequence[Tensor], is_first: Tensor) -> Stepped:
+        (sums,), (now, may_skip) = before, fed
         one, two = _moved(sums, 1), np.where(may_skip, _moved(sums, 2), _NEVER)
         later = log_sum(np.stack([sums, one, two], 0), 0)
         first = np.where(np.less(place, 2), np.zeros_like(sums), _NEVER)
-        return np.add(np.where(np.equal(at, 0), first, later), now)
+        made = [np.add(where_rows(is_first, first, later), now)]
+        return made, made
 
-    begin = np.zeros([count, width], logits.dtype)
-    sums = time.run(begin, seen, step)
+    (sums,) = Lanes(offsets, context).run([width], [seen], step, [may_skip])
+    sums = segments.combined(sums, offsets, "last")
     is_end = np.logical_or(np.equal(place, last), np.equal(place, np.subtract(last, np.int32(1))))
     likelihood = log_sum(np.where(is_end, sums, _NEVER), 1)
     is_possible = np.greater(likelihood, _NEVER / 2)
@@ -185,10 +187,10 @@ def warpctc(
     if norm_by_times:
         # The loss stays, its gradient is divided.
         share = np.divide(
-            np.where(is_possible, loss, 0), np.astype(np.maximum(time.lengths, np.int32(1)), logits.dtype)
+            np.where(is_possible, loss, 0), np.astype(np.maximum(lengths, np.int32(1)), logits.dtype)
         )
         loss = np.add(stop_gradient(loss), np.subtract(share, stop_gradient(share)))
-    loss = np.where(np.greater(time.lengths, 0), loss, np.astype(none_left, logits.dtype))
+    loss = np.where(np.greater(lengths, 0), loss, np.astype(none_left, logits.dtype))
     return None, np.reshape(loss, (count, 1))
 
 
