@@ -25,7 +25,6 @@ from .specialise import Key, Specialised
 if TYPE_CHECKING:
     from ..runtime.cpu import CpuExecutable
     from ..runtime.open_cpu import OpenCpu
-    from ..runtime.rows import CpuRows, GpuRows
 
 #: How many programs of one function are cached.
 _KEPT = 16
@@ -62,14 +61,16 @@ class CompiledFunction:
         self.of, self.target, self.profile = of, target, profile
         self._programs: Specialised[Run] = Specialised(target, _KEPT, profile, threads)
         self.threads = self._programs.threads
-        self._any: CpuRows | GpuRows | None = None
+        #: Receives all calls: a builtin once there is code for all lengths.
+        self._run: Run = self._run_slowly
         if len(of.names) == 1 and self._programs.device.has_memory:
             with self._programs.making():
-                self._any = self._programs.for_rows(module([of.main]))
+                self._run = self._programs.for_rows(module([of.main])) or self._run
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
-        if self._any is not None:
-            return self._any(*values)
+        return tuple(self._run(*values))
+
+    def _run_slowly(self, *values: Any) -> tuple[Any, ...]:
         arrays = [np.asarray(value) for value in values]
         known = self._known(arrays)
         run = self._programs.get(tuple(known.values()), lambda: self._made(known))
@@ -81,6 +82,7 @@ class CompiledFunction:
         names = {place: name for name, places in self.of.names.items() for place in places}
 
         def program(_: Key, executable: CpuExecutable, code: OpenCpu) -> Run:
+            self._run = code.quick(self._run_slowly)
             return executable
 
         at = {i: names[place] for i, place in enumerate(known)}
