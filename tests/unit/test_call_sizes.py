@@ -97,7 +97,7 @@ def test_guards_are_looked_at(run: OpenCpu, relation: str) -> None:
     run(*given(64, 30))
     n, m = Length.named("N", 3), Length.named("M", 3)
     guard = Guard(expression_of(n // 4 * 4 - m * m + 5), relation)
-    quick = run.quick(otherwise, [guard])
+    quick = run.quick(otherwise, (guard,))
     taken = set[bool]()
     for lengths in ((4, 3), (7, 3), (8, 3), (2, 2), (20, 5), (20, 6), (31, 2)):
         holds = guard.holds(dict(zip("NM", lengths, strict=True)))

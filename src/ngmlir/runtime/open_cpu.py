@@ -48,6 +48,19 @@ class _Places:
     bytes: int
 
 
+class _Chain(NamedTuple):
+    """Builtins of which each calls the one before it for lengths that its arena layout has no room for."""
+
+    otherwise: Callable[..., Any]
+    guards: tuple[Guard, ...]
+    arena: Arena
+    links: list[tuple[tuple[int, ...], Callable[..., Any]]]
+
+    @property
+    def head(self) -> Callable[..., Any]:
+        return self.links[-1][1] if self.links else self.otherwise
+
+
 class OpenCpu:
     """A function of arrays with any lengths for which its guards hold."""
 
@@ -64,6 +77,7 @@ class OpenCpu:
         #: Makes the executable for lengths for which the guards do not hold.
         self.otherwise: Callable[[Mapping[str, int]], CpuExecutable] | None = None
         self._lock = RLock()
+        self._chain: _Chain | None = None
         self._run = self._run_slowly
 
     def serves(self, lengths: Mapping[str, int]) -> bool:
@@ -97,19 +111,25 @@ class OpenCpu:
         self._run = self.quick(self._run_slowly)
         return found(*values)
 
-    def quick(self, otherwise: Callable[..., Any], guards: Sequence[Guard] = ()) -> Callable[..., Any]:
+    def quick(self, otherwise: Callable[..., Any], guards: tuple[Guard, ...] = ()) -> Callable[..., Any]:
         """A builtin for arrays of all lengths that an arena layout exists for and these guards hold for. It calls
         `otherwise` with all other values."""
-        made = otherwise
         if self.code.is_watched or len(self.where) < len(self.names):
-            return made
+            return otherwise
         with self._lock:
-            kept = self._placed.items()[-_QUICK:]
-            for i, (above, places) in enumerate(kept):
-                covered = any(all(map(ge, later, above)) for later, _ in kept[i + 1 :])
-                if places.bytes <= len(self._arena.bytes) and not covered:
-                    made = self._builtin(above, places, guards, made)
-        return made
+            chain, kept = self._chain, self._placed.items()[-1:]
+            if chain is None or chain[:3] != (otherwise, guards, self._arena):
+                chain = self._chain = _Chain(otherwise, guards, self._arena, [])
+                kept = self._placed.items()[-_QUICK:]
+            for above, places in kept:
+                if places.bytes <= len(self._arena.bytes) and all(above != each for each, _ in chain.links):
+                    # A layout for lesser lengths is not tried any more.
+                    while chain.links and all(map(ge, above, chain.links[-1][0])):
+                        chain.links.pop()
+                    if len(chain.links) >= _QUICK:
+                        chain.links.clear()
+                    chain.links.append((above, self._builtin(above, places, guards, chain.head)))
+            return chain.head
 
     def _builtin(
         self, above: tuple[int, ...], places: _Places, guards: Sequence[Guard], otherwise: Callable[..., Any]

@@ -20,13 +20,13 @@ from ...runtime.threads import checked_threads
 from ...runtime.timing import Profile
 from ...support.diagnostics import UserError
 from ...support.length_text import identifier
-from ...support.lengths import LEAST, Guard, Length, NeedsLength, expression_of, is_open
-from ...support.rows import Length as Rows
+from ...support.lengths import LEAST, NeedsLength, is_open
+from ...support.rows import Length
 from ...transformers.fitted import Fitted, fitted
 from ...transformers.kept import KeptPrograms
 from ...transformers.outputs import Outputs
 from ...transformers.specialise import Key, Specialised
-from .calls import Decides, Program, Quick, Unready, Waits, in_order, quick_of, unready
+from .calls import Decides, Program, Quick, Unready, Waits, both, in_order, limits, quick_of, unready
 from .files import Files
 from .opened import Opened, Stated, opened, reader_version
 from .places import at_the_users_line
@@ -148,6 +148,7 @@ class CompiledModel:
         self._parts: Parts | None = None
         #: The last program, for arrays that fit it.
         self._quick: Quick | None = None
+        self._quick_for_any: Quick | None = None
         self._names, self._outputs = model.input_names, Outputs.of(model.output_names)
         #: The inputs of the last call, without their elements.
         self._asked: list[Given] | None = None
@@ -171,8 +172,9 @@ class CompiledModel:
     def __call__(self, *values: Any, **named: Any) -> Outputs:
         """The outputs in order. By name, initializers that the model lists among its inputs may be given too, in the place of
         their elements. Raises UserError for values that do not fit the inputs."""
-        quick = self._quick
-        if quick is not None:
+        for quick in (self._quick, self._quick_for_any):
+            if quick is None:
+                continue
             run, files = quick
             for mapping, size in files:
                 if mapping.size() < size:
@@ -300,7 +302,7 @@ class CompiledModel:
                 if not isinstance(stated, int):
                     name = stated or f"dimension {d}"
                     places.setdefault(name, []).append((program.fed.index(leaf), d))
-        lengths = [Rows(name, tuple(each)) for name, each in places.items()]
+        lengths = [Length(name, tuple(each)) for name, each in places.items()]
         return self._programs.for_rows(program.module, lengths) if lengths else None
 
     def _for_lengths(self, key: Key, given: Sequence[Given]) -> _Made | None:
@@ -354,7 +356,7 @@ class CompiledModel:
             if not made:
                 found, seen = fitted(read, opened(lengths))
                 for name, each in seen.items():
-                    self._seen[name] = _both(each, self._seen.get(name, each))
+                    self._seen[name] = both(each, self._seen.get(name, each))
                 made.append(found)
             return made[0].module(opened(lengths))
 
@@ -363,31 +365,12 @@ class CompiledModel:
         def program(key: Key, executable: CpuExecutable, code: OpenCpu) -> _Made | None:
             if beyond(key):
                 return None
-            run = code.quick(executable.bind({}, unready), self._limits(at, code.names, told[0]))
-            return _Made(told[0], executable, self._quick_of(told[0], run, files(executable.program.code)))
+            run = code.quick(unready, limits(self._seen, self._programs.items(), at, code.names, told[0]))
+            self._quick_for_any = self._quick_of(told[0], run, files(executable.program.code))
+            return _Made(told[0], executable, self._quick_for_any)
 
         makes = [from_samples] if self.model.contents.tells_lengths else [directly, from_samples]
         return self._programs.for_lengths(key, at, makes, program)
-
-    def _limits(self, at: Mapping[int, str], names: Sequence[str], program: Program) -> list[Guard]:
-        """Guards for calls of a program for all lengths: its code is known to be right for the lengths, and there is no
-        program for exactly these."""
-        lengths = {name: Length.named(name, LEAST) for name in names}
-        found: list[Guard] = []
-        for name, each in self._seen.items():
-            if name in lengths:
-                offset, last = lengths[name] - each.start, lengths[name] - each.stop
-                found += [Guard(expression_of(offset), ">="), Guard(expression_of(last), "<")]
-                found += [Guard(expression_of(offset % each.step), "==")] if each.step > 1 else []
-        for key, made in self._programs.items():
-            if made.program is not program and max(at) < len(key):
-                squares = [
-                    (lengths[n] - key[i]) ** 2
-                    for i, n in at.items()
-                    if n in lengths and isinstance(key[i], int)
-                ]
-                found.append(Guard(expression_of(sum(squares)), "!="))
-        return found
 
     def _note_open(self, key: Key, given: Sequence[Given], found: _Made, rows: CpuRows | GpuRows) -> None:
         """Has a program serve other numbers of rows without that the model is read for them: where no node tells a length to
@@ -461,9 +444,3 @@ class _Made(NamedTuple):
     run: Callable[..., Sequence[Any]] | None
     quick: Quick | None
     settled: bool = True
-
-
-def _both(one: range, other: range) -> range:
-    """What two ranges of multiples of their steps, which are powers of two, have in common."""
-    step, start = max(one.step, other.step), max(one.start, other.start)
-    return range(-(-start // step) * step, min(one.stop, other.stop), step)
