@@ -397,7 +397,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 floordivide, bit_and, bit_or, bit_xor = floor_divide, bitwise_and, bitwise_or, bitwise_xor
 shift_left, shift_right, Transpose = left_shift, right_shift, transpose
 
-#: What ufuncs may be told beside their operands.
+#: The keyword arguments of ufuncs that are supported.
 UFUNC_OPTIONS = frozenset({"dtype"})
 
 #: Ufuncs that have another name here.

@@ -201,7 +201,7 @@ def turned(row: Tensor, axis: int, rank: int) -> Tensor:
 
 
 def reshape(x: Tensor, wanted: Sequence[int]) -> Tensor:
-    """The same elements, row by row, in another shape of as many elements."""
+    """The same elements in row-major order, in another shape."""
     if are_same(shape(x), tuple(wanted)):
         return x
     if isinstance(x, ConstantOp) and x.value.ndim == 0:

@@ -39,7 +39,7 @@ from .reductions import any as any_of
 
 
 def _words(x: Tensor) -> tuple[str, int, int, int]:
-    """Of a type of floats: the integers as wide as it, bits of the fraction, greatest exponent field, and bias."""
+    """The integers as wide as a float type, its number of fraction bits, greatest exponent field, and bias."""
     about = np.finfo(x.dtype)
     return f"int{about.bits}", about.nmant, 2 * about.maxexp - 1, about.maxexp - 1
 

@@ -106,7 +106,7 @@ def _held(x: Any, beside: Any) -> Any:
 
 
 def _compare(ufunc: np.ufunc, below: bool) -> Binary:
-    """`below` is the answer where a negative number meets an unsigned one, which no type holds both of."""
+    """`below` is the result for a negative and an unsigned number, where no type holds both."""
     name = ufunc.__name__
 
     def function(x1: Any, x2: Any, /, *, dtype: Any = None) -> Tensor:

@@ -222,12 +222,12 @@ def irfft2(
 
 
 def fftfreq(n: int, d: float = 1.0) -> Tensor:
-    """The frequencies of the results of `fft`, for samples that are d apart; float64."""
+    """The frequencies of the results of `fft`, for a sample spacing of d; float64."""
     return known(np.fft.fftfreq(n, d))
 
 
 def rfftfreq(n: int, d: float = 1.0) -> Tensor:
-    """The frequencies of the results of `rfft`, for samples that are d apart; float64."""
+    """The frequencies of the results of `rfft`, for a sample spacing of d; float64."""
     return known(np.fft.rfftfreq(n, d))
 
 

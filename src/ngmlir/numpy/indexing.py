@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`x[...]` as NumPy means it, reading and writing; and the functions that take by index.
 
-Numbers, slices and None move or drop axes. Arrays of positions are broadcast together and stand in the place of the axes
-that they index (or first, where others stand between them); ones of truth values are the positions where they hold, which
-must be known now. Positions that are tensors are held within their axis, where NumPy would raise an IndexError.
+Numbers, slices and None move or drop axes. Arrays of positions are broadcast together and replace the axes that
+they index (or come first, where other indices separate them); boolean arrays select the positions that are true, which must be
+known when the graph is built. Positions that are tensors are clamped to their axis, where NumPy would raise an IndexError.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from .arrays import (
 from .composed import where
 from .elementwise import add, greater_equal, maximum, minimum, multiply, remainder
 
-#: How a write combines with what is there.
+#: How a write combines with the old element.
 Combine = Literal["set", "add", "max", "min"]
 
 
@@ -55,7 +55,7 @@ class OutOfBounds(UserError, IndexError):
 
 
 class Index:
-    """What stands in `x[...]`, sorted out for a shape: one part for each axis, and where new axes are."""
+    """The index of `x[...]` for a shape: one part for each axis, and the positions of new axes."""
 
     def __init__(self, item: Any, lengths: Sequence[int]):
         given: list[Any] = list(item) if isinstance(item, tuple) else [item]
@@ -390,9 +390,8 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
 
 
 def choose(a: Any, choices: Sequence[Any], *, mode: str = "clip") -> Tensor:
-    """Of each place, the element of the choice that `a` counts. Of numbers that count none, `clip` takes the nearest one that
-    does, `wrap` the remainder by the number of choices; `raise`, which NumPy takes by default, is not there: no value
-    raises errors. UserError for another mode."""
+    """At each position, the element of choice number `a`. Numbers out of range are clamped by `clip`, and taken modulo the number
+    of choices by `wrap`. `raise`, NumPy's default, is not supported, since values raise no errors. UserError for another mode."""
     if mode not in ("clip", "wrap"):
         fail(UserError, f"mode is '{mode}'", "it is 'clip' or 'wrap'")
     at, *given = aligned(as_array(a), *(as_array(c) for c in choices))
@@ -404,7 +403,7 @@ def choose(a: Any, choices: Sequence[Any], *, mode: str = "clip") -> Tensor:
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tensor:
-    """Of each place, the element of the first choice whose condition holds."""
+    """At each position, the element of the first choice whose condition holds."""
     if len(condlist) != len(choicelist) or not condlist:
         fail(UserError, f"{counted(len(condlist), 'condition')} for {counted(len(choicelist), 'choice')}")
     kind = joined(*choicelist, default)

@@ -306,7 +306,7 @@ def _(deltas: Sequence[Tensor], made: Sequence[Tensor], a: Tensor, mode: str) ->
 
 
 def _qr_gradient(by_q: Tensor, by_r: Tensor, q: Tensor, r: Tensor) -> Tensor:
-    """Of matrices with at least as many rows as columns."""
+    """The gradient for matrices with at least as many rows as columns."""
     middle = subtract(matmul(r, matrix_transpose(by_r)), matmul(matrix_transpose(by_q), q))
     middle = tril(middle) + matrix_transpose(tril(middle, -1))
     total = by_q + matmul(q, middle)

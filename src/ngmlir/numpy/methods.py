@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tensor of this family has beside its operators: the methods and properties of NumPy's arrays."""
+"""The methods and properties of NumPy's arrays, for tensors of this family."""
 
 from __future__ import annotations
 

@@ -76,8 +76,8 @@ def logsumexp(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
 def dropout(x: Any, rate: Any, *, rng: Generator | int | None = None) -> Tensor:
     """x with elements set to zero at random, each with probability `rate`: a number, or an array that broadcasts to x.
 
-    What stays is divided by 1 - rate, so that the mean does not change. `rng` is a generator of `random`, or a seed for one.
-    The choice is made anew at every run; gradients see the one that was made. Elements as `exp` has them.
+    The other elements are divided by 1 - rate, so that the mean does not change. `rng` is a generator of `random`, or a seed for one.
+    Elements are chosen again at every run; gradients use the same choice. Elements as `exp` has them.
 
     Raises UserError for a number that is no probability, IncompatibleAxesError where `rate` does not broadcast.
     """

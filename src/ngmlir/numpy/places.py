@@ -113,8 +113,8 @@ def diag_indices_from(arr: Any) -> tuple[Tensor, ...]:
 
 
 def ix_(*args: Any) -> tuple[Tensor, ...]:
-    """Rows of indices, each along an axis of its own: they select what lies at all combinations. A row of bools stands for where
-    it is true, and is known now."""
+    """Vectors of indices, each along a separate axis, which select all combinations. A vector of bools stands for the positions
+    where it is true, and must be known when the graph is built."""
     made: list[Tensor] = []
     for d, given in enumerate(args):
         row = as_array(given)

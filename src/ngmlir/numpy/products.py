@@ -67,7 +67,7 @@ def _once(x: Tensor, term: str) -> tuple[Tensor, str]:
 
 
 def _summed(x: Tensor, term: str, wanted: set[str]) -> tuple[Tensor, str]:
-    """Summed over what nobody else has."""
+    """Sums a term over the labels that no other term and not the result has."""
     gone = tuple(i for i, c in enumerate(term) if c not in wanted)
     return (_added(x, gone), "".join(c for c in term if c in wanted)) if gone else (x, term)
 

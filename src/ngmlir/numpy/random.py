@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ng.numpy.random`: draws under NumPy's names, anew at every run, from a counter that is state (as `ng.uniform`).
+"""`ng.numpy.random`: random numbers under NumPy's names, new ones at every run, from a counter that is state (as `ng.uniform`).
 
 The numbers are not NumPy's; equal seeds give equal numbers on every target.
 """
@@ -27,7 +27,7 @@ from .shaping import moveaxis
 
 
 class Generator:
-    """Draws. With a seed the same ones in every program; without, each call has a stream of its own."""
+    """A random number generator. With a seed it gives the same numbers in every program; without, each call has a separate stream."""
 
     def __init__(self, seed: int | None = None):
         self._seed, self._drawn = seed, 0

@@ -22,7 +22,7 @@ from .arrays import as_array, place
 
 
 def _with_names(x: Tensor) -> Tensor:
-    """The array with a name of its own for each axis."""
+    """The array with a unique name for each axis."""
     axes = Axes(DerivedAxis(Axis().name, Length(same, axis)) for axis in x.axes)
     return VERBS.stated(ng.CastAxesOp, [x], {}, axes, x.element)
 

@@ -65,7 +65,7 @@ def astype(x: Any, dtype: Any, *, copy: bool = True) -> Tensor:
 
 
 def reshape(a: Any, shape: Shape, order: str = "C") -> Tensor:
-    """The same elements, row by row (with `order="F"` column by column), in another shape; one length may be -1, and follows."""
+    """The same elements in row-major order (column-major with `order="F"`), in another shape; one length may be -1, and follows."""
     x = as_array(a)
     if order not in ("C", "A", "F"):
         fail(UserError, f"order is 'C' or 'F', not {order!r}")
@@ -150,7 +150,7 @@ def squeeze(a: Any, axis: Axis = None) -> Tensor:
 
 
 def expand_dims(a: Any, axis: int | Sequence[int]) -> Tensor:
-    """With new axes of length 1, which stand at these places of the result."""
+    """The array with new axes of length 1 at these positions of the result."""
     x = as_array(a)
     given = (axis,) if isinstance(axis, int) else tuple(axis)
     new = places(given, len(_shape(x)) + len(given))

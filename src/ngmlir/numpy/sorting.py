@@ -111,7 +111,7 @@ def lexsort(keys: Any, axis: int = -1) -> Tensor:
 
 
 def searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter: Any = None) -> Tensor:
-    """Where v would stand in a sorted row, int64: before its equals, or after them on the `right`."""
+    """The index at which v would be inserted into a sorted vector, int64: before equal elements, or after them with `right`."""
     row = as_array(a)
     if sorter is not None:
         row = getitem(row, sorter)
@@ -122,7 +122,7 @@ def searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter
     kind = joined(row, v)
     row, values = of_type(row, kind), of_type(v, kind)
     wanted, n = shape(values), shape(row)[0]
-    # By halves: `low` is how many are known to stand before.
+    # Binary search: at least `low` elements are before the position.
     low = expand(known(0, i64), wanted)
     step = 1 << n.bit_length() >> 1
     before = less if side == "left" else less_equal
@@ -229,7 +229,7 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdi
     """What a part q of the elements is below: between two neighbours `linear`, or `lower`, `higher`, `nearest`, `midpoint`; or
     by another of NumPy's methods with a continuous result.
 
-    q is known now; several stand along a new first axis. NaN where an element is NaN.
+    q must be known when the graph is built; several values give a new first axis. NaN where an element is NaN.
     """
     x = as_array(a)
     row = _rows(x, axis)

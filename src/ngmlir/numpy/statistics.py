@@ -145,7 +145,7 @@ def _ends(x: Tensor, range: Any) -> tuple[Any, Any]:
 def histogram(
     a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
 ) -> tuple[Tensor, Tensor]:
-    """How many elements lie in each bin, int64, and the bounds of bins as `histogram_bin_edges` gives them. A bin holds its lower
+    """The number of elements in each bin, int64, and the bounds of bins as `histogram_bin_edges` gives them. A bin holds its lower
     bound, the last one its upper bound too.
 
     With `weights`, their sums, of their type; with `density`, divided by their total and by the width of the bin, float64.
@@ -160,7 +160,7 @@ def histogram(
     if shape(each) != shape(x):
         fail(UserError, f"{shape(each)[0]} weights for {shape(x)[0]} elements")
     wide = each if weights is None else as_type(each, f64)
-    places = where(inside, at, count)  # one more bin for what lies in none
+    places = where(inside, at, count)  # one more bin for elements that are in none
     made = VERBS.scatter(zeros(count + 1, wide.dtype), places, wide, axis=0, combine="add")
     made = as_type(getitem(made, slice(count)), each.element)
     if density:

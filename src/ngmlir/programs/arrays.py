@@ -36,7 +36,7 @@ class TensorArray:
         return [e for e in self.elements if e is not None]
 
     def of(self, parts: Sequence[Tensor]) -> TensorArray:
-        """The same array of other tensors."""
+        """An array of the same structure with other tensors."""
         left = iter(parts)
         return TensorArray(tuple([None if e is None else next(left) for e in self.elements]), self.levels)
 
@@ -120,7 +120,7 @@ class StackedArray:
         return [self.values, self.length, *self.levels]
 
     def of(self, parts: Sequence[Tensor]) -> StackedArray:
-        """The same array of other tensors; the number of elements stays where it is not among them."""
+        """An array of the same structure with other tensors; the number of elements is unchanged unless it is one of them."""
         length = parts[1] if len(parts) > 1 else self.length
         return replace(self, values=parts[0], length=length, levels=tuple(parts[2:]))
 

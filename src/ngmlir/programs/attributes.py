@@ -69,7 +69,7 @@ _TYPES: dict[str, tuple[AttrType, str]] = {
     "block": (AttrType.BLOCK, "a block"),
 }
 
-#: What every operator has beside the attributes of its entry.
+#: The attributes that every operator has in addition to those of its entry.
 COMMON = (
     AttributeEntry("op_role", "int", "What the operator is for: forward, backward, optimization, loss.", 0),
     AttributeEntry(

@@ -109,8 +109,8 @@ def append_gradients(
 def gradient_ops(operator: Operator, no_gradient: Collection[str]) -> list[GradientOp]:
     """What computes the gradients of an operator's inputs; [] where it has none.
 
-    Inputs that hold no floats, and those of `no_gradient` (names of variables or of gradients), get none: `@EMPTY@` stands in
-    their place.
+    Inputs that hold no floats, and those of `no_gradient` (names of variables or of gradients), get none: they are
+    replaced by `@EMPTY@`.
     """
     definition = REGISTRY.find(operator.type)
     if definition is None or not definition.has_gradient:
@@ -245,7 +245,7 @@ class Backward:
         made = gradient_ops(operator, self.no_gradient) if there else []
         for gradient in dict.fromkeys(there):
             self._summed(gradient)
-        # What is written here was of this operator; what it reads has gradients of its own from now on.
+        # These gradients belong to this operator's outputs: earlier readers of the variables accumulate new ones.
         for gradient in dict.fromkeys(there):
             if made or gradient.removesuffix(GRADIENT) not in operator.reads:
                 self.given[gradient.removesuffix(GRADIENT)] = gradient

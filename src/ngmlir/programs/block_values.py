@@ -72,7 +72,7 @@ class Lowering(Context, Protocol):
 
 @dataclass(frozen=True)
 class Ran:
-    """Of which values an operator was built, and what it gave, by the names of variables."""
+    """The input and output values of an operator, by the names of variables."""
 
     inputs: Mapping[str, Kept]
     outputs: Mapping[str, Kept]

@@ -93,7 +93,7 @@ class Changes:
         return name
 
     def _behind(self, operator: Operator, name: str, steps: Sequence[_Step]) -> str:
-        """What the operator writes instead of `name`, which is made of it."""
+        """The name that the operator writes instead of `name`, which is computed from it afterwards."""
         for step in steps:
             made = self._declared(name, step)
             # Right behind the operator: what changes the last form back comes first.
@@ -154,7 +154,7 @@ class Changes:
         self._remove_unread(has_fetch)
 
     def _is_free(self, name: str, has_fetch: bool) -> bool:
-        """Whether nobody looks at a variable when the block has run. What a program without `fetch` operators gives is not known."""
+        """Whether a variable is not read after the block has run. What a program without `fetch` operators gives is not known."""
         variable = self.block.find(name)
         if name in self._made:
             return True

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which kernel computes an operator at a place, and why.
 
-1. What the operator names: its attribute `kernel`, or `library` and `place`, which have to be met; `use_<library> = true` if there is one.
+1. What the operator names: its attribute `kernel`, or `library` and `place`, which must match; `use_<library> = true` if there is one.
 2. Of what fits as it is, kernels of users before the operator's own function; of these the one of exactly this place, then of exactly
    this element type, then of this layout.
 3. A kernel of another place, element type or layout, where the operator asks for it, or has no function of its own; the one that takes

@@ -78,7 +78,7 @@ def all_reduce_seconds(ranks: int, bytes: float, link: Link) -> tuple[int, float
 
 
 def half_ring_seconds(ranks: int, bytes: float, link: Link) -> tuple[int, float, float]:
-    """The same of a `reduce_scatter` or `all_gather`."""
+    """The time of a `reduce_scatter` or `all_gather`."""
     messages, sent = ranks - 1, (ranks - 1) / ranks * bytes
     return messages, sent, link.seconds(messages, sent)
 

@@ -92,8 +92,7 @@ class Context(Protocol):
 
 @dataclass(frozen=True)
 class Built:
-    """An operator as it was built: reads of its inputs, each a value of its own at which a gradient can end, and what it gave of
-    these by slot."""
+    """An operator that was built: reads of its inputs, each a separate value at which a gradient can end, and its results by slot."""
 
     reads: Values
     outputs: Values
@@ -182,7 +181,7 @@ class Definition:
 
     @cached_property
     def draws(self) -> bool:
-        """Whether it may draw random numbers, others than an operator beside it that takes the same."""
+        """Whether it may draw random numbers, so that another operator with the same inputs gives other results."""
         return any(attribute.name == "seed" for attribute in self.entry.attributes)
 
     def built(self, context: Context, inputs: Values, attributes: Mapping[str, Any]) -> Built:

@@ -30,7 +30,7 @@ _VERSION, _SEED = "program.version", "program.random_seed"
 #: The type of a variable of which nothing is known yet.
 UNKNOWN_TYPE = TensorType((), f32)
 _NO_ATTRIBUTES = DictAttr(())
-# What most declarations say. Attributes live as long as somebody holds them: these are not made anew for each variable.
+# The most frequent declarations. Uniqued attributes live as long as they are referenced: these are not rebuilt for each variable.
 _TENSOR, _FLAT, _UNKNOWN = StringAttr("tensor"), IntegerAttr(0, i64), TypeAttr(UNKNOWN_TYPE)
 
 
@@ -401,7 +401,7 @@ class Program:
 
     @property
     def random_seed(self) -> int:
-        """The seed of operators that have none of their own; 0 for fresh numbers at each run."""
+        """The seed of operators without a seed; 0 for fresh numbers at each run."""
         attribute = self._module.attributes.get(_SEED)
         return attribute.value if isinstance(attribute, IntegerAttr) else 0
 
@@ -435,7 +435,7 @@ def _walk(block: BlockView) -> Iterator[Operator]:
 
 
 def _copied(op: core.Op) -> Any:
-    """An op whose blocks are lists of their own; ops without regions are shared."""
+    """A copy of an op whose blocks are new lists; ops without regions are shared."""
     if not op.regions:
         return op
     return op.rebuilt(regions=[Region(Block(ops=[_copied(o) for o in op.regions[0].block.ops]))])

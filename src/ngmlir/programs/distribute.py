@@ -274,7 +274,7 @@ class Distribution:
         return Part(made, w.pieces)
 
     def _beside(self, own: Sequence[tuple[_Update, int]]) -> list[Operator]:
-        """The operators that give what updates read beside gradients, and that change it afterwards."""
+        """The operators that compute or change the other inputs of updates, apart from gradients."""
         moved = {o.index for u in self.updates for o in (u.operator, *u.before)}
         needed = {
             name
@@ -388,7 +388,7 @@ class _Writer:
         self.top.visible(name).set(holds=StringAttr("tensor"))
 
     def local(self, name: str) -> None:
-        """A variable that is no state of its own."""
+        """A variable that is not state."""
         self.top.visible(name).set_flag("persistable", False)
         self.pieces.pop(name, None)
 

@@ -19,8 +19,8 @@ HALVES: dict[str, Type] = {"bf16": bf16, "f16": f16}
 
 
 def to_half(program: Program, element: Type) -> int:
-    """Has the products of a program computed in an element type, in place; how many there are. Those that are in 16 bits already, or
-    in float64, stay. A program with gradients keeps those as they are: rewrite it before they are appended."""
+    """Rewrites the products of a program to an element type, in place; returns their number. Those that are in 16 bits already, or
+    in float64, stay. Existing gradients are not changed: rewrite the program before they are appended."""
     return sum(_Block(each, element).rewrite() for each in program.blocks)
 
 

@@ -31,7 +31,7 @@ from .ragged import shared
 from .sparse_rows import RowsType, SparseRows
 from .vartypes import element_of
 
-#: What stands for lengths that are not known: both have many divisors, as lengths of batches do.
+#: Substitutes for unknown lengths: both have many divisors, as lengths of batches do.
 _LENGTHS = (240, 480)
 
 #: Of each slot the types of its variables; None for one that holds no tensor.

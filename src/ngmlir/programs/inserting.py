@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What passes put beside an operator: variables in another form, and operators that make one of another."""
+"""Insertion of operators next to an operator: variables in another form, and the operators that convert between forms."""
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ from .plugins import PLUGINS
 F = TypeVar("F")
 
 ANY = "any"
-#: The library of kernels that nobody has to ask for.
+#: The default library of kernels.
 PLAIN = "plain"
-#: Any device with memory of its own.
+#: Any device with separate memory.
 GPU = "gpu"
 #: Places whose kernels are called with arrays of the host.
 HOSTS = tuple([name for name, device in DEVICES.items() if not device.has_memory])

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of rows that are no rows of their table, numbers of classes that are none, and sequences of other lengths than those beside
-them: looked for before anything has changed.
+"""Checks of row numbers against their table, of class numbers, and of the lengths of sequences that must agree. They run before
+any state is changed.
 
-What is fed, also in another shape or step by step, is looked at on the host. Of what the program computes, operators `find_outside` look for
-numbers outside: a run that changes nothing gives what they find as further results, before another one a program of its own computes it
-(`numbers_computed`).
+Fed values, also reshaped or read step by step, are checked on the host. Values that the program computes are checked by operators
+`find_outside`: a run without side effects returns their findings as additional results; before any other run a separate program
+computes them (`numbers_computed`).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def fed_lookup(operator: Operator, sources: dict[str, str]) -> Lookup | None:
 
 
 def sources_of_step(operator: Operator, sources: dict[str, str]) -> dict[str, str]:
-    """The same in the block of a `recurrent` operator."""
+    """The sources inside the block of a `recurrent` operator."""
     wholes = operator.inputs.get("inputs", ())
     steps = zip(operator.attribute("steps") or wholes, wholes, strict=True)
     return {**sources, **{step: sources[whole] for step, whole in steps if whole in sources}}

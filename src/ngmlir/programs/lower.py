@@ -5,8 +5,8 @@ An operator's variables are looked up, its function builds it, and what it write
 is fed is an argument, one that is fetched a result. A persistable variable is state: an argument, and where the program writes
 it also a result that is tied to it.
 
-The offsets of a ragged variable are values too, under names of their own (`names.offsets_name`): they are fed beside it, and what has
-the same raggedness has the same offsets. A length that depends on values is known from a run that computes just it (`Lowered.measures`).
+The offsets of a ragged variable are values too, under separate names (`names.offsets_name`): they are fed with it, and variables
+of the same raggedness share them. A length that depends on values is known from a run that computes just it (`Lowered.measures`).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs for inference in files: a program with what is fed and fetched, and beside it the values of what it keeps.
+"""Programs for inference in files: a program with its feeds and fetches, and the values of its persistable variables.
 
 The program is text with a checksum as its last line (`programs.text`). It says where the values are, and which:
 
     module attributes {program.values = {file = "params", sha256 = "..."}, program.version = 1 : i64} {
 
-Without `file` each variable has a file of its own. `sha256` is a checksum of the checksums of these files, so that values of
-another save are not taken for those of this one.
+Without `file` each variable has a separate file. `sha256` is a checksum of the checksums of these files, so that values of
+another save are detected.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def kept_by(program: Program) -> list[Variable]:
 
 
 def write_model(path: Path, program: Program, values: Mapping[str, Stored], values_file: str | None) -> None:
-    """Writes a program to a file, and the values of what it keeps to files beside it: each to one of its own, or all to
+    """Writes a program to a file, and the values of its persistable variables to files next to it: one for each, or all in
     `values_file`. All files keep their old content until the last is written.
 
     Raises UserError where a file cannot be written, and where two would have one name.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-#: Stands in a slot where a variable could be and none is.
+#: The name in a slot without a variable.
 EMPTY = "@EMPTY@"
 #: Begins a name that an operator may choose.
 TEMPORARY = "@TEMP@"

@@ -58,7 +58,7 @@ class Computed(NamedTuple):
 
 
 def changes_nothing(program: Program) -> bool:
-    """Whether a run leaves all variables as they are, and draws no random numbers."""
+    """Whether a run changes no variables and draws no random numbers."""
     for operator in program.walk():
         if operator.type in ("feed", "fetch"):
             continue

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipeline parallelism: each rank has a stage of the program, and a batch goes through in micro-batches.
 
-A rank receives what its stage needs of earlier ones, computes, sends on; and back with gradients. As soon as it can it computes the
+A rank receives the inputs of its stage, computes, and sends its results to later stages; gradients go the opposite way. As soon as it can it computes the
 gradients of a micro-batch before it takes a new one, so that a stage keeps as many as there are stages behind it. Gradients of
 parameters are added up over micro-batches and divided by their number; then each rank updates its parameters.
 """
@@ -98,7 +98,7 @@ class _Writer:
         self.top, self.of, self.stage, self.first = top, of, stage, first
 
     def once(self, operators: Sequence[Placed]) -> None:
-        """Operators as they are."""
+        """Returns the operators unchanged."""
         for placed in operators:
             self.top.insert_op(len(self.top.operators), placed.operator.op)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys of random numbers: two ui64, the seed and the stream. Each operator draws from a stream of its own."""
+"""Keys of random numbers: two ui64, the seed and the stream. Each operator draws from a separate stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SPREAD = 0x9E3779B97F4A7C15
 
 
 def of_seed(seed: int) -> Tensor:
-    """The key that an operator with a seed of its own draws with at each run."""
+    """The key that an operator with a seed uses in each run."""
     return ConstantOp(np.array([seed, 0], np.uint64), Positions.of([2]), ui64)
 
 

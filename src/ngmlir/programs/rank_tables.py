@@ -49,7 +49,7 @@ class RankTable:
         return [self.offsets, self.order, self.rank, self.lengths]
 
     def of(self, parts: Sequence[Tensor]) -> RankTable:
-        """The same table of other tensors."""
+        """The table with other tensors."""
         offsets, order, rank, lengths = parts
         return RankTable(offsets, order, rank, lengths, self.items, self.most)
 
@@ -162,8 +162,8 @@ def _offsets(counts: Tensor) -> Tensor:
 
 
 def _owners(offsets: Tensor, rows: int) -> tuple[Tensor, Tensor]:
-    """Of each of so many rows: the sequence that it is of, along the last dimension of the offsets, and its place there. Rows behind
-    all sequences are of one behind the last."""
+    """For each row: its sequence, along the last dimension of the offsets, and its position in it. Rows beyond all sequences get the
+    number after the last one."""
     items = np.arange(rows, dtype="int32")
     bounds = offsets[..., 1:]
     owner = np.sum(np.astype(np.less_equal(np.expand_dims(bounds, -1), items), "int32"), axis=-2)

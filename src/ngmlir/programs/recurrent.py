@@ -80,7 +80,7 @@ def _over_sequences(steps: _Steps, table: RankTable) -> Made:
 
 
 def _in_lanes(steps: _Steps, table: RankTable, rows: Sequence[Tensor]) -> list[Tensor] | None:
-    """The results as rows, where sequences may lie one after the other in lanes: where a step computes each row by itself."""
+    """The results as rows, where lanes may hold several sequences: if a step computes each row independently."""
     lanes, memories = Lanes(table.offsets, steps.lowering), steps.memories
     if not lanes.are_shared or not segments.length_of(rows[0]) or steps.around:
         return None
@@ -177,7 +177,7 @@ class _Steps:
         return build_region([*parameters, (turn.axes, turn.element)], step)
 
     def scan(self, whole: Sequence[Kept]) -> Made:
-        """The results of all steps; `whole` is what the network goes over, step by step. Afterwards `around` holds what is there then."""
+        """The results of all steps; `whole` has the sequences that are read step by step. Afterwards `around` has the values after the loop."""
         start = [*self.memories, *flat(self.around)]
         # Of an array the elements and their offsets have steps, its length has none.
         given = [p for held in whole for p in _stepped(held)]

@@ -123,7 +123,7 @@ def operators(*types: str) -> Callable[[F], F]:
 
 def on_rows(type: str) -> Callable[[F], F]:
     """Registers the function that builds an operator where some of its inputs are sparse rows (`sparse_rows.SparseRows`), which it
-    takes as they are. It may give NotImplemented: then the operator is built of whole matrices, as every other is."""
+    uses directly. It may return NotImplemented: then the operator is built from dense matrices, as every other is."""
 
     def register(function: F) -> F:
         REGISTRY.get(type).on_rows = function

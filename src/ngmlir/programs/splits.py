@@ -52,7 +52,7 @@ State: TypeAlias = Split | Held
 def unchanged(
     operator: Operator, attributes: DictAttr, states: Mapping[str, State], rank: int | None, scale: int
 ) -> DictAttr:
-    """Attributes as they are."""
+    """The attributes, unchanged."""
     return attributes
 
 

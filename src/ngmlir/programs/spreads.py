@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an operator goes where each rank has a part of its variables: by the loops of the `ng` ops that it is built of.
+"""How an operator is divided where each rank has a part of its variables: by the loops of the `ng` ops that it is built of.
 
 A loop of these ops that ranks may divide among them is one dimension of some inputs and outputs, as the `loops` lines of the
-dialect say. Where a reduction goes over it, what a rank computes is a part of a sum. No operator has a rule of its own; that
-it computes the same on parts is checked on the ops that it is built of for these.
+dialect say. Where a reduction goes over it, what a rank computes is a part of a sum. There are no rules for single operators.
+That an operator computes the same on parts is checked on the ops that it is built of for the parts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which stage of a pipeline each operator is of.
+"""The assignment of operators to the stages of a pipeline.
 
 Operators are marked with their stage as they are appended; what computes gradients is of the stage of the operator that it is the
 gradient of, and an update of that of its parameter. An operator that is not marked is of the last stage that it reads something
@@ -147,7 +147,7 @@ def _named(names: Iterable[str]) -> list[str]:
 
 
 def readers(stages: Stages) -> Mapping[str, set[int]]:
-    """Of each variable that changes with micro-batches, the stages that read it."""
+    """For each variable that depends on the micro-batch: the stages that read it."""
     found: dict[str, set[int]] = {}
     for placed in stages.operators:
         if placed.is_repeated and placed.stage != ALL:

@@ -67,7 +67,7 @@ Insert = Callable[
 
 
 def exchanged_rows(operator: Operator, start: int, stop: int, rows: int, ranks: int, insert: Insert) -> None:
-    """As `local_rows`, where each rank has numbers of its own: each looks up those of all, and gets the sums for its own."""
+    """As `local_rows`, where each rank has different row numbers: each looks up those of all ranks, and receives the sums for its own."""
     block = operator.block
 
     def gathered(name: str) -> str:

@@ -60,7 +60,7 @@ class TensorParallel:
 
 
 class _Writer:
-    """Puts between the operators of a copy of the program what a rank does beside them."""
+    """Inserts the additional operators of a rank into a copy of the program."""
 
     def __init__(self, top: BlockView, sharding: Sharding, rank: int, group: Sequence[int]):
         self.top, self.sharding, self.rank, self.group = top, sharding, rank, group

@@ -50,8 +50,8 @@ class Trips:
 def trips(
     block: BlockView, condition: str, known: Known, build: Build, watch: Callable[[int, int], None]
 ) -> Trips | None:
-    """Of a loop that runs `block` while `condition` holds; None where nothing that is known bounds it. `watch` is told of each use
-    of a known position of an array, in order: the operator's place in the block, and the position."""
+    """The trip count of a loop that runs `block` while `condition` holds; None where nothing that is known bounds it. `watch` is called
+    for each use of a known position of an array, in order, with the operator's index in the block and the position."""
     counted = _Counted(block, known)
     with Op.saved_user_deps(), Op.all_ops(isolate=True), within(None):
         found = counted.iterations(condition, build)

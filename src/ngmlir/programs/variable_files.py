@@ -44,7 +44,7 @@ def write_variables(files: Mapping[Path, Mapping[str, Stored]]) -> None:
 
 
 def write_into_folders(files: Mapping[Path, bytes]) -> None:
-    """Writes files that belong together, and makes the folders that they lie in."""
+    """Writes files that belong together, and creates their folders."""
     for folder in {path.parent for path in files}:
         try:
             folder.mkdir(parents=True, exist_ok=True)

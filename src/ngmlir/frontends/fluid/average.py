@@ -17,7 +17,7 @@ class WeightedAverage:
         self.reset()
 
     def reset(self) -> None:
-        """Begins anew."""
+        """Resets the average."""
         self.numerator: Any = None
         self.denominator: Any = None
 

@@ -21,7 +21,7 @@ from .lists import listed
 from .operators import Operator
 from .variables import Parameter, Variable
 
-#: A `Program`, which stands above this file.
+#: A `Program`, of a module that imports this one.
 Owner: TypeAlias = Any
 
 
@@ -111,7 +111,7 @@ class Block:
         return made
 
     def create_parameter(self, *args: Any, **kwargs: Any) -> Parameter:
-        """A parameter, which lies in the global block."""
+        """Creates a parameter, in the global block."""
         initializer = kwargs.pop("initializer", None)
         whole = self.program.global_block()
         made = Parameter(whole, *args, **kwargs)

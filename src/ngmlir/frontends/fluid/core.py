@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands under programs and at run time, by the names that programs use: descriptions, places, scopes, tensors."""
+"""The classes below programs, and those of the run time, by the names that programs use: descriptions, places, scopes, tensors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ kGradVarSuffix, kZeroVarSuffix = names.GRADIENT, names.ZERO
 
 
 def empty_var_name() -> str:
-    """Stands in a slot where no variable is."""
+    """The name in a slot without a variable."""
     return names.EMPTY
 
 
@@ -41,7 +41,7 @@ def get_cuda_device_count() -> int:
 
 
 def is_compiled_with_cuda() -> bool:
-    """Whether programs can run on a GPU here: nothing is built for GPUs apart, so what counts is whether there is one."""
+    """Whether programs can run on a GPU here: there is no separate build for GPUs, so this is whether a GPU is present."""
     return get_cuda_device_count() > 0
 
 

@@ -398,7 +398,7 @@ def get_grad_op_desc(
 ) -> tuple[list[OpDesc], dict[str, str]]:
     """The operators that compute the gradients of what an operator reads, and of each gradient the variable it is of.
 
-    `no_grad_set` names gradients that are not wanted; `@EMPTY@` stands in their place.
+    `no_grad_set` names gradients that are not wanted; they are replaced by `@EMPTY@`.
     """
     made = gradient_ops(op_desc.view, no_grad_set)
     found = [OpDesc(op.type, op.inputs, op.outputs, op.attributes) for op in made]

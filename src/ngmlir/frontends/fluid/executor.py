@@ -53,8 +53,8 @@ class _Source(NamedTuple):
 class Executor:
     """Runs programs at a place: `Executor(fluid.CPUPlace()).run(program, feed={...}, fetch_list=[...])`.
 
-    With `memory_limit` the temporaries of a run take at most so many bytes at once, beside what is fed, variables and results: where
-    they would take more, values are computed again instead of kept, with the same bits. A run of a program for which that is not enough
+    With `memory_limit` the temporaries of a run take at most so many bytes at once, in addition to fed arrays, variables and results: where
+    they would take more, values are recomputed instead of kept, with the same bits. A run of a program for which that is not enough
     raises UserError, at the line of the operator that does not fit. Runs operator by operator have no limit.
     """
 
@@ -70,7 +70,7 @@ class Executor:
         )
         #: Programs with what they are fed and what is fetched of them.
         self._sources: OrderedDict[Key, _Source] = OrderedDict()
-        #: Of runs operator by operator: what computes one op, and what is told of each operator.
+        #: For runs operator by operator: the function that computes one op, and the observer of each operator.
         self._compute: OneByOne | None = None
         self._watchers: list[Watch] = []
         self._checks = os.environ.get("FLAGS_check_nan_inf", "").lower() in ("1", "true")
@@ -233,7 +233,7 @@ class Executor:
         def use(made: Compiled) -> Prepared:
             return Prepared(view, *made, printed, savings)
 
-        # What files hold may be of any shape, and is read anew in each run.
+        # Files may hold any shape, and are read again in each run.
         places = [] if read or is_stepped else places_of(view, {n: a.ndim for n, a in arrays.items()})
         programs = FedProgram(
             make, alone, use, places, self.place.target, KEPT, self._memory_limit, timing.current()

@@ -81,8 +81,8 @@ class Shaped(NamedTuple):
 def with_io(
     program: ProgramView, arrays: Mapping[str, Array | Shaped | None], fetches: Sequence[str]
 ) -> ProgramView:
-    """A copy of a program that takes these variables, in the shape of the arrays where there are some, and gives those: with `feed`
-    and `fetch` operators. What it fetches itself comes after `fetches`. Offsets of ragged variables are variables of their own."""
+    """A copy of a program with `feed` operators for the arrays, in their shapes, and `fetch` operators for `fetches`. Fetches of the
+    program itself come after these. Offsets of ragged variables are separate variables."""
     made = program.copy()
     top = made.top
     for name in (*arrays, *fetches):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs as they are written in Python: `Program`, `Block`, and the default programs.
 
-All are views of a module of the dialect `program` (`ngmlir.programs`): what one changes, the module says, and every other view.
+All are views of a module of the dialect `program` (`ngmlir.programs`): a change through one is a change of the module, and visible in all others.
 """
 
 from __future__ import annotations

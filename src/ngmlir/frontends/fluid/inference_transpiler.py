@@ -18,11 +18,11 @@ class InferenceTranspiler:
     @answered
     def transpile(self, program: Program, place: Place | None = None, scope: Scope | None = None) -> None:
         """Edits a program for inference (`clone(for_test=True)`) in place. The new filters and biases are computed now, at a place
-        (by default the CPU), from those of a scope (by default the global one), to which they are added; what is there stays,
-        so programs that share it go on.
+        (by default the CPU), from those of a scope (by default the global one), to which they are added. Existing values stay,
+        so that programs that share them remain valid.
 
-        Results differ from those before by rounding. A result between a convolution and the normalization after it is in the
-        program no more. Raises UserError, and changes nothing, where the scope lacks a value.
+        Results differ from those before by rounding. The program no longer has the result
+        between a convolution and its normalization. Raises UserError, and changes nothing, where the scope lacks a value.
         """
         if not isinstance(program, Program):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"transpile takes a program, not {program!r}")

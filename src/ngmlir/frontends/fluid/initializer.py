@@ -22,7 +22,7 @@ class Initializer:
 
 
 def init_on_cpu() -> Any:
-    """Without effect: a compiled start-up program has no place of its own for its constants."""
+    """Without effect: constants of a compiled start-up program have no separate place."""
     return _nothing()
 
 

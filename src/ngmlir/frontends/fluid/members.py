@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class _Run:
-    """Operators that run without others, as a program; what it is fed and gives, beside what is kept; and the operator behind them."""
+    """Operators between two communications, as a program; its feeds and fetches besides persistable variables; and the operator after it."""
 
     program: Program | None
     fed: Sequence[str]
@@ -35,7 +35,7 @@ class _Run:
 
 
 class Member:
-    """A rank or a server. Pieces of its program hand on values through its scope."""
+    """A rank or a server. The parts of its program exchange values through its scope."""
 
     def __init__(self, part: Part, executor: Executor):
         self.part, self.executor, self.scope = part, executor, Scope()
@@ -114,7 +114,7 @@ def place_of(piece: Piece) -> tuple[slice, ...]:
 
 
 def _runs(program: ProgramView, fetches: Sequence[str]) -> list[_Run]:
-    """The operators between those that communicate with others, as programs of their own."""
+    """The operators between communications, as separate programs."""
     operators, visible = program.top.operators, program.top.visible
     groups: list[tuple[list[Operator], Operator | None]] = [([], None)]
     for operator in operators:

@@ -32,7 +32,7 @@ class MetricBase:
         return {key: value for key, value in self.__dict__.items() if not key.startswith("_")}
 
     def reset(self) -> None:
-        """Begins anew."""
+        """Resets the metric."""
         for key, value in self._states().items():
             setattr(self, key, value * 0 if isinstance(value, (int, float, np.ndarray)) else None)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of a block, as they are used in Python."""
+"""The Python views of the operators of a block."""
 
 from __future__ import annotations
 

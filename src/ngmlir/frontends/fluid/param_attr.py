@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a layer is told of its parameters."""
+"""The attributes of a layer's parameters."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class PipelineParallel(Ranks):
     """A program whose operators are marked with stages (`pipeline_stage`), for one rank each, through which a batch goes in
     `micro_batches` equal parts. With `replicas` there are as many such pipelines, which share a batch.
 
-    `ranks[i]` are the programs, `scopes[i]` the scope of a rank; those of a pipeline stand one behind the other. Raises UserError, at the
+    `ranks[i]` are the programs, `scopes[i]` the scope of a rank; those of one pipeline are consecutive. Raises UserError, at the
     line of the operator, where the stages do not follow one another, and Limit for what micro-batches would change.
     """
 

@@ -58,7 +58,7 @@ def printed_in(program: ProgramView) -> list[Printed]:
         said = values_of(entry, operator.dictionary)
         if said["print_phase"] == ("BACKWARD" if forward else "FORWARD"):
             continue
-        # The result has a name of its own; what is read may be overwritten later.
+        # The result has a new name, since the operand may be overwritten later.
         (shown,), (fetched,) = operator.inputs["In"], operator.outputs["Out" if forward else "In" + GRADIENT]
         if fetched != EMPTY:
             found.append(Printed(shown if forward else shown + GRADIENT, fetched, said, said["first_n"]))

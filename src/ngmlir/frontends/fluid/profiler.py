@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long the kernels of programs take, and compiling them: `with fluid.profiler.profiler("CPU"): executor.run(...)`.
 
-It is the profile that transformers and `NGMLIR_TIMING` give (docs/graph.md): kernels with the lines that they come from. Programs are compiled
-anew inside, with what notes the time; those that run outside are not slower.
+It is the profile that transformers and `NGMLIR_TIMING` give (docs/graph.md): kernels with the lines that they come from. Inside,
+programs are compiled again with timing code; programs that run outside are not slower.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class Ranks:
         self._carry_out(going)
 
     def _carry_out(self, going: Mapping[Who, Iterator[Operator]]) -> None:
-        """Where a program meets an operator between ranks, it waits until what that needs is there."""
+        """A program waits at an operator between ranks until the operator's inputs are available."""
         waiting = {who: operator for who, steps in going.items() if (operator := next(steps, None))}
         sent: dict[tuple[str, int, str], Array] = {}
         while waiting:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands at run time: scopes of variables, and the tensors that these hold."""
+"""Run-time values: scopes of variables, and the tensors that these hold."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LoDTensor:
     # ---- contents
 
     def set(self, array: Any, place: Any = None) -> None:
-        """Takes a copy of an array; offsets stay as they are."""
+        """Copies an array into the tensor; offsets are unchanged."""
         given: Array = np.asarray(array)
         if self._host is not None and self._host.shape == given.shape and self._host.dtype == given.dtype:
             self._host[...] = given
@@ -276,7 +276,7 @@ class Scope:
 
 
 def moves() -> int:
-    """A number that changes whenever a tensor lies elsewhere than before, or a scope has other variables."""
+    """A number that changes whenever the memory of a tensor or the variables of a scope change."""
     return _Moves.count
 
 

@@ -96,7 +96,7 @@ def _walked(
     going = walk.block(main, arrays)
     with np.errstate(all="ignore"):
         while True:
-            # Constants, and what an operator hands on, have values before any op runs.
+            # Constants, and operands that an operator returns unchanged, have values before any op runs.
             steps.advance(walk.values)
             try:
                 next(going)
@@ -106,7 +106,7 @@ def _walked(
 
 
 class _Steps:
-    """The operators of a run, in order; each is told of once all that it writes is known."""
+    """The operators of a run, in order. Each is reported once all its outputs are known."""
 
     def __init__(self, lowered: Lowered, main: Block, known: dict[str, Array], watch: Watch):
         tied = {result for result, _ in lowered.interface.tied}

@@ -25,7 +25,7 @@ class TensorParallel(Ranks):
     """A program for `ranks` ranks, which take the same batch: of parameters with `ParamAttr(sharded=...)` each has a part, and so of
     tables that are `is_distributed`. With `replicas` there are as many groups of ranks, which share a batch.
 
-    `ranks[i]` are the programs, `scopes[i]` the scope of a rank; those of a group stand one behind the other. Raises UserError, at the
+    `ranks[i]` are the programs, `scopes[i]` the scope of a rank; those of one group are consecutive. Raises UserError, at the
     line of the operator, for a parameter that cannot be divided so.
     """
 

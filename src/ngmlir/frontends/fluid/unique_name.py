@@ -37,7 +37,7 @@ def switch(new_generator: UniqueNameGenerator | None = None) -> UniqueNameGenera
 
 @contextmanager
 def guard(new_generator: UniqueNameGenerator | str | bytes | None = None) -> Generator[None]:
-    """Begins to count anew inside: with a generator, or with names that begin with a prefix."""
+    """Restarts the numbering inside the context: with a generator, or with a prefix for names."""
     given = new_generator
     if not isinstance(given, UniqueNameGenerator):
         given = UniqueNameGenerator(given)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variables and parameters of a block, as they are used in Python."""
+"""The Python views of the variables and parameters of a block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .descs import VarDesc
 from .operators import Operator
 from .said import said_as_text, said_in_text
 
-#: A `Block`, which stands above this file.
+#: A `Block`, of a module that imports this one.
 Owner: TypeAlias = Any
 
 

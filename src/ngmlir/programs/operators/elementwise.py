@@ -19,7 +19,7 @@ from ..vartypes import element_of
 
 
 def along(x: Tensor, y: Tensor, axis: int) -> Tensor:
-    """y with dimensions of length 1 behind it, so that its own lie along those of x from `axis` on."""
+    """y with dimensions of length 1 appended, so that its dimensions are aligned with those of x from `axis` on."""
     shape, rank = y.type.shape, len(x.type.shape)
     start = rank - len(shape) if axis == -1 else axis
     while len(shape) > rank - start and shape and shape[-1] == 1:

@@ -47,7 +47,7 @@ def rnn_memory_helper(x: Tensor, *, dtype: Any) -> Tensor:
 
 @operator
 def copy(x: Tensor, *, source: str, target: str) -> Tensor:
-    # Where a value lies follows from what computes it.
+    # The place of a value follows from the op that computes it.
     return x
 
 

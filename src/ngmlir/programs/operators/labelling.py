@@ -301,7 +301,7 @@ def chunk_eval(
 def _chunks(
     label: Tensor, offsets: Tensor, types: int, scheme: str, excluded: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each row whether a chunk begins there, the last row of the chunk that it is in, and its type."""
+    """For each row: whether a chunk begins there, the last row of its chunk, and the chunk's type."""
     begins, ends, count = _SCHEMES[scheme]
     rows = segments.length_of(label)
 

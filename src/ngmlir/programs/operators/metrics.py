@@ -55,7 +55,7 @@ def auc(
         along, high = np.divide(b, np.add(np.add(b, c), small)), tpr
     else:
         along, high = tpr, np.divide(np.add(a, small), np.add(np.add(a, b), small))
-    # What lies along falls with the thresholds.
+    # The horizontal coordinate decreases with the thresholds.
     area = np.multiply(
         np.negative(np.diff(along)), np.multiply(np.add(_but_last(high), _but_first(high)), 0.5)
     )

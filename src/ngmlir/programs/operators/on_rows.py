@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that take sparse rows as they are. What they give is what they give of the whole matrix, but for updates of parameters:
-rows that a gradient does not have keep their values and states.
+"""Operators with a form for sparse rows. Their results equal those for the dense matrix, except for updates of parameters:
+rows that the gradient does not have keep their values and states.
 
-A form gives NotImplemented where it is none of these attributes: then the operator reads the matrix.
+A form returns NotImplemented for attributes that it does not support: then the operator gets the dense matrix.
 """
 
 from __future__ import annotations

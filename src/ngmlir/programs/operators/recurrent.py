@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent networks over sequences: the product of the inputs stands before the loop, that of what is handed on in it."""
+"""Recurrent networks over sequences: the product of the inputs is computed before the loop, that of the state inside it."""
 
 from __future__ import annotations
 

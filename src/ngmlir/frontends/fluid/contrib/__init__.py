@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is told of programs before they run, and training in 16 bits."""
+"""Estimates about programs before they run, and training in 16 bits."""
 
 from __future__ import annotations
 

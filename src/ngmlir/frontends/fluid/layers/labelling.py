@@ -43,8 +43,7 @@ def chunk_eval(
     num_chunk_types: int,
     excluded_chunk_types: Sequence[int] | None = None,
 ) -> tuple[Variable, ...]:
-    """Chunks found beside those that there are: precision, recall, F1, how many are found, how many there are, how many of these are
-    found."""
+    """Evaluates predicted chunks: precision, recall, F1, and the numbers of predicted, labelled and correctly predicted chunks."""
     fields = {
         "num_chunk_types": num_chunk_types,
         "chunk_scheme": chunk_scheme,

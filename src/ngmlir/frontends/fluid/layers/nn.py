@@ -224,7 +224,7 @@ def smooth_l1(
     outside_weight: Variable | None = None,
     sigma: float | None = None,
 ) -> Variable:
-    """Of each row the sum of squares, linear where the difference is large."""
+    """The smooth L1 loss of each row: quadratic for small differences, linear for large ones."""
     inputs = {"X": x, "Y": y, "InsideWeight": inside_weight, "OutsideWeight": outside_weight}
     return one_op(
         "smooth_l1_loss",

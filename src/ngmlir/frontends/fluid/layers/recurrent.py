@@ -62,7 +62,7 @@ def dynamic_lstmp(
     dtype: Any = "float32",
     name: str | None = None,
 ) -> tuple[Variable, Variable]:
-    """As `dynamic_lstm`, whose hidden state is handed on through a projection to `proj_size`: projections and cells."""
+    """An LSTM whose recurrent state is a projection of the hidden state to `proj_size`. Returns projections and cells."""
     helper = LayerHelper("lstmp", input=input, param_attr=param_attr, bias_attr=bias_attr, name=name)
     width = _width(size, 4, "dynamic_lstmp")
     first, second = helper.multiple_param_attr(2)

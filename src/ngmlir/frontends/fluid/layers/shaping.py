@@ -135,7 +135,7 @@ def expand(x: Variable, expand_times: Sequence[int], name: str | None = None) ->
 
 
 def reverse(x: Variable, axis: Any) -> Variable:
-    """With the order along some dimensions turned round."""
+    """Reverses the order along some dimensions."""
     return one_op("reverse", {"X": x}, {"Out": x.dtype}, {"axis": listed(axis)})
 
 

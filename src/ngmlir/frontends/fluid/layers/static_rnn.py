@@ -161,7 +161,7 @@ class Network:
 
     def _step_output(self, o: Variable) -> None:
         inner = self._block("the result of a step")
-        # A name of its own: the whole has it too, in the block around.
+        # A new name: the stacked output in the outer block needs one too.
         made = inner.create_var(name=unique_name.generate(f"{self.helper.name}.output"), dtype=o.dtype)
         inner.append_op(type="assign", inputs={"X": [o]}, outputs={"Out": [made]})
         self._outputs.append(made)
