@@ -38,15 +38,15 @@ class Tiles(Schedule):
         least=0,
     )
     rows: int = knob_field(
-        "iterations of the outer loops that a tile spans; for tiles that are programs (part = 0)",
+        "iterations of the outer loops that a tile spans; of tiles that threads share, for those that are programs (part = 0)",
         1,
     )
     threads: int = threads_knob()
 
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
-        if self.rows > 1 and self.part:
-            yield f"rows = {self.rows} needs part = 0, so that each tile is a program"
+        if self.rows > 1 and self.part and self.threads > 1:
+            yield f"rows = {self.rows} of tiles that threads share needs part = 0, so that each tile is a program"
 
     def tile_shape(self) -> tuple[int, ...]:
         return self.rows, self.tile

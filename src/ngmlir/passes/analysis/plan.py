@@ -151,14 +151,17 @@ class Plan:
     @property
     def in_line(self) -> Plan | None:
         """The plan with one more loop, the merge of the last two, for all values that have both; None where such a value does not have
-        them as its last dimensions in order, or there are accesses."""
+        them as its last dimensions in order, and is not read through an access with a dimension for each either."""
         near, last = len(self.sizes) - 2, len(self.sizes) - 1
         both = {v: loops for v, loops in self.loops.items() if {near, last} <= {*loops}}
-        moved = self.accesses or self.written or self.dimension_loops or is_open(self.sizes[-2:])
-        if moved or any(loops[-2:] != (near, last) for loops in both.values()):
+        moved = self.written or self.dimension_loops or is_open(self.sizes[-2:]) or not self.has_tiles(-2)
+        lies = [loops[-2:] for v, loops in both.items() if v not in self.accesses]
+        if moved or any(own != (near, last) for own in lies):
             return None
-        lines = {v: (*loops[:-2], last + 1) for v, loops in both.items()}
-        return replace(self, sizes=(*self.sizes, prod(self.sizes[-2:])), loops={**self.loops, **lines})
+        sizes = (*self.sizes, prod(self.sizes[-2:]))
+        lines = {v: (*(l for l in loops if l < near), last + 1) for v, loops in both.items()}
+        accesses = {v: replace(access, sizes=sizes) for v, access in self.accesses.items()}
+        return replace(self, sizes=sizes, loops={**self.loops, **lines}, accesses=accesses)
 
     def side(self, value: Value) -> tuple[int, tuple[int, ...]]:
         """The same as `source` for an operand of a product."""

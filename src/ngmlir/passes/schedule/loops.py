@@ -139,6 +139,28 @@ def _tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles
         turns = prod(sizes[:-1]) * -(-sizes[-1] // width) if sizes else 1
         roof = prod(sizes) / lanes * work.roof(target)
         yield Candidate(made, turns * (work.cycles(target, registers) + TURN), roof, registers)
+    if len(sizes) > 1 and given.get("tile", sizes[-1]) == sizes[-1]:
+        yield from _short_rows(plan, target, given)
+
+
+def _short_rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]]:
+    """Several rows of which a register has room for two, where each can be read by itself."""
+    sizes, item = usual(plan.sizes), widest_item(plan)
+    work, lanes, columns = work_of(plan), target.lanes(item), sizes[-1]
+    if 2 * columns > lanes or plan.in_line is None:
+        return
+    apart = sum({len(sizes) - 2, len(sizes) - 1} <= {*plan.loops[v]} for v in plan.accesses)
+    # Rows that fill whole registers, or all that there are.
+    whole = lanes // gcd(lanes, columns)
+    most = dict.fromkeys(min(n * whole, sizes[-2]) for n in (1, 2, 4) if n * whole * columns <= 8 * lanes)
+    for rows in [fixed(given, "rows", 0)] if "rows" in given else [rows for rows in most if rows > 1]:
+        made = Tiles(tile=columns, part=fixed(given, "part", part_of(sizes, lanes)), rows=rows)
+        registers = -(-rows * columns // lanes)
+        # Each row of what lies apart is loaded by itself, and moved to its place in a register.
+        cycles = max(work.cycles(target, registers), rows * apart / target.loads) + rows * apart / target.fmas
+        turns = prod(sizes[:-2]) * -(-sizes[-2] // rows)
+        roof = prod(sizes) / lanes * work.roof(target)
+        yield Candidate(made, turns * (cycles + TURN), roof, registers)
 
 
 def at_once(plan: Plan) -> int:
@@ -206,7 +228,7 @@ def collapsed(plan: Plan, reduced: Sequence[int], target: Target, tile: int = 0)
     """The loops of narrow columns on a CPU, several rows of which are in one tile, in registers; None where they cannot be, or a given
     `tile` has but one."""
     columns, near = plan.sizes[-1], len(plan.sizes) - 2
-    if target.shares_tiles or near not in reduced or is_open((columns,)) or 0 < tile < 2 * columns:
+    if target.shares_tiles or near not in reduced or plan.accesses or 0 < tile < 2 * columns:
         return None
     return plan.in_line if 2 * columns <= _most_in_line(reductions(plan.ops, target), plan, target) else None
 

@@ -15,6 +15,7 @@ from ...analysis.reduction import Reduction, flat, in_parts, reductions
 from .finished import Finished
 from .frame import Span, each_position, exact_tiles, linear, several, share
 from .fusion_kernel import Kernel, Tile
+from .line_tiles import LineTile, line_spans
 
 
 def collapsed_columns_kernel(
@@ -102,22 +103,6 @@ class _Lines:
 
     def at(self, inner: dict[int, Span], span: Span, known: dict[Value, Value] | None = None) -> Tile:
         b = self.b
-        line = Span(b.multiply(span.start, b.index(self.columns)), span.size * self.columns)
-        own = {self.reduced[-1]: span, self.line - 1: Span(b.index(0), self.columns), self.line: line}
-        spans = {**self.outer, **inner, **own}
-        return _LineTile(self.kernel, [spans.get(l, Span(b.index(0))) for l in range(self.line + 1)], known)
-
-
-class _LineTile(Tile):
-    """A tile of all columns of some rows, seen as one dimension."""
-
-    def broadcast(self, operand: Value, source: Value, value: Value) -> Value:
-        *_, line = range(len(self.spans))
-        own = self.kernel.plan.loops[source]
-        # Values of one row or of one column are repeated along the other dimension.
-        kept = [d for d, l in enumerate((line - 2, line - 1)) if l in own]
-        if line not in self.kernel.plan.loops[value] or not kept:
-            return super().broadcast(operand, source, value)
-        rows, columns = (self.spans[l].size for l in (line - 2, line - 1))
-        wide = VectorType((rows, columns), element_type(value.type))
-        return self.b.reshape(self.b.broadcast(operand, type=wide, dimensions=kept), type=self.type(value))
+        own = zip(range(self.line - 2, self.line + 1), line_spans(b, span, self.columns), strict=True)
+        spans = {**self.outer, **inner, **dict(own)}
+        return LineTile(self.kernel, [spans.get(l, Span(b.index(0))) for l in range(self.line + 1)], known)

@@ -9,16 +9,28 @@ from ....support.target import Target
 from ...analysis.plan import plan
 from ...schedule.programs import grid_for
 from .finished import Finished
+from .frame import Span
 from .fusion_kernel import Kernel, Tile
+from .line_tiles import LineTile, line_spans
 
 
 def map_kernel(fusion: Op, target: Target, schedule: Tiles) -> Finished:
     """The kernel of a `map` fusion."""
     planned = plan(fusion)
-    width, part = schedule.tile, schedule.part
+    sizes, width, part, cuts = planned.sizes, schedule.tile, schedule.part, planned.cuts(target)
     rows = min(schedule.rows, planned.most_rows) if schedule.rows > 1 else 1
-    kernel = Kernel(planned, target, grid_for(target, planned.sizes, width, part, rows), part=part)
+    # Short rows that programs of several tiles hold at once are met as steps of the loop around them.
+    lines = planned.in_line if rows > 1 and part and width >= sizes[-1] and not cuts[-1] else None
+    space, step = (sizes, width) if lines is None else (sizes[:-1], rows)
+    kernel = Kernel(lines or planned, target, grid_for(target, space, step, part, rows), part=part)
     outputs = list(zip(planned.outputs, kernel.results, strict=True))
-    cuts = planned.cuts(target)
-    kernel.visit(planned.sizes, width, lambda spans: Tile(kernel, spans).store(outputs), rows, cuts)
+
+    def tile(spans: list[Span]) -> None:
+        if lines is None:
+            Tile(kernel, spans).store(outputs)
+        else:
+            *outer, near = spans
+            LineTile(kernel, [*outer, *line_spans(kernel.b, near, sizes[-1])]).store(outputs)
+
+    kernel.visit(space, step, tile, rows, cuts[: len(space)])
     return kernel.done(schedule.threads)
