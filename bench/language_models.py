@@ -24,7 +24,7 @@ import numpy as np
 from ngmlir.compiler import compile_artifact
 from ngmlir.frontends import gguf
 from ngmlir.frontends.decoders.formats import FORMATS
-from ngmlir.frontends.decoders.programs import SIZES, Key
+from ngmlir.frontends.decoders.programs import Key
 from ngmlir.frontends.decoders.weights import Weight
 from ngmlir.ops.words import from_text
 from ngmlir.runtime.cpu import load
@@ -101,12 +101,10 @@ def main() -> None:
         model = gguf.load(path, context=2048, threads=found.threads)
         print(f"read and checked in {time.perf_counter() - started:.2f} s")
         session = model.session()
-        for size in SIZES:
+        for name, size in (("single tokens", 1), ("prompts", 64)):
             started = time.perf_counter()
-            model.programs().code(Key(size, False))
-            print(
-                f"calls of {size}: compiled and prepared in {time.perf_counter() - started:.2f} s; {megabytes()}"
-            )
+            model.programs().code(Key(size == 1, False))
+            print(f"{name}: compiled and prepared in {time.perf_counter() - started:.2f} s; {megabytes()}")
             least = min(
                 _seconds(lambda size=size: session.feed([[1] * size])) for _ in range(8 if size > 1 else 20)
             )

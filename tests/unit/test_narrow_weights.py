@@ -13,7 +13,7 @@ import pytest
 from test_dot_atoms import machine
 
 from ngmlir.compiler import compile_artifact, compile_open, emit_text, lower
-from ngmlir.ir.attributes import UnitAttr
+from ngmlir.ir.attributes import Attribute, UnitAttr
 from ngmlir.ir.core import Block, Module, Value, module
 from ngmlir.ir.elements import elements
 from ngmlir.ir.types import TensorType, element_type, f32, i8, i32, shape_of, ui8, with_element
@@ -494,15 +494,28 @@ def test_no_wide_copy_is_in_memory() -> None:
     assert "512x1024xf32" not in text and "524288xf32" not in text
 
 
-@pytest.mark.parametrize("form", ["halves", "i8"])
-def test_any_number_of_rows_by_one_program(form: str) -> None:
-    weight = affine(form, 67, 517, 32)
-    made = compile_open(lambda lengths: program(lengths["rows"], weight, 517), {"rows": 64})
-    for rows in (2, 7, 64, 65, 300):
-        x = np.random.default_rng(rows).standard_normal((rows, 517)).astype(np.float32)
-        (got,) = made.at({"rows": rows})(x)
-        (want,) = run(program(rows, weight, 517), x)
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize(("form", "depth", "block"), [("halves", 517, 32), ("i8", 517, 32), ("i8", 70, 0)])
+@pytest.mark.parametrize("allowed", [False, True])
+def test_any_number_of_rows_by_one_program(
+    allowed: bool, form: str, depth: int, block: int, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name:
+        monkeypatch.setenv("NGMLIR_CPU", name)
+    weight, columns = affine(form, 67, depth, block), 67
+    assume: dict[str, Attribute] = {REASSOCIATES: UnitAttr()} if allowed else {}
+
+    def made(rows: int) -> Module:
+        whole = program(rows, weight, depth)
+        return whole.with_ops([op.rebuilt(attributes={**op.attributes, **assume}) for op in whole.ops])
+
+    code = compile_open(lambda lengths: made(lengths["rows"]), {"rows": 64})
+    assert not code.signature.guards
+    for rows in (2, 7, 64, columns, 300):
+        x = np.random.default_rng(rows).standard_normal((rows, depth)).astype(np.float32)
+        (got,) = code.at({"rows": rows})(x)
+        (want,) = run(program(rows, weight, depth), x)
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
     with guarding():
-        some = program(Length.named("rows", 64, 64), weight, 517)
+        some = made(Length.named("rows", 64, 64))
         assert "ng.fusion decoded" in str(lower(some, "cpu", "canonical,narrow-weights"))

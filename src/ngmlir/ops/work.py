@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much a launch of a kernel does: arithmetic on floats, and the bytes of what it takes and gives."""
+"""How much a launch of a kernel does: arithmetic on floats, and the bytes of what it takes and gives. Of sizes that follow from
+lengths those for the usual ones count."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from ..ir.core import Block, Op
 from ..ir.literals import item_bytes
 from ..ir.types import FloatType, ShapedType, element_type, shape_of
 from ..support.artifact import Measure
+from ..support.lengths import usual
 from . import tile
 from .fields import known
 
@@ -23,12 +25,12 @@ def measure(launch: Op, kernel: tile.KernelOp) -> Measure:
 def operations(kernel: tile.KernelOp) -> int | None:
     """Additions, products and the like on floats, as they are written; None where a loop's length is not known."""
     each = _operations(kernel.block)
-    return None if each is None else each * prod(kernel.grid)
+    return None if each is None else each * prod(usual(tuple(kernel.grid)))
 
 
 def _bytes(type: object) -> int:
     assert isinstance(type, ShapedType)
-    return type.size * item_bytes(type.element)
+    return usual(type.size) * item_bytes(type.element)
 
 
 def _operations(block: Block) -> int | None:

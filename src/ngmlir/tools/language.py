@@ -11,7 +11,6 @@ from typing import Any
 
 from ..frontends import gguf, safetensors
 from ..frontends.decoders.model import LanguageModel
-from ..frontends.decoders.programs import SIZES
 from ..frontends.decoders.session import Session
 from ..support.diagnostics import UserError
 from .streams import Streams
@@ -38,7 +37,7 @@ def chat(found: Namespace, own: Streams) -> None:
     """Answers each line of standard input, until it ends."""
     model = _model(found)
     session = model.session()
-    model.prepare(max(SIZES))
+    model.prepare(prompts=True)
     messages = [{"role": "system", "content": found.system}] if found.system else []
     while True:
         line = _line(own)

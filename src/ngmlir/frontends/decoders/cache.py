@@ -65,22 +65,18 @@ class Cache:
         made[:, :, self.used :] = 0  # masked rows are multiplied by 0, so they have to be finite
         return made
 
-    def take(self, counts: np.ndarray, tokens: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Takes rows for `tokens` tokens of each sequence, of which the first `counts` are real: the rows of `size` tokens, and
-        their positions.
+    def take(self, counts: np.ndarray, tokens: int) -> tuple[np.ndarray, np.ndarray]:
+        """Takes rows for `tokens` tokens of each sequence, of which the first `counts` are real: the rows, and their positions.
 
         Tokens behind the real ones get the position of the last one, which has something to attend to, and rows that are
-        never read; those behind all sequences a row that does not exist.
+        never read.
         """
-        steps = np.arange(size)
-        rows = np.where(steps < tokens, self.used + steps, self.rows).astype(np.int32)
+        steps = np.arange(tokens)
         last = np.maximum(self.lengths + counts - 1, 0)[:, None]
         positions = np.minimum(self.lengths[:, None] + steps, last).astype(np.int32)
         self.held[:, self.used :] = NOTHING
-        self.held[:, self.used : self.used + tokens] = np.where(steps < counts[:, None], positions, NOTHING)[
-            :, :tokens
-        ]
-        return rows, positions
+        self.held[:, self.used : self.used + tokens] = np.where(steps < counts[:, None], positions, NOTHING)
+        return (self.used + steps).astype(np.int32), positions
 
     def keep(self, counts: np.ndarray, tokens: int) -> None:
         """Says that what was taken has been written."""

@@ -12,9 +12,8 @@ import numpy as np
 from ...runtime.threads import checked_threads
 from ...support.diagnostics import UserError
 from ...support.progress import Progress
-from ...support.spelling import counted
 from .config import DecoderConfig, DecoderWeights
-from .programs import SIZES, Key, Programs, call_sizes
+from .programs import Key, Programs
 from .sampling import Sampler, Sampling
 from .session import Session
 from .templates import Messages, prompt_of
@@ -54,16 +53,17 @@ class LanguageModel:
             self._programs[sequences] = Programs(self.config, self.weights, sequences, self.threads)
         return self._programs[sequences]
 
-    def prepare(self, tokens: int = 1) -> None:
-        """Compiles the programs for a prompt of so many tokens and what follows, which else is done when they are first needed;
-        shows its progress on a terminal."""
+    def prepare(self, *, prompts: bool = False) -> None:
+        """Compiles the program for single tokens, and that for prompts, which else is done when they are first needed; shows its
+        progress on a terminal."""
         programs = self.programs()
-        sizes = sorted({*call_sizes(tokens), SIZES[0]})
-        with Progress(len(sizes), "compiling", after=0.0) as progress:
-            for number, size in enumerate(sizes):
-                progress.reach(number, f"for {counted(size, 'token')}")
-                programs.code(Key(size, False))
-            progress.reach(len(sizes))
+        with Progress(1 + prompts, "compiling", after=0.0) as progress:
+            progress.reach(0, "for single tokens")
+            programs.code(Key(True, False))
+            if prompts:
+                progress.reach(1, "for prompts")
+                programs.code(Key(False, False))
+            progress.reach(1 + prompts)
 
     def session(self, sequences: int = 1, *, context: int | None = None) -> Session:
         """A run for some sequences, each of at most `context` tokens (by default as many as the model was loaded for)."""

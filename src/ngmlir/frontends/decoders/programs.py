@@ -20,27 +20,17 @@ if TYPE_CHECKING:
     from ...runtime.cpu import CpuExecutable
     from ...runtime.open_cpu import OpenCpu
 
-#: Tokens of each sequence that a call computes: one, or as many as make good use of what is read of weights.
-SIZES = (1, 16)
-#: Calls of one token that take as long as the other.
-_SINGLE = 7
-#: About how many rows a cache has: what schedules are chosen for.
-_USUAL = 512
+#: Tokens of all sequences that a call computes at most.
+MOST_TOKENS = 256
+#: About how many rows a cache has, and how many tokens of each sequence a call: what schedules are chosen for.
+_USUAL = {"rows": 512, "tokens": 128}
 
 
 class Key(NamedTuple):
-    """What a program is for: calls of so many tokens, and logits of one of them or of all."""
+    """What a program is for: calls of one token of each sequence or of any number, and logits of the last one or of all."""
 
-    tokens: int
+    single: bool
     every: bool
-
-
-def call_sizes(tokens: int) -> Iterator[int]:
-    """The sizes of calls that together take so many tokens; the last one may be filled up."""
-    while tokens > 0:
-        size = SIZES[tokens >= _SINGLE]
-        yield size
-        tokens -= size
 
 
 class Programs:
@@ -59,10 +49,20 @@ class Programs:
         """How many programs were compiled."""
         return len(self._made)
 
-    def module(self, key: Key, rows: int) -> Module:
-        """The function of a program, for caches of so many rows."""
-        wanted = key.tokens if key.every else 1
-        return decoder(self.config, self.weights, Sizes(self.sequences, key.tokens, rows, wanted))
+    def call_sizes(self, tokens: int) -> Iterator[int]:
+        """The numbers of tokens of calls that together take so many of each sequence: as few calls as there may be, about equally
+        long."""
+        most = max(1, MOST_TOKENS // self.sequences)
+        for calls in range(-(-tokens // most), 0, -1):
+            size = -(-tokens // calls)
+            yield size
+            tokens -= size
+
+    def module(self, key: Key, lengths: Mapping[str, int]) -> Module:
+        """The function of a program, for caches of so many rows, and for so many tokens."""
+        tokens = lengths.get("tokens", 1)
+        wanted = tokens if key.every else 1
+        return decoder(self.config, self.weights, Sizes(self.sequences, tokens, lengths["rows"], wanted))
 
     def code(self, key: Key) -> OpenCpu:
         """A program, compiled when it is first asked for."""
@@ -77,12 +77,13 @@ class Programs:
         from ...runtime.cpu import load
 
         def otherwise(lengths: Mapping[str, int]) -> CpuExecutable:
-            """For caches that the code is not right for."""
+            """For lengths that the code is not right for."""
             with using_threads(self.threads):
-                return load(compile_artifact(self.module(key, lengths["rows"]), "cpu"))
+                return load(compile_artifact(self.module(key, lengths), "cpu"))
 
         with using_threads(self.threads):
-            made = compile_open(lambda lengths: self.module(key, lengths["rows"]), {"rows": _USUAL})
+            usual = {"rows": _USUAL["rows"]} if key.single else _USUAL
+            made = compile_open(lambda lengths: self.module(key, lengths), usual)
         made.otherwise = otherwise
         # What was read of files to compile and prepare it is in memory no longer.
         for mapping in {id(m): m for w in self.weights.all() if (m := mapping_of(w.data))}.values():
@@ -99,11 +100,12 @@ class Programs:
         cache: Cache,
     ) -> np.ndarray:
         """The logits of a call, whose keys and values are put into the cache."""
-        bound = self._bound
-        if bound is None or bound.key != key or bound.array is not cache.arrays[0]:
+        bound, count = self._bound, tokens.shape[1]
+        if bound is None or bound.key != key or bound.tokens != count or bound.array is not cache.arrays[0]:
             arrays = {len(FEEDS) - 1: cache.held, **dict(enumerate(cache.arrays, len(FEEDS)))}
-            call = self.code(key).at({"rows": cache.rows}).bind(arrays)
-            bound = self._bound = _Bound(key, cache.arrays[0], call)
+            lengths = {"rows": cache.rows} | ({} if key.single else {"tokens": count})
+            call = self.code(key).at(lengths).bind(arrays)
+            bound = self._bound = _Bound(key, count, cache.arrays[0], call)
         return bound.call(tokens, positions, rows, wanted)[0]
 
 
@@ -111,5 +113,6 @@ class _Bound(NamedTuple):
     """A program on the arrays of a cache."""
 
     key: Key
+    tokens: int
     array: np.ndarray
     call: Callable[..., tuple[np.ndarray, ...]]

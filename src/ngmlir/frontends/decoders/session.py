@@ -10,7 +10,7 @@ import numpy as np
 
 from ...support.diagnostics import UserError
 from .cache import Cache
-from .programs import Key, call_sizes
+from .programs import Key
 
 if TYPE_CHECKING:
     from .programs import Programs
@@ -47,9 +47,9 @@ class Session:
         """
         given, counts = self._checked(tokens)
         found = np.zeros((len(given), self.programs.config.vocabulary), np.float32)
-        for size, part, real in _calls(given, counts):
+        for part, real in self._calls(given, counts):
             last = np.maximum(real - 1, 0)[:, None].astype(np.int32)
-            logits = self._run(Key(size, False), part, real, last)[:, 0]
+            logits = self._run(part, real, last, every=False)[:, 0]
             found[real > 0] = logits[real > 0]
         return found
 
@@ -58,24 +58,28 @@ class Session:
         say nothing."""
         given, counts = self._checked(tokens)
         found: list[np.ndarray] = []
-        for size, part, real in _calls(given, counts):
-            every = np.broadcast_to(np.arange(size, dtype=np.int32), (len(part), size))
-            logits = self._run(Key(size, True), part, real, np.ascontiguousarray(every))
-            found.append(logits[:, : part.shape[1]])
+        for part, real in self._calls(given, counts):
+            every = np.broadcast_to(np.arange(part.shape[1], dtype=np.int32), part.shape)
+            found.append(self._run(part, real, np.ascontiguousarray(every), every=True))
         return np.concatenate(found, axis=1)
 
     def check(self, tokens: Sequence[Sequence[int]] | np.ndarray) -> None:
         """Raises what `feed` would raise for these."""
         self._checked(tokens)
 
-    def _run(self, key: Key, tokens: np.ndarray, real: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    def _calls(self, given: np.ndarray, counts: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The tokens of each call, and how many of each sequence are real."""
+        start = 0
+        for size in self.programs.call_sizes(given.shape[1]):
+            yield np.ascontiguousarray(given[:, start : start + size]), np.clip(counts - start, 0, size)
+            start += size
+
+    def _run(self, tokens: np.ndarray, real: np.ndarray, wanted: np.ndarray, *, every: bool) -> np.ndarray:
         """One call: logits of the wanted tokens."""
         cache, count = self.cache, tokens.shape[1]
         cache.room(count)
-        rows, positions = cache.take(real, count, key.tokens)
-        filled = np.zeros((len(tokens), key.tokens), np.int32)
-        filled[:, :count] = tokens
-        logits = self.programs.run(key, filled, positions, rows, wanted, cache)
+        rows, positions = cache.take(real, count)
+        logits = self.programs.run(Key(count == 1, every), tokens, positions, rows, wanted, cache)
         cache.keep(real, count)
         for own, row, more in zip(self.tokens, tokens, real.tolist(), strict=True):
             own += row[:more].tolist()
@@ -108,12 +112,3 @@ class Session:
         for row, each in zip(given, lists, strict=True):
             row[: len(each)] = each
         return given, counts
-
-
-def _calls(given: np.ndarray, counts: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """The size of each call, its tokens, and how many of each sequence are real."""
-    start = 0
-    for size in call_sizes(given.shape[1]):
-        part = given[:, start : start + size]
-        yield size, part, np.clip(counts - start, 0, part.shape[1])
-        start += size

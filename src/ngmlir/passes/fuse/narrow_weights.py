@@ -23,6 +23,7 @@ from .decoding.affine import Affine, Panels, affine, digit_of, in_panels, rows_o
 from .decoding.chains import Chain, Number, chain_of
 from .decoding.digits import Digits, digits_of, digits_product, in_digits, of_bytes
 from .decoding.fusions import MOST_ROWS, Held, decoded_product, decoded_rows, held
+from .decoding.panels import panels_product
 
 
 @contract(needs=("plain",), anchor="function", only="cpu")
@@ -107,10 +108,11 @@ class _Rule:
             if contracts[1 - side][0] == 0:
                 other = b.transpose(other, permutation=[1, 0])
             type = TensorType((shape_of(other.type)[0], chain.shape[0]), f32)
-            own = None if is_open(shape_of(other.type)) else self.digits(chain)
+            own = self.digits(chain)
             left = None if own is None else self.left(other, own, b)
-            if own is not None and left is not None:
-                made = digits_product(left, self.in_panels(own, b), type, b)
+            if own is not None:
+                words = self.in_panels(own, b)
+                made = digits_product(left, words, type, b) if left else panels_product(other, words, type, b)
                 return [made if side else b.transpose(made, permutation=[1, 0])]
             weight, factor = self.in_memory(chain, b), None
             if self.scaled:
@@ -156,7 +158,7 @@ class _Rule:
         block, digit = weight.block, weight.digit
         key = (value, block, digit, b.block)
         if key not in self.lefts:
-            bytes, few = of_bytes(value, block, digit, b), shape_of(value.type)[0] <= MOST_ROWS
+            bytes, few = of_bytes(value, block, digit, b), is_few(shape_of(value.type)[0])
             made = in_digits(value, block, digit, b) if few or self.cheap(weight) else None
             self.lefts[key] = bytes or made
         return self.lefts[key]
@@ -181,6 +183,11 @@ class _Rule:
         if key not in self.held:
             self.held[key] = held(chain, self.lanes, b)
         return self.held[key]
+
+
+def is_few(rows: int) -> bool:
+    """Whether rows are known to be no more than decoding in registers is for."""
+    return not is_open((rows,)) and rows <= MOST_ROWS
 
 
 def _is_matrix(value: Value) -> bool:

@@ -8,7 +8,18 @@ from dataclasses import replace
 
 from ...ir.core import Op
 from ...ir.nest import NEST, NestAttr
-from ...ops.schedules import Along, Blocks, Boxes, Digits, Flat, Panels, Strips, families, stated
+from ...ops.schedules import (
+    Along,
+    Blocks,
+    Boxes,
+    DecodePanels,
+    Digits,
+    Flat,
+    Panels,
+    Strips,
+    families,
+    stated,
+)
 from ...ops.settings import Given, Schedule
 from ...ops.stated_schedules import complaints, given_by
 from ...support.diagnostics import Diagnostic, UserError
@@ -20,6 +31,7 @@ from ..analysis.product import Product, end_of, oriented, product_of
 from ..analysis.views import source
 from ..fuse.decoding.digits import digits
 from ..fuse.decoding.fusions import DECODED
+from ..fuse.decoding.panels import of_panels
 from ..fuse.links import Link, faults, left_handed, links_of
 from .along import MOST_ROWS_ALONG, along, suits_along
 from .attention import stream
@@ -199,10 +211,12 @@ def _conflicts(schedule: Schedule, target: Target, fusion: Op, windows: Product 
         return found
     if not isinstance(schedule, Blocks) and windows is not None:
         found += window_conflicts(schedule, windows, target)
-    if isinstance(schedule, Digits) and (weight := digits(fusion)) and weight.width % schedule.tile[1]:
-        found.append(
-            f"tiles of {schedule.tile[1]} columns, which panels of {weight.width} are no multiples of"
-        )
+    if isinstance(schedule, Digits | DecodePanels):
+        weight = digits(fusion) or of_panels(fusion)
+        if weight is not None and weight.width % schedule.tile[1]:
+            found.append(
+                f"tiles of {schedule.tile[1]} columns, which panels of {weight.width} are no multiples of"
+            )
     if isinstance(schedule, Boxes | Flat):
         found += move_conflicts(type(schedule), plan(fusion), target)
     threads = getattr(schedule, "threads", 1)

@@ -15,6 +15,7 @@ from ...support.target import Target
 from ..analysis.product import split
 from ..fuse.decoding.digits import InDigits, digits
 from ..fuse.decoding.fusions import MOST_ROWS, Decoded, decoded
+from ..fuse.decoding.panels import InPanels, of_panels
 from .candidate import Candidate, fixed, fixed_pair, fixed_words, spilled
 from .products import PART_DEPTH
 from .register_tiles import multiplications, rate, register_tiles, registers_of, tile_cost
@@ -36,7 +37,9 @@ def decoding(fusion: Op, target: Target, given: Given) -> Iterator[Candidate[Dec
     found = digits(fusion)
     if found is not None:
         return _in_digits(found, target, given)
-    return iter(()) if families("decoded", given) == [Digits] else _in_floats(decoded(fusion), target, given)
+    if families("decoded", given) == [Digits]:
+        return iter(())
+    return _in_floats(of_panels(fusion) or decoded(fusion), target, given)
 
 
 def _in_digits(found: InDigits, target: Target, given: Given) -> Iterator[Candidate[Digits]]:
@@ -69,11 +72,15 @@ def _of_one_row(found: Decoded, target: Target) -> int:
     return 2 if loaded < FROM_MEMORY else 1
 
 
-def _in_floats(found: Decoded, target: Target, given: Given) -> Iterator[Candidate[Decode | DecodePanels]]:
+def _in_floats(
+    found: Decoded | InPanels, target: Target, given: Given
+) -> Iterator[Candidate[Decode | DecodePanels]]:
     """Few rows are multiplied in registers, others from panels."""
     product, few = found.product.usual, not is_open((found.product.rows,))
     fitting = families("decoded", given)
-    if few and Decode in fitting and (product.rows <= MOST_ROWS or DecodePanels not in fitting):
+    if isinstance(found, InPanels):
+        width = found.width
+    elif few and Decode in fitting and (product.rows <= MOST_ROWS or DecodePanels not in fitting):
         columns = fixed(
             given, "tile", min(product.columns, _of_one_row(found, target) if product.rows == 1 else 4)
         )
@@ -82,11 +89,15 @@ def _in_floats(found: Decoded, target: Target, given: Given) -> Iterator[Candida
         roof = multiplications(product) / rate(product, target)
         yield Candidate(schedule, roof + DECODING * roof / product.rows, roof)
         return
+    else:
+        width = 0
     blocks = -(-product.depth // PART_DEPTH)
     depth = fixed(given, "depth", -(-product.depth // (blocks * DEPTH_UNIT)) * DEPTH_UNIT)
     stated = fixed_pair(given, "tile")
     for tile in register_tiles(product, target, target.vector_registers) if stated is None else [stated]:
         rows, columns = tile
+        if width % columns and stated is None:
+            continue
         part = max(1, target.l2_bytes // 4 // (4 * depth) // columns) * columns
         part = fixed(given, "part", min(part, -(-product.columns // columns) * columns))
         whole = target.l2_bytes // 2 // (4 * depth) // rows * rows

@@ -148,6 +148,23 @@ class Panels:
     def blocks(self) -> int:
         return -(-self.weight.chain.shape[1] // self.weight.block)
 
+    def decoded(self, words: Value, parameters: Mapping[Parameter, Value], rows: int, b: Builder) -> Value:
+        """The f32 numbers of some rows of the weight, whose codes and parameters are in panels."""
+        own, blocks = self.weight, self.blocks
+        codes = unpacked(words, own, rows, b)
+        whole = TensorType((rows, blocks, own.block), f32)
+        made = b.reshape(b.cast(codes, type=with_element(codes.type, f32)), type=whole)
+        values = {p: spread(v, rows, blocks, b) for p, v in parameters.items()}
+        factor, offset = own.coefficients(values, b, TensorType((rows, blocks), f32))
+        if own.zero:
+            made = b.subtract(made, b.number(float(own.zero), whole))
+        if factor is not None:
+            made = b.multiply(made, b.broadcast(factor, type=whole, dimensions=[0, 1]))
+        if offset is not None:
+            made = b.add(made, b.broadcast(offset, type=whole, dimensions=[0, 1]))
+        made = b.reshape(made, type=TensorType((rows, blocks * own.block), f32))
+        return b.slice(made, starts=[0, 0], limits=[rows, own.chain.shape[1]], steps=[1, 1])
+
 
 def in_panels(weight: Affine, target: Target, b: Builder) -> Panels:
     """Packs the codes and the parameters of a weight in panels of as many columns as the machine multiplies at once, so that they
@@ -188,8 +205,7 @@ def _side_by_side(vectors: int, most: int) -> int:
 
 def rows_of_panels(weight: Panels, indices: Value, b: Builder) -> Value:
     """Some rows of a weight, decoded."""
-    own, (count,) = weight.weight, shape_of(indices.type)
-    rows, depth = own.chain.shape
+    (count,), (rows, _) = shape_of(indices.type), weight.weight.chain.shape
     # Indices as defined by `ng.gather`: negative ones count from the end, others are clamped.
     zero = b.number(0, indices.type)
     there = b.select(b.less(indices, zero), b.add(indices, b.number(rows, indices.type)), indices)
@@ -203,20 +219,8 @@ def rows_of_panels(weight: Panels, indices: Value, b: Builder) -> Value:
         at = b.broadcast(column, type=TensorType(shape, element_type(column.type)), dimensions=[0])
         return b.gather_elements(lines, at, axis=2)
 
-    codes = unpacked(taken(weight.codes), own, count, b)
-    blocks = weight.blocks
-    values = {p: spread(taken(v), count, blocks, b) for p, v in weight.parameters.items()}
-    factor, offset = own.coefficients(values, b, TensorType((count, blocks), f32))
-    whole = TensorType((count, blocks, own.block), f32)
-    made = b.reshape(b.cast(codes, type=with_element(codes.type, f32)), type=whole)
-    if own.zero:
-        made = b.subtract(made, b.number(float(own.zero), whole))
-    if factor is not None:
-        made = b.multiply(made, b.broadcast(factor, type=whole, dimensions=[0, 1]))
-    if offset is not None:
-        made = b.add(made, b.broadcast(offset, type=whole, dimensions=[0, 1]))
-    made = b.reshape(made, type=TensorType((count, blocks * own.block), f32))
-    return b.slice(made, starts=[0, 0], limits=[count, depth], steps=[1, 1])
+    parameters = {p: taken(v) for p, v in weight.parameters.items()}
+    return weight.decoded(taken(weight.codes), parameters, count, b)
 
 
 def padded(value: Value, rows: int, columns: int, b: Builder) -> Value:

@@ -37,7 +37,9 @@ from ...analysis.plan import Plan, plan
 from ...analysis.product import Product
 from ...fuse.decoding.digits import InDigits, digits
 from ...fuse.decoding.fusions import CODE, CODE_BITS, CODES, Decoded, decoded
+from ...fuse.decoding.panels import InPanels, of_panels
 from ...fuse.nest import with_nest
+from .decoded_panels import DecodedPanelsKernel
 from .digits import DigitsKernel
 from .epilogue import store_epilogue
 from .extents import Extent
@@ -56,15 +58,19 @@ STEPS = 4
 
 def decoded_kernel(fusion: Op, target: Target, schedule: Decode | DecodePanels | Digits) -> Finished:
     """The kernel of a `decoded` fusion. Its inputs are the fusion's operands."""
-    found = digits(fusion) or decoded(fusion)
+    found = digits(fusion) or of_panels(fusion) or decoded(fusion)
     planned = plan(with_nest(_multiplied(found.product, fusion), target))
     dot = next(op for op in planned.ops if op.name == "ng.dot")
     types = [MemRefType(shape_of(v.type), element_type(v.type)) for v in fusion.operands]
     match schedule, found:
         case Digits(), InDigits():
-            made: DigitsKernel | _Rows | _Panels = DigitsKernel(planned, target, schedule, dot, found, types)
+            made: DigitsKernel | DecodedPanelsKernel | _Rows | _Panels = DigitsKernel(
+                planned, target, schedule, dot, found, types
+            )
         case Decode(), Decoded():
             made = _Rows(planned, target, schedule, dot, found, types)
+        case DecodePanels(), InPanels():
+            made = DecodedPanelsKernel(planned, target, schedule, dot, found, types)
         case DecodePanels(), Decoded():
             made = _Panels(planned, target, schedule, dot, found, types)
         case _:

@@ -17,6 +17,7 @@ from ....ir.types import MemRefType, VectorType, element_type, f32, i32, shape_o
 from ....ops.fields import get_i64s
 from ....ops.schedules import Digits
 from ....support.diagnostics import Bug
+from ....support.lengths import are_same
 from ....support.machines import WORD_BITS
 from ....support.target import Target
 from ...analysis.plan import Plan
@@ -200,9 +201,14 @@ class DigitsKernel:
             tile = VectorType(size, element)
             if op.name == "ng.constant":
                 literal = op.attributes["value"]
-                shape = shape_of(value.type)
-                if isinstance(literal, ElementsAttr) and literal.splat and len(shape) in (2, 3):
-                    tile = VectorType(size if shape == products else (1, size[1]), element)
+                if (
+                    isinstance(literal, ElementsAttr)
+                    and literal.splat
+                    and len(shape_of(value.type)) in (2, 3)
+                ):
+                    tile = VectorType(
+                        size if are_same(shape_of(value.type), products) else (1, size[1]), element
+                    )
                     known[value] = b.constant(type=tile, value=literal.of_type(tile))
             elif not op.operands or any(v not in known for v in op.operands):
                 continue  # broadcasts and slices that unpack codes
@@ -212,10 +218,10 @@ class DigitsKernel:
                 return total
             elif op.name in ("ng.broadcast", "ng.transpose", "ng.reshape", "ng.slice"):
                 part = known[op.operands[0]]
-                if shape_of(op.operands[0].type) == whole and op.name == "ng.slice":
+                if op.name == "ng.slice" and are_same(shape_of(op.operands[0].type), whole):
                     digit = get_i64s(op, "starts")[2]
                     part = b.slice(part, starts=[digit, 0], limits=[*shape_of(part.type)], steps=[many, 1])
-                elif op.name == "ng.broadcast" and shape_of(value.type) == products:
+                elif op.name == "ng.broadcast" and are_same(shape_of(value.type), products):
                     # A parameter of each block and row (1) or column (2).
                     along = get_i64s(op, "dimensions")[1] - 1
                     line = b.reshape(part, type=VectorType((size[along],), element))

@@ -10,7 +10,7 @@ from ....ir.core import Value
 from ....ops.builder import Builder
 from ....support.lengths import is_open, is_same
 from ...analysis.product import split
-from .frame import Span, exact_tiles
+from .frame import Span, exact_tiles, halves
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ class Extent:
             )
 
     def any_tiles(self, most: int, body: Callable[[Value, int], None], name: str) -> None:
-        """The same for a number of iterations that is known at run time: tiles of `most`, then of half of it, and so on down to 1."""
-        b, size = self.b, most
+        """The same for a number of iterations that is known at run time: tiles of `most`, then of half of it rounded up, and so on down to 1."""
+        b = self.b
         start = last = 0
-        while size:
+        for size in halves(most):
             stop = start + (self.most - start) // size * size
             end = last + (self.last - last) // size * size
             b.loop(
@@ -105,7 +105,7 @@ class Extent:
                 lambda i, _, size=size: body(i, size),
                 name=name,
             )
-            start, last, size = stop, end, size // 2
+            start, last = stop, end
 
 
 def _alike(total: int, most: int, wanted: int) -> list[tuple[int, int]]:

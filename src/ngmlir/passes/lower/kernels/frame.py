@@ -93,7 +93,12 @@ def exact_tiles(
 
 def _smaller(step: int, least: int, masked: bool) -> list[int]:
     """The tile lengths that are used in turn to cover a loop of open size."""
-    return [*dict.fromkeys([step, least])] if masked else [step >> n for n in range(step.bit_length())]
+    return [*dict.fromkeys([step, least])] if masked else halves(step)
+
+
+def halves(size: int) -> list[int]:
+    """A size, half of it rounded up, and so on to one: after tiles of the first, what is left takes at most one of each other."""
+    return [size] if size == 1 else [size, *halves(-(-size // 2))]
 
 
 def several(sizes: Sequence[int]) -> list[int]:

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of many rows and a weight in panels of words: each program decodes what it multiplies next into panels of f32.
+
+Words lie beside each other along the columns, as the numbers do that are multiplied: a register of words becomes as many registers of
+numbers as a word has codes, and nothing is turned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....ir.core import Op, Value
+from ....ir.elements import ElementsAttr
+from ....ir.types import MemRefType, VectorType, element_type, f32, i32, shape_of
+from ....ops.schedules import DecodePanels
+from ....support.machines import WORD_BITS
+from ....support.target import Target
+from ...analysis.plan import Plan
+from ...fuse.decoding.panels import InPanels
+from .extents import Extent
+from .frame import Span, exact_tiles
+from .panels import PanelKernel
+
+#: Registers of words that are decoded in one step.
+WORDS = 4
+
+
+class DecodedPanelsKernel(PanelKernel):
+    """Builds the kernel of one product; its extra inputs are the operands of the fusion."""
+
+    def __init__(
+        self, planned: Plan, target: Target, schedule: DecodePanels, dot: Op, found: InPanels, types: Sequence[MemRefType]
+    ):  # fmt: skip
+        super().__init__(planned, target, schedule, dot, found.product, types)
+        self.found = found
+        self.buffers = dict(zip(found.fusion.block.args, self.kernel.extra, strict=True))
+
+    def pack(self, first: Value, depth: int, column: Value, columns: Extent) -> None:
+        b, width, found = self.b, self.tile_columns, self.found
+
+        def panel(span: Span) -> None:
+            at = b.add(column, span.start)
+            number = b.floor_divide(at, b.index(found.width))
+            offset = b.subtract(at, b.multiply(number, b.index(found.width)))
+            packed = b.floor_divide(span.start, b.index(width))
+
+            def block(k: Span, _: object) -> None:
+                start = b.add(first, k.start)
+                known = {v: self.parameter(v, number, start, offset) for v in found.parameters}
+                word = b.floor_divide(start, b.index(found.unit))
+
+                def one(at: Value, rows: int) -> None:
+                    """What a register of words has of the depth: of the last one only some."""
+                    tile = self.weight(known, [number, b.add(word, at), offset])
+                    if rows < found.unit:
+                        tile = b.slice(tile, starts=[0, 0], limits=[rows, width], steps=[1, 1])
+                    place = b.add(k.start, b.multiply(at, b.index(found.unit)))
+                    b.store(tile, self.packed, [packed, place, b.index(0)])
+
+                def step(w: Span, _: object) -> None:
+                    for i in range(w.size):
+                        one(b.add(w.start, b.index(i)), found.unit)
+
+                whole, rest = divmod(k.size, found.unit)
+                exact_tiles(b, whole, WORDS, (), step, "w")
+                if rest:
+                    one(b.index(whole), rest)
+
+            exact_tiles(b, depth, found.block, (), block, "k")
+
+        columns.tiles(width, panel)
+
+    def parameter(self, value: Value, panel: Value, first: Value, offset: Value) -> Value:
+        """A parameter of the columns, in the block from `first` on."""
+        count = shape_of(value.type)[1]
+        times = -(-self.found.shape[1] // self.found.block // count) * self.found.block
+        place = [panel, self.b.floor_divide(first, self.b.index(times)), offset]
+        type = VectorType((1, self.tile_columns), element_type(value.type))
+        return self.b.load(self.buffers[value], place, type=type)
+
+    def weight(self, known: dict[Value, Value], place: Sequence[Value]) -> Value:
+        """The numbers of one register of words, as the fusion computes them."""
+        b, found = self.b, self.found
+        known = {**known, found.start: self.codes(place)}
+        size, whole = (found.unit, self.tile_columns), shape_of(found.start.type)
+        for op in found.fusion.block.ops:
+            if op is found.dot:
+                break
+            if op.result in known:
+                continue
+            value, element = op.result, element_type(op.result.type)
+            type = VectorType(size if shape_of(value.type) == whole else (1, size[1]), element)
+            if op.name == "ng.constant":
+                literal = op.attributes["value"]
+                if isinstance(literal, ElementsAttr) and literal.splat:
+                    known[value] = b.constant(type=type, value=literal.of_type(type))
+            elif not op.operands or any(v not in known for v in op.operands):
+                continue  # of what unpacks codes
+            elif op.name in ("ng.broadcast", "ng.transpose", "ng.reshape", "ng.slice"):
+                tile = known[op.operands[0]]
+                if shape_of(value.type) == whole and shape_of(tile.type) != size:
+                    line = b.reshape(tile, type=VectorType((size[1],), element))
+                    tile = b.broadcast(line, type=type, dimensions=[1])
+                known[value] = tile
+            else:
+                known[value] = b.add_op(op.rebuilt([known[v] for v in op.operands], types=[type])).result
+        return known[found.dot.operands[1]]
+
+    def codes(self, place: Sequence[Value]) -> Value:
+        """The codes of one register of words, in the order of the depth, as f32."""
+        b, found, width = self.b, self.found, self.tile_columns
+        words = b.load(self.buffers[found.codes], place, type=VectorType((1, width), i32))
+        parts, wide = found.unit // found.group, WORD_BITS // found.group
+        unpacked = VectorType((parts, found.group, width), i32)
+        part, digit = (b.iota(type=unpacked, dimension=d) for d in (0, 1))
+        places = b.add(
+            b.multiply(part, b.number(wide // parts, unpacked)), b.multiply(digit, b.number(wide, unpacked))
+        )
+        line = b.reshape(words, type=VectorType((width,), i32))
+        codes = b.shift_right_logical(b.broadcast(line, type=unpacked, dimensions=[2]), places)
+        codes = b.bitwise_and(codes, b.number((1 << found.bits) - 1, unpacked))
+        codes = b.reshape(codes, type=VectorType((found.unit, width), i32))
+        return b.cast(codes, type=VectorType((found.unit, width), f32))
