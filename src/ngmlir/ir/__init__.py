@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer 1: types, attributes, ops, blocks, modules; their text; their verifier. In MLIR's model and syntax."""
+"""Layer 1: types, attributes, ops, blocks and modules in MLIR's model and syntax; their parser, printer and verifier."""

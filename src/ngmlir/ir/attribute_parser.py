@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes in text."""
+"""Parser of attributes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .number_parser import DIGITS, NumberParser
 from .resources import resource_of
 from .types import FloatType, IndexType, IntegerType, OpaqueType, ShapedType, Type, element_type, f64, i1, i64
 
-#: Attributes of MLIR's own that nothing here reads.
+#: Attributes of MLIR's own that are kept by their spelling only.
 _OPAQUE = ("affine_map", "affine_set", "strided", "sparse", "opaque", "distinct")
 
 
@@ -174,7 +174,7 @@ class AttributeParser(NumberParser):
         return self.kept(self.foreign(token, "attribute"), token.start)
 
     def opaque_attribute(self) -> Attribute:
-        """One of MLIR's that means nothing to us: a word, perhaps `[...]`, `<...>` and a type."""
+        """An attribute of MLIR's own that is kept by its spelling only: a word, possibly followed by `[...]`, `<...>` and a type."""
         first = self.at
         self.advance()
         if self.accept("["):
@@ -188,7 +188,7 @@ class AttributeParser(NumberParser):
         return self.kept(text, self.tokens[first].start)
 
     def kept(self, text: str, start: int) -> Attribute:
-        """An attribute of which only the spelling is known; UserError unless such are kept."""
+        """An attribute of which only the spelling is known; UserError unless such attributes are allowed."""
         self.keep(f"{shortened(text)} is not an attribute", start)
         return OpaqueAttr(text)
 
@@ -264,7 +264,7 @@ class AttributeParser(NumberParser):
             raise self.error("expected a number or dense<...>")
 
     def literal_of(self, type: Type) -> Attribute:
-        """The literal here as an attribute of `type`."""
+        """The literal at this token as an attribute of `type`."""
         if self.kind == "[" and isinstance(type, (IntegerType, IndexType)):
             return IntegerAttr(self.integer_or_length(), type)
         if self.token.text not in ("dense", "dense_resource"):
@@ -296,7 +296,7 @@ class AttributeParser(NumberParser):
         return ElementsAttr(bytes(data), type)
 
     def resource(self, type: ShapedType, start: int) -> Attribute:
-        """The constant whose elements stand behind the program."""
+        """The constant whose elements are in the resource section after the program."""
         if self.kind not in ("bare", "string"):
             raise self.error("expected the name of a resource")
         token = self.advance()
@@ -333,7 +333,7 @@ class AttributeParser(NumberParser):
         return () if len(data) == size else (type.size, -1)  # -1: the shape was not spelled
 
     def nested_elements(self, element: Type, data: bytearray) -> tuple[int, ...]:
-        """Appends the elements of a nested list; gives the list's shape."""
+        """Appends the elements of a nested list; returns the list's shape."""
         if not self.accept("["):
             token = self.advance()
             number = self.number_of(token, element)
@@ -359,8 +359,8 @@ class AttributeParser(NumberParser):
         return (count, *(inner or ()))
 
     def plain_numbers(self, element: Type, data: bytearray) -> int:
-        """Appends the numbers of an innermost list, all of them at once, and gives how many there are; 0 where each is to be read
-        by itself: hexadecimal ones, and what is an error."""
+        """Appends the numbers of an innermost list, all at once, and returns how many there are; 0 if they must be read one by one:
+        hexadecimal numbers, and errors."""
         tokens, start = self.tokens, self.at
         kinds = ("float", "integer") if isinstance(element, FloatType) else ("integer",)
         end = start
@@ -409,7 +409,7 @@ class AttributeParser(NumberParser):
 
 
 def _is_foreign_array(type: Type) -> bool:
-    """Whether MLIR may have constant arrays of this type, and we have none."""
+    """Whether MLIR may have constant arrays of this type, although they are not supported here."""
     return isinstance(type, OpaqueType) or (isinstance(type, ShapedType) and not _can_be_listed(type.element))
 
 

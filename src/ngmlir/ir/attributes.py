@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes: what is constant of an op, in MLIR's spelling. All but constant arrays are uniqued, as types are."""
+"""Attributes: the constant properties of an op, in MLIR's spelling. All but constant arrays are uniqued, as types are."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Attribute:
 
     @property
     def text(self) -> str:
-        """The spelling, made when it is first asked for."""
+        """The spelling, computed on first use."""
         try:
             return self._text
         except AttributeError:
@@ -46,12 +46,12 @@ class Attribute:
             return self._text
 
     def spell(self, constant: Spelling | None = None) -> str:
-        """The spelling anew; `constant` says how constant arrays inside are written, if not as `dense<...>`."""
+        """Computes the spelling; `constant` prints constant arrays inside, if not as `dense<...>`."""
         raise NotImplementedError
 
     @property
     def holds_elements(self) -> bool:
-        """Whether this is a constant array, or has one inside."""
+        """Whether this is a constant array, or contains one."""
         return False
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class Attribute:
         return self.text
 
 
-#: How a constant array (ir/elements.py) is written.
+#: Prints a constant array (ir/elements.py).
 Spelling: TypeAlias = "Callable[[Attribute], str]"
 
 
@@ -164,7 +164,7 @@ class ArrayAttr(UniquedAttribute):
 
 
 class _SortedItems(Uniqued):
-    """Dictionaries with the same entries are one object, in whatever order they are given."""
+    """Dictionaries with the same entries are one object, whatever the order in which they are given."""
 
     def __call__(cls, *args: Any) -> Any:
         (items,) = args
@@ -217,7 +217,7 @@ class AxesAttr(UniquedAttribute):
 
 
 class OpaqueAttr(UniquedAttribute):
-    """An attribute that has no class here, `#d.x<...>` or `affine_map<...>`; `text` is the whole spelling."""
+    """An attribute that has no class of its own, `#d.x<...>` or `affine_map<...>`; `text` is the whole spelling."""
 
     __slots__ = ()
 
@@ -243,7 +243,7 @@ NO_ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType({})
 
 
 def sorted_attributes(attributes: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
-    """The attributes of an op in order of their names: the order in which they are given says nothing."""
+    """The attributes of an op sorted by name: the order in which they are given has no meaning."""
     if len(attributes) < 2:
         return attributes or NO_ATTRIBUTES
     names = [*attributes]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What IR objects have in common: there is one object for each type, each attribute and each kind of op.
+"""Uniquing: there is one object for each type, each attribute and each kind of op.
 
-So types compare by `is`, and what was found out about one holds for all that are equal. The context holds its
-objects weakly: each lives as long as some op, graph or caller has it, and building and dropping programs
-leaves nothing behind. A process has one context, because a type of one program must be that of any other
-that it meets.
+So types compare by `is`, and results computed for one object hold for all that are equal. The context refers to its
+objects weakly: each lives as long as some op, graph or caller refers to it, so building and dropping programs leaks
+nothing. A process has one context, since the types of different programs must be the same objects when programs are
+combined.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ T = TypeVar("T")
 
 
 class _Entry(ref[T]):
-    """A weak reference that knows under which key it stands."""
+    """A weak reference that knows its key."""
 
     __slots__ = ("key",)
     key: Hashable
 
 
 class Unique(Generic[T]):
-    """One object per key, for as long as somebody holds it. Keys hold no floats (0.0 and -0.0 are equal keys)."""
+    """One object per key, for as long as something refers to it. Keys contain no floats (0.0 and -0.0 are equal keys)."""
 
     def __init__(self) -> None:
-        #: What `find` looks up.
+        #: The table that `find` reads.
         self.entries: dict[Hashable, _Entry[T]] = {}
-        # An object may die at any moment, also while this thread holds the lock: then its entry waits here.
+        # An object may be freed at any moment, also while this thread holds the lock: its entry is then queued here.
         self._dead: deque[_Entry[T]] = deque()
         self._lock = Lock()
-        # One bound method for all entries, not one object more for each.
+        # One bound method for all entries, instead of one more object for each.
         self._at_death = self._forget
 
     def find(self, key: Hashable) -> T | None:
-        """The object of a key, if it lives."""
+        """The object of a key, if it is alive."""
         entry = self.entries.get(key)
         return None if entry is None else entry()
 
@@ -69,7 +69,7 @@ class Unique(Generic[T]):
                 del self.entries[gone.key]
 
     def __len__(self) -> int:
-        """How many objects live."""
+        """How many objects are alive."""
         return sum(entry() is not None for entry in list(self.entries.values()))
 
 
@@ -80,13 +80,13 @@ class Tables:
         self.tables: list[Unique[Any]] = []
 
     def __len__(self) -> int:
-        """How many objects live."""
+        """How many objects are alive."""
         return sum(map(len, self.tables))
 
 
 class Context:
-    """The tables of a process. `objects` holds types and attributes, by class and constructor arguments; `kinds`
-    the kinds of ops (core.Kind), and `inferred` those kinds again, by what they were inferred from."""
+    """The tables of a process. `objects` contains types and attributes, by class and constructor arguments; `kinds`
+    the kinds of ops (core.Kind); `inferred` the same kinds, by the arguments of type inference."""
 
     def __init__(self) -> None:
         self.objects = Tables()
@@ -98,10 +98,10 @@ CONTEXT = Context()
 
 
 class Uniqued(type):
-    """Classes whose equal instances are one object of the context; arguments are hashable and hold no floats.
+    """Metaclass of classes whose equal instances are one object of the context; arguments are hashable and contain no floats.
 
-    Each class has its table. An object of one argument stands under that argument and not under a tuple of it: keys live as
-    long as their objects, and the garbage collector visits every part of them.
+    Each class has its table. The key of an object with one argument is that argument, not a tuple of it: keys live as long as
+    their objects, and the garbage collector visits every part of them.
     """
 
     arity: int

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values, ops, blocks, regions, modules: MLIR's model, as immutable nodes.
 
-An op never changes once it stands in a block: a pass makes new ops where something differs and shares the
-rest. So nothing points upwards, an op may stand in two modules at once, and what the verifier found out
+An op never changes once it is in a block: a pass makes new ops where something differs and shares the
+rest. So nothing points to its parent, an op may be in two modules at once, and what the verifier found out
 about an op stays true.
 """
 
@@ -21,7 +21,7 @@ O = TypeVar("O", bound="Op")
 
 
 class Value:
-    """Result `index` of an op, or argument `index` of a block. Compared by identity; `name` is what text shows."""
+    """Result `index` of an op, or argument `index` of a block. Compared by identity; `name` is its name in text."""
 
     __slots__ = ("index", "name", "owner", "type")
 
@@ -36,16 +36,16 @@ class Value:
 
 
 class Kind:
-    """An op apart from the values that it takes: its name, the types of its operands and results, its attributes.
+    """What ops that differ only in their operands have in common: the name, the types of operands and results, the attributes.
 
-    All ops of a kind share one object, and with it what follows from the kind alone; it lives as long as they do.
+    All ops of a kind share one object, which caches what follows from the kind alone; it lives as long as they do.
     """
 
     __slots__ = ("__weakref__", "complaints", "name", "operands", "results")
 
     def __init__(self, name: str, operands: tuple[Type, ...], results: tuple[Type, ...]):
         self.name, self.operands, self.results = name, operands, results
-        #: What the verifier holds against it (without a place); None until it was asked.
+        #: The verifier's errors for this kind (without locations); None until it was verified.
         self.complaints: tuple[Diagnostic, ...] | None = None
 
 
@@ -84,7 +84,7 @@ class Op:
         self.successors: tuple[Block, ...] = tuple(successors)
         self.location = location
         self._kind: Kind | None = None
-        self.verified = False  # set by the verifier: what it checked of this op alone holds for ever
+        self.verified = False  # set by the verifier: its checks of this op alone remain valid
         if not types:
             self.results: tuple[Value, ...] = ()
         elif len(types) == 1:
@@ -102,7 +102,7 @@ class Op:
 
     @property
     def kind(self) -> Kind:
-        """What the op has in common with all that differ from it only in the values they take (and their names)."""
+        """The kind of the op: what it shares with all ops that differ from it only in their operands (and names)."""
         if self._kind is None:
             key = kind_key(
                 op_name(self), tuple([o.type for o in self.operands]), tuple([r.type for r in self.results]),
@@ -114,7 +114,7 @@ class Op:
         return self._kind
 
     def _kind_for(self, operands: Sequence[Value]) -> Kind | None:
-        """The kind of the op, if it is known, and still what it is with other operands."""
+        """The kind of the op, if it is known and remains the same with other operands."""
         kind = self._kind
         if kind is None or [o.type for o in operands] != list(kind.operands):
             return None
@@ -122,7 +122,7 @@ class Op:
 
     @property
     def traits(self) -> frozenset[str]:
-        """What is always true of this kind of op (`pure`, `elementwise`, `terminator` ...)."""
+        """Properties of all ops of this name (`pure`, `elementwise`, `terminator` ...)."""
         return self.definition.traits if self.definition is not None else frozenset()
 
     @property
@@ -170,7 +170,7 @@ class Op:
         return op
 
     def with_blocks(self: O, rebuild: Callable[[Block], Block]) -> O:
-        """The op with each block of its regions rebuilt; itself if all blocks are what they were."""
+        """The op with each block of its regions rebuilt; itself if no block changes."""
         regions = [Region(*[rebuild(b) for b in r.blocks]) for r in self.regions]
         if all(new.blocks == old.blocks for new, old in zip(regions, self.regions, strict=True)):
             return self
@@ -190,7 +190,7 @@ class Op:
     def __repr__(self) -> str:
         return f"<{op_name(self)} at {self.location}>"
 
-    #: What makes the text of an op: the printer, which stands above this file.
+    #: Prints an op; set by the printer, which this layer cannot import.
     spelled: ClassVar[Callable[[Op], str]] = repr
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
@@ -210,13 +210,13 @@ def described(op: Op) -> Mapping[str, Attribute]:
 def kind_key(
     name: str, operands: tuple[Type, ...], results: tuple[Type, ...], attributes: Mapping[str, Attribute]
 ) -> tuple[str, tuple[Type, ...], tuple[Type, ...], tuple[tuple[str, Attribute], ...]]:
-    """Under which key the context keeps a kind."""
+    """The key of a kind in the context."""
     return name, operands, results, tuple(attributes.items()) if attributes else ()
 
 
 class UnregisteredOp(Op):
-    """An op of a dialect that is not loaded: kept and printed, never understood. Its `properties`, `<{...}>` in text, are
-    names of their own: the same ones may be among its attributes."""
+    """An op of a dialect that is not loaded: kept and printed, but not interpreted. Its `properties`, `<{...}>` in text, have
+    separate names: the same ones may be among its attributes."""
 
     __slots__ = ("full_name", "properties")
     full_name: str
@@ -233,7 +233,7 @@ def op_name(op: Op) -> str:
 
 
 class Block:
-    """Arguments and ops. Filled once, by whoever makes it."""
+    """Arguments and ops. Filled once, by its creator."""
 
     __slots__ = ("args", "label", "ops")
 
@@ -245,7 +245,7 @@ class Block:
         self.label = ""
 
     def emptied(self) -> Block:
-        """A block to fill anew: its arguments are these very values, so nothing outside the ops is renamed."""
+        """A new empty block with the same argument values, so nothing outside its ops has to be renamed."""
         block = Block()
         block.args, block.label = self.args, self.label
         return block
@@ -256,7 +256,7 @@ class Block:
 
 
 class Region:
-    """One or more blocks; the first is entered first."""
+    """One or more blocks; the first is the entry block."""
 
     __slots__ = ("blocks",)
 
@@ -271,7 +271,7 @@ class Region:
 
 
 class ModuleOp(Op):
-    """`module { ... }`: the whole program. A pass takes one and gives one."""
+    """`module { ... }`: the whole program. A pass takes one and returns one."""
 
     __slots__ = ()
     name = "builtin.module"
@@ -279,7 +279,7 @@ class ModuleOp(Op):
         "builtin.module", traits=frozenset({"isolated", "symbol_table", "single_block"}), regions=("body",)
     )
 
-    #: What makes the picture of a module: the room `pictures`, which stands above this one.
+    #: Draws a module; set by the folder `pictures`, which this layer cannot import.
     drawn: ClassVar[Callable[[ModuleOp], str] | None] = None
 
     def _repr_svg_(self) -> str | None:

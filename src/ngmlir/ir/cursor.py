@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tokens of a text, walked from left to right, and errors that know their place."""
+"""A cursor over the tokens of a text, and errors with locations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .resource_files import ResourceFolder
 from .resources import read_section, section_start
 from .types import FloatType
 
-#: Regions, attributes and types may nest this deep; beyond it the text is refused (Python's own stack is finite).
+#: Maximum nesting of regions, attributes and types (Python's own stack is finite).
 MAX_DEPTH = 96
 
 
@@ -23,7 +23,7 @@ _BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 
 class Cursor(ABC):
-    """Stands at one token: `accept` takes it if it is of a kind, `expect` and `take` ask for that kind."""
+    """A position in the tokens: `accept` consumes the current token if it is of a kind, `expect` and `take` require that kind."""
 
     def __init__(self, text: str, file: str, resources: ResourceFolder):
         self.text, self.file = text, file
@@ -36,16 +36,16 @@ class Cursor(ABC):
         self.token = self.tokens[0]
         self.kind = self.token.kind
         self.depth: int = 0
-        #: Where each `<` begins of which it is known that no `>` closes it.
+        #: Where `<` begin that are known to have no closing `>`.
         self.never_closed: set[int] = set()
         self.hints = Hints()
 
     @abstractmethod
     def place(self, offset: int) -> Location:
-        """Where a character of the text stands."""
+        """The location of a character of the text."""
 
     def sync(self) -> None:
-        """Looks at the token again after `tokens` or `at` were set."""
+        """Updates the current token after `tokens` or `at` were set."""
         self.token = self.tokens[self.at]
         self.kind = self.token.kind
 
@@ -75,7 +75,7 @@ class Cursor(ABC):
         return self.advance()
 
     def opening(self, closing: str) -> tuple[Diagnostic, ...]:
-        """Where the bracket was opened that `closing` would close; () for what closes nothing."""
+        """The bracket that `closing` would close; () if it closes nothing."""
         bracket = _BRACKETS.get(closing)
         open_brackets = 0
         for at in range(self.at - 1, -1, -1) if bracket else ():
@@ -125,13 +125,13 @@ class Cursor(ABC):
         return UserError(Diagnostic(message, self.place(start), hint=hint, length=length, notes=notes))
 
     def deeper(self) -> None:
-        """Counts one more open bracket; whoever calls it takes it back where the bracket closes."""
+        """Increments the nesting depth; the caller decrements it at the closing bracket."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise self.error(f"nested deeper than {MAX_DEPTH} levels")
 
     def integer(self) -> int:
-        """An integer of 64 bits; more is refused, however many digits there are."""
+        """An integer of 64 bits; an error if it has more, however many digits there are."""
         token = self.take("integer", "an integer")
         value = int(token.text) if len(token.text) <= _DIGITS else _MOST
         if not -_MOST <= value < _MOST:

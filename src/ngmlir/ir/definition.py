@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a dialect file says about one op. The values come from `dialects/`; here is only their shape.
+"""The definition of an op, as a dialect file states it. The values come from `dialects/`; this module has only the classes.
 
-An op's text, its checks and its result types all follow from this record, so nothing about an op has a
-second home. `rule` is a function of the room that knows what the op means.
+An op's text, its checks and its result types all follow from this record, so no fact about an op is stated twice.
+`rule` is a function of the folder that implements the op's semantics.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .types import (
 
 
 class Typing(NamedTuple):
-    """What a rule judges. `results` are the stated types (empty while inferring); `regions` holds, for each
+    """The input of a type rule. `results` are the stated types (empty while inferring); `regions` has, for each
     region, the types of its arguments and the types that it yields."""
 
     operands: tuple[Type, ...]
@@ -42,13 +42,13 @@ class Typing(NamedTuple):
     regions: tuple[tuple[tuple[Type, ...], tuple[Type, ...]], ...] = ()
 
 
-#: Gives the result types; raises UserError (without a place: the caller knows it) where the op is ill-typed.
-#: The rule of an op whose result type is a free choice (a reshape) checks the stated types and gives them back.
+#: Returns the result types; raises UserError (without a location: the caller knows it) if the op is ill-typed.
+#: The rule of an op whose result type is a free choice (a reshape) checks the stated types and returns them.
 Rule = Callable[[Typing], Sequence[Type]]
 
-#: Says what is wrong with an attribute that any op may have: given the op's name and all of its attributes.
+#: Reports errors of an attribute that any op may have, given the op's name and all of its attributes.
 AttributeRule = Callable[[str, Mapping[str, Attribute]], Iterable[Diagnostic]]
-#: Those of our dialects, by the attribute's name.
+#: Those of the dialects here, by the attribute's name.
 ATTRIBUTE_RULES: dict[str, AttributeRule] = {}
 
 CONTAINERS: dict[str, Callable[[Type], bool]] = {
@@ -62,7 +62,7 @@ CONTAINERS: dict[str, Callable[[Type], bool]] = {
 }
 COMPUTED_FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 COMPUTED_WIDTHS = frozenset({8, 16, 32, 64})
-#: With those that are stored and cast only.
+#: Also those that are stored and cast only.
 STORED_FLOATS = COMPUTED_FLOATS | NARROW.keys()
 STORED_WIDTHS = frozenset({2, 4})
 
@@ -72,7 +72,7 @@ def _computed_integer(t: Type, signs: tuple[str, ...] = ("", "u")) -> bool:
 
 
 def is_narrow(t: Type) -> bool:
-    """Whether a type is one that is stored and cast, and not computed with: floats of 8 bits and fewer, integers of 2 and 4."""
+    """Whether values of a type are only stored and cast, not computed with: floats of 8 bits and fewer, integers of 2 and 4."""
     return t.text in NARROW or (
         isinstance(t, IntegerType) and t.width in STORED_WIDTHS and t.sign in ("", "u")
     )
@@ -148,7 +148,7 @@ class Constraint:
 
     @property
     def words(self) -> str:
-        """What it takes, as a person says it: `a tensor of floats`."""
+        """The accepted types in words, for messages: `a tensor of floats`."""
         container = CONTAINER_WORDS[self.container]
         if not self.element:
             return container
@@ -158,8 +158,8 @@ class Constraint:
 
 
 class Domain(NamedTuple):
-    """What numbers an operand is given: ordinary ones in [low, high], and with `special` all special ones too. `rising` ones
-    never fall, and begin with `low` and end with `high`."""
+    """The numbers that tests give an operand: ordinary ones in [low, high], and with `special` all special ones too. `rising`
+    numbers are in ascending order, begin with `low` and end with `high`."""
 
     low: float = -4.0
     high: float = 4.0
@@ -173,11 +173,11 @@ _NONE: Mapping[str, Attribute] = {}
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand or result: `variable` names a type shared with the others that carry the same name.
+    """An operand or result: `variable` names a type shared with the others of the same variable.
 
     A `static` operand may be a number that is known: then the op has an attribute of that name in its place; the form
-    may leave it out where it is `default`. Of an op with several variadic operands all but one are `counted`: the
-    attribute of that name says how many there are.
+    may omit it where it is `default`. Of an op with several variadic operands all but one are `counted`: the
+    attribute of that name is their number.
     """
 
     name: str
@@ -209,7 +209,7 @@ class AttributeField:
 
     @property
     def words(self) -> str:
-        """What it must be, as a person says it."""
+        """What it must be, in words, for messages."""
         if self.kind.startswith("enum("):
             *words, last = self.kind[5:-1].split("|")
             return f"{', '.join(words)} or {last}" if words else last
@@ -218,7 +218,7 @@ class AttributeField:
 
 @dataclass(frozen=True)
 class OpDefinition:
-    """Everything that a dialect file says about one op."""
+    """The whole definition of an op."""
 
     name: str
     operands: tuple[Operand, ...] = ()
@@ -226,13 +226,13 @@ class OpDefinition:
     attributes: tuple[AttributeField, ...] = ()
     regions: tuple[str, ...] = ()
     traits: frozenset[str] = frozenset()
-    rule: Rule | None = None  # gives the result types; None = they follow from the signature
+    rule: Rule | None = None  # returns the result types; None = they follow from the signature
     form: tuple[str, ...] = ()  # the printed form between the op's name and its types
     loops_text: str = ""  # which loop each dimension is; "" = that of a trait, or none
-    errors: tuple[tuple[str, float], ...] = ()  # by element type: the largest in units in the last place
-    points: tuple[tuple[tuple[float, ...], float], ...] = ()  # operands and the result that they must give
+    errors: tuple[tuple[str, float], ...] = ()  # by element type: the largest, in units in the last place
+    points: tuple[tuple[tuple[float, ...], float], ...] = ()  # operands and the required result
     doc: str = ""
-    given: str = ""  # the values that the example takes, with their types, where it does not show them
+    given: str = ""  # the operands of the example, with their types, where it does not show them
     example: str = ""
 
     @property
@@ -247,24 +247,23 @@ class OpDefinition:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """The form, read."""
+        """The form, parsed."""
         return read_form(self.form)
 
     @cached_property
     def loops(self) -> Loops | None:
-        """Which loop each dimension of operands and results is; None where no line says it."""
+        """The loops of the dimensions of operands and results; None if no line states them."""
         text = self.loops_text or next((OF_TRAIT[t] for t in OF_TRAIT if t in self.traits), "")
         return read_loops(text) if text else None
 
     @cached_property
     def states_types(self) -> bool:
-        """Whether the form says which types it shows (and so has its dictionary where it wants), or leaves them to the
-        clause that shows all."""
+        """Whether the form states types itself (and the place of its dictionary), instead of a clause at the end with all types."""
         return any(part.kind == "dictionary" for part in self.parts)
 
     @cached_property
     def shown(self) -> frozenset[str]:
-        """The attributes that the form shows by other means than the dictionary."""
+        """The attributes that the form shows outside the dictionary."""
         counts = {o.counted for o in self.operands if o.counted}
         return frozenset({part.text for part in named(self.parts) if part.kind == "value"} | counts)
 
@@ -291,7 +290,7 @@ class OpDefinition:
     ) -> list[tuple[Operand, int, int]] | None:
         """Each operand with the range [start, stop) of actual operands it takes; None if `count` does not fit.
 
-        One variadic operand takes what the others leave; how many others take is in the attributes, if it is not one.
+        A single variadic operand takes the rest; of several, the attributes state how many the others take.
         """
         if self._simple:
             widths = [int(not o.variadic) for o in self.operands]
@@ -311,9 +310,9 @@ class OpDefinition:
         return groups
 
     def infer(self, typing: Typing) -> Sequence[Type]:
-        """Result types from operands, attributes and regions; UserError where the op is ill-typed.
+        """Result types from operands, attributes and regions; UserError if the op is ill-typed.
 
-        An op whose result types do not follow from these needs them stated in `typing.results`.
+        If the result types of an op do not follow from these, they must be stated in `typing.results`.
         """
         if self.rule is not None:
             return self.rule(typing)
@@ -326,7 +325,7 @@ class OpDefinition:
 
 
 def _width(operand: Operand, attributes: Mapping[str, Attribute]) -> int:
-    """How many operands it takes, but for a variadic one that takes the rest."""
+    """How many operands it takes; not for a variadic one that takes the rest."""
     if operand.static:
         return int(operand.name not in attributes)
     if not operand.variadic:

@@ -7,10 +7,10 @@ from .core import Block, Region
 
 
 def reachable_dominators(region: Region) -> list[tuple[Block, Block | None]]:
-    """(block, immediate dominator) with dominators first; blocks that nothing reaches come last, without one.
+    """Pairs (block, immediate dominator), dominators first; unreachable blocks come last, without one.
 
     The algorithm of Lengauer and Tarjan, "A Fast Algorithm for Finding Dominators in a Flowgraph" (1979), with path
-    compression: no graph, however tangled, takes more than its edges times the logarithm of its blocks.
+    compression: the time is at most the number of edges times the logarithm of the number of blocks, for any graph.
     """
     order, parent = _preorder(region.blocks[0])
     number = {block: i for i, block in enumerate(order)}
@@ -40,7 +40,7 @@ def reachable_dominators(region: Region) -> list[tuple[Block, Block | None]]:
 
 
 class _Forest:
-    """The part of the depth-first tree that was seen, from the last block to the first."""
+    """The visited part of the depth-first tree, from the last block to the first."""
 
     def __init__(self, count: int):
         self.semi = list(range(count))
@@ -48,7 +48,7 @@ class _Forest:
         self.label = list(range(count))
 
     def least(self, v: int) -> int:
-        """The block with the least semidominator on the way from `v` up to the root of its tree."""
+        """The block with the least semidominator on the path from `v` up to the root of its tree."""
         ancestor, label, semi = self.ancestor, self.label, self.semi
         if ancestor[v] < 0:
             return v

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant arrays: a type and a buffer, which is never copied and printed only when asked for."""
+"""Constant arrays: a type and a buffer, which is never copied, and printed only on request."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .types import FloatType, ShapedType, TensorType, Type, i1
 if TYPE_CHECKING:
     import numpy as np
 
-#: Elements that are printed one by one; longer constants become one hexadecimal string.
+#: Constants of more elements are printed as one hexadecimal string.
 LISTED = 64
-#: The compiler looks at the values of constants up to this many elements. Of longer ones it knows the type and
-#: which are equal, so no code depends on what they hold, and a cached program serves all that differ in it.
+#: The compiler reads the values of constants up to this many elements. Of longer ones it knows the type and
+#: which are equal, so no code depends on their values, and a cached program is valid for all values.
 KNOWN = 1024
 
 
 class ElementsAttr(Attribute):
-    """`dense<...> : type`: the elements row by row, little endian, or those of one element if all are the same.
+    """`dense<...> : type`: the elements in row-major order, little endian, or those of one element if all are the same.
 
     `data` is any buffer of bytes that nobody changes (bytes, a mapped file, an array); it is kept, not copied.
-    Equal attributes have the same bits; the hash looks at a sample, and once.
+    Equal attributes have the same bits; the hash uses a sample of them, and is computed once.
     """
 
     __slots__ = ("_hash", "data", "type")
@@ -42,7 +42,7 @@ class ElementsAttr(Attribute):
 
     @property
     def splat(self) -> bool:
-        """Whether one element stands for all."""
+        """Whether all elements are equal and one is stored."""
         return len(self.data) == item_bytes(self.type.element) and self.type.size != 0
 
     @property
@@ -52,7 +52,7 @@ class ElementsAttr(Attribute):
 
     @property
     def opaque(self) -> bool:
-        """Whether the compiler looks at the type only."""
+        """Whether the compiler uses only the type."""
         return not self.splat and self.type.size > KNOWN
 
     @property
@@ -105,7 +105,7 @@ class ElementsAttr(Attribute):
         return f"dense<[{', '.join(texts)}]>"
 
     def array(self) -> np.ndarray[Any, Any]:
-        """The elements as a read-only NumPy array of the type's shape, on the same memory."""
+        """The elements as a read-only NumPy array of the type's shape, which shares memory."""
         import numpy as np
 
         flat = np.frombuffer(self.data, dtype=dtype_of(self.type))
@@ -116,14 +116,14 @@ class ElementsAttr(Attribute):
         )
 
     def of_type(self, type: ShapedType) -> ElementsAttr:
-        """The same bytes seen as another type of as many elements."""
+        """The same bytes as another type of as many elements."""
         return self if type is self.type else ElementsAttr(self.data, type)
 
 
 def elements(array: Any, type: ShapedType | None = None) -> ElementsAttr:
-    """The constant that holds `array` (a NumPy array that nobody changes any more); all-equal bits are stored once.
+    """The constant with the elements of `array` (a NumPy array that nobody changes any more); all-equal bits are stored once.
 
-    A contiguous array is kept as it is, without a copy.
+    A contiguous array is not copied.
     """
     import numpy as np
 
@@ -133,13 +133,13 @@ def elements(array: Any, type: ShapedType | None = None) -> ElementsAttr:
         array = array[(slice(1),) * array.ndim]  # a broadcast number
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     if (width := narrow_width(held.element)) > 1:
-        flat = flat & np.uint8((1 << width) - 1)  # what NumPy leaves in the other bits says nothing
+        flat = flat & np.uint8((1 << width) - 1)  # NumPy leaves the unused bits unspecified
     size = item_bytes(held.element)
     return ElementsAttr((flat[:size] if _repeats(flat, size) else flat).data, held)
 
 
 def elements_from_bytes(data: bytes | bytearray | memoryview, type: ShapedType) -> ElementsAttr:
-    """The constant with these bytes, which are those of all elements; all-equal elements are stored once."""
+    """The constant with these bytes, those of all elements; all-equal elements are stored once."""
     import numpy as np
 
     flat = np.frombuffer(data, np.uint8)
@@ -148,7 +148,7 @@ def elements_from_bytes(data: bytes | bytearray | memoryview, type: ShapedType) 
 
 
 def filled(literal: Attribute, type: Type) -> Attribute:
-    """The constant of `type` whose every element is `literal`; of a scalar type, `literal` itself."""
+    """The constant of `type` with all elements equal to `literal`; for a scalar type, `literal` itself."""
     if not isinstance(type, ShapedType):
         return literal
     assert isinstance(literal, (FloatAttr, IntegerAttr))
@@ -156,7 +156,7 @@ def filled(literal: Attribute, type: Type) -> Attribute:
     return ElementsAttr(bits.to_bytes(item_bytes(type.element), "little") if type.size else b"", type)
 
 
-#: Bytes that are looked at together, so that a difference near the start is found at once.
+#: Bytes that are compared at once, so that a difference near the start is found early.
 _CHUNK = 1 << 20
 
 
@@ -178,7 +178,7 @@ def hexadecimal_bytes(text: str) -> bytes | None:
 
 
 def within_width(data: memoryview, element: Type) -> bool:
-    """Whether every byte of elements that are shorter than a byte is one of theirs."""
+    """Whether every byte of elements that are shorter than a byte is a valid code."""
     width = narrow_width(element)
     known = bytes(range(1 << width))
     return not width or not any(
@@ -187,18 +187,18 @@ def within_width(data: memoryview, element: Type) -> bool:
 
 
 def _repeats(flat: np.ndarray[Any, Any], size: int) -> bool:
-    """Whether an array of bytes is one element of `size` bytes, again and again."""
+    """Whether an array of bytes is one element of `size` bytes, repeated."""
     if len(flat) < 2 * size:
         return False
     words = flat.view(f"u{size}")
-    # Of most constants the first page says it; the rest of a mapped file is left alone.
+    # For most constants the first page decides; the rest of a mapped file is then not read.
     return bool((words[: 4096 // size] == words[0]).all()) and all(
         bool((words[i : i + _CHUNK] == words[0]).all()) for i in range(0, len(words), _CHUNK)
     )
 
 
 def sample(data: memoryview) -> bytes:
-    """All bytes of a short buffer; pieces from all over a long one."""
+    """All bytes of a short buffer; chunks from all over a long one."""
     if len(data) <= 4096:
         return data.tobytes()
     step = len(data) // 32

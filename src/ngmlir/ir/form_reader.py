@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what the form of an op says, where the form says which types it shows."""
+"""Parser of forms that state types themselves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .types import FunctionType, Type, i64, index
 
 
 class _Argument(NamedTuple):
-    """A new name for an argument of a region, its type where that is known at once, and what it begins as."""
+    """A new name for an argument of a region, its type if that is stated here, and its initial value."""
 
     name: str
     type: Type | None
@@ -26,7 +26,7 @@ class _Argument(NamedTuple):
 
 
 class FormReader:
-    """Reads one form; types that it does not show are those of the values, which stand above."""
+    """Parses one form; types that it does not state are those of the operands, which are defined before."""
 
     def __init__(self, parser: RecoveringParser, definition: OpDefinition, start: int):
         self.parser, self.definition, self.start = parser, definition, start
@@ -54,7 +54,7 @@ class FormReader:
         return p.names.use(names, self.operand_types()), self.result_types()
 
     def arguments_of_regions(self, operands: Sequence[Value]) -> list[tuple[str, Type, int]] | None:
-        """What all regions take; None where the form does not name it."""
+        """The types of the arguments of all regions; None if the form does not name any."""
         if not self.definition.arguments:
             return None
         names = [name for operand in self.definition.operands for name, _ in self.operands[operand.name]]
@@ -114,7 +114,7 @@ class FormReader:
             read_operands(p, operand, self.operands[name])
 
     def argument_list(self, part: Part) -> None:
-        """`%a = %x, ...`; in an isolated region `%x` alone names both."""
+        """`%a = %x, ...`; in an isolated region `%x` alone is both names."""
         p = self.parser
         while p.kind == "value" or not part.start:
             token = start = p.take("value", "the name of an argument")
@@ -132,7 +132,7 @@ class FormReader:
                 break
 
     def type_list(self, name: str) -> None:
-        """`T`, or of a variadic operand or result `(T, U)`."""
+        """`T`, or for a variadic operand or result `(T, U)`."""
         p = self.parser
         types = self.types[name] = []
         if not p.accept("("):
@@ -157,7 +157,7 @@ class FormReader:
         return out
 
     def type_of(self, name: str, start: int, only: Type | None) -> Type:
-        """The type of a value that stands above, or the one that it must have."""
+        """The type of a value that is defined before, or the only type that it may have."""
         names = self.parser.names
         value = names.visible(name)
         if value is not None:
@@ -192,7 +192,7 @@ def starts_region(parser: RecoveringParser, definition: OpDefinition) -> bool:
 
 
 def read_operands(parser: RecoveringParser, operand: Operand, names: list[tuple[str, int]]) -> None:
-    """Adds the name of an operand, or those of a variadic one, with their places."""
+    """Adds the name of an operand, or the names of a variadic one, with their offsets."""
     while parser.kind == "value" or not operand.variadic:
         token = parser.take("value", f"operand '{operand.name}'")
         names.append((token.text, token.start))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the form of an op says, where the form says which types it shows."""
+"""Printer of forms that state types themselves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .wording import Wording, is_default
 
 
 class FormText:
-    """Writes the form of one op that says which types it shows."""
+    """Prints the form of one op that states types itself."""
 
     def __init__(
         self,
@@ -32,8 +32,8 @@ class FormText:
         self.inner: list[str] = []
 
     def name_arguments(self, isolated: bool) -> None:
-        """Names the arguments of the regions, the same in all of them. In an isolated region one that has no name of
-        its own, or that of the value it begins as, is called like that."""
+        """Names the arguments of the regions, the same in all of them. In an isolated region an argument without a name, or with the
+        name of its initial value, gets the name of that value."""
         names, taken = self.wording.names, self.wording.taken
         blocks = [region.blocks[0] for region in self.op.regions]
         starts = [s for p in self.definition.arguments for s in (self.operands[p.start] if p.start else [""])]
@@ -109,7 +109,7 @@ class FormText:
         return self.wording.spelled(self.op.regions[0].blocks[0].args[self.inner.index(name)].type)
 
     def typed(self, name: str) -> Sequence[Value]:
-        """The operands or results called so."""
+        """The operands or results of this name."""
         if name in self.values:
             return self.values[name]
         results = self.definition.results
@@ -118,7 +118,7 @@ class FormText:
         return [self.op.results[next(i for i, r in enumerate(results) if r.name == name)]]
 
     def says(self, parts: Sequence[Part]) -> bool:
-        """Whether a group has something to say that cannot be left out."""
+        """Whether a group has content that cannot be omitted."""
         for part in parts:
             match part.kind:
                 case "value":
@@ -136,7 +136,7 @@ class FormText:
 
 
 def fits_form(op: Op, definition: OpDefinition, groups: Sequence[tuple[Operand, int, int]]) -> bool:
-    """Whether the regions take what the form says that they take, and the attributes are what it can show."""
+    """Whether the form can represent the arguments of the regions, and the attributes."""
     if len(op.regions) != len(definition.regions) or len(op.results) < len(definition.results) - 1:
         return False
     for name in definition.shown:
@@ -171,7 +171,7 @@ def fits_form(op: Op, definition: OpDefinition, groups: Sequence[tuple[Operand, 
 
 
 def fits_header(op: Op) -> bool:
-    """Whether the header of a function can show its attributes; those of an invalid one may be anything."""
+    """Whether the header of a function can represent its attributes; those of an invalid one may be anything."""
     type = op.attributes.get("function_type")
     if not isinstance(type, TypeAttr) or not isinstance(type.type, FunctionType):
         return False
@@ -185,5 +185,5 @@ def fits_header(op: Op) -> bool:
 
 
 def with_word(text: str, word: str) -> str:
-    """Brackets stick to what they enclose; words stand apart."""
+    """Appends a word: brackets without a space inside, words with one between."""
     return text + word if word in ",)][(" else f"{text} {word}"

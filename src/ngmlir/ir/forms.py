@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the `form` line of a dialect file says: the parts of an op's text between its name and its regions."""
+"""The `form` line of a dialect file: the parts of an op's text between its name and its regions."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _TYPE = re.compile(r"type\(\$(\w+)\)\Z")
 
 
 class Part(NamedTuple):
-    """One part of a form. `kind` tells what stands there:
+    """One part of a form, by its `kind`:
 
     word        `text` itself
-    value       the operands, or the attribute, called `text`: `$text`
-    arguments   new names for arguments of the op's regions: `%text=$start` where they begin as the operands `start`,
-                `%text:=$start` where they also say their type, `%text` for one index
+    value       the operands, or the attribute, with the name `text`: `$text`
+    arguments   new names for arguments of the op's regions: `%text=$start` if their initial values are the operands `start`,
+                `%text:=$start` if they also state their type, `%text` for one index
     dictionary  all attributes that the form does not show: `attr-dict`
     types       the types of the operands or results `text`: `type($text)`
-    group       `parts`, left out where they have nothing to say: `{ word ... }`
+    group       `parts`, omitted if they are empty: `{ word ... }`
     """
 
     kind: str
@@ -31,7 +31,7 @@ class Part(NamedTuple):
 
 
 def read_form(form: Sequence[str]) -> tuple[Part, ...]:
-    """The parts of a form, a word after the other; ValueError with the reason where it is none."""
+    """Parses a form; ValueError with the reason if it is not valid."""
     words = list(reversed(form))
     parts = _parts(words)
     if words:
@@ -40,7 +40,7 @@ def read_form(form: Sequence[str]) -> tuple[Part, ...]:
 
 
 def named(parts: Sequence[Part]) -> list[Part]:
-    """All parts, those in groups too."""
+    """All parts, including those in groups."""
     return [inner for part in parts for inner in ([part, *named(part.parts)])]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions and kernels in text: the header in its custom form, whose region follows."""
+"""Parser of functions and kernels: the header in its custom form, followed by a region."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FunctionParser(RecoveringParser):
 
     @abstractmethod
     def region(self, isolated: bool, arguments: Sequence[tuple[str, Type, int]] | None = None) -> Region:
-        """The region here; `arguments` are those that the header names."""
+        """The region at this token; `arguments` are those that the header names."""
 
     def function_op(self, cls: type[Op], definition: OpDefinition, start: int) -> Op:
         """`func.func [private] @name(%x: T {attributes}) -> (T) attributes {...} { body }`."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The header of a kernel behind its name: `ins(%x: T) outs(%r: T) grid(%i < 7) in_place(%x -> %r) threads(128)`, each
-clause only where there is something to say. It spells the kernel's arguments and the attributes `CLAUSES`."""
+"""The header of a kernel after its name: `ins(%x: T) outs(%r: T) grid(%i < 7) in_place(%x -> %r) threads(128)`, where
+empty clauses are omitted. It represents the kernel's arguments and the attributes `CLAUSES`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ CLAUSES = frozenset({"grid", "outputs", "in_place", "threads"})
 
 
 def clauses_text(op: Op, type: FunctionType, arguments: Sequence[str]) -> list[str] | None:
-    """`ins(%x: T) outs(%r: T) grid(%i < 7) in_place(%x -> %r) threads(128)` of a kernel; None where they cannot tell
-    what is there, which only is in a kernel that is not valid."""
+    """`ins(%x: T) outs(%r: T) grid(%i < 7) in_place(%x -> %r) threads(128)` of a kernel; None if the clauses cannot represent
+    it, which happens only for invalid kernels."""
     grid, outputs, pairs, threads = (op.attributes.get(k) for k in ("grid", "outputs", "in_place", "threads"))
     if not isinstance(grid, DenseArrayAttr) or not isinstance(outputs, IntegerAttr) or type.results:
         return None
@@ -46,8 +46,8 @@ def clauses_text(op: Op, type: FunctionType, arguments: Sequence[str]) -> list[s
 def read_clauses(
     parser: AttributeParser, read_arguments: Callable[[], None], arguments: list[tuple[str, Type, int]]
 ) -> dict[str, Attribute]:
-    """The attributes that the clauses spell. `read_arguments` reads `(%x: T, ...)` into `arguments`, to which program
-    indices are added."""
+    """The attributes that the clauses state. `read_arguments` reads `(%x: T, ...)` into `arguments`, to which program
+    indices are appended."""
     given: dict[str, Attribute] = {}
     grid: list[int] = []
     pairs: list[int] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lengths that types and attributes of a program follow from (support/lengths.py)."""
+"""The open lengths on which types and attributes of a program depend (support/lengths.py)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text to tokens: one regular expression, one pass, linear time on any input (also on unterminated strings)."""
+"""The lexer: one regular expression, one pass, linear time on any input (also on unterminated strings)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Token(NamedTuple):
     start: int
 
 
-# Possessive (`*+`): what was taken for space or string is never given back, so nothing is looked at twice.
+# Possessive (`*+`): no backtracking into space or strings, so no character is visited twice.
 _SPACE = r"""[ \t\r\n]*+(?://[^\n]*+[ \t\r\n]*+)*+"""
 _STRING = r'"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+"'
 _PARTS = rf"""
@@ -31,20 +31,20 @@ _PARTS = rf"""
   | (?P<punctuation>->|::|[()\[\]{{}}<>,:=?*+\-/|;])
   | (?P<odd>[^ \t\r\n"])                                 # what only the text of other dialects has
     """
-#: A whole shaped type is one token, so that a type met again is looked up, not read again; unless it holds an arrow.
+#: A whole shaped type is one token, so that a repeated type is looked up, not parsed again; unless it contains an arrow.
 _WITHIN = r"""[^<>"\n\-]*+(?:-(?!>)[^<>"\n\-]*+)*+"""
 _SHAPED = rf"""(?P<shaped>\b(?:tensor|vector|memref)<{_WITHIN}(?:<{_WITHIN}>{_WITHIN})?>) | """
 _TOKEN = re.compile(f"{_SPACE}(?:{_SHAPED}{_PARTS}|(?P<end>\\Z))", re.VERBOSE)
 _PART = re.compile(f"{_SPACE}(?:{_PARTS}|(?P<end>\\Z))", re.VERBOSE)
 
 
-#: Halves of characters, which no file can hold; from U+DC80 on they stand for the bytes of strings.
+#: Lone surrogates, which no file can contain; U+DC80 to U+DCFF represent bytes of strings.
 _ALONE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 def tokenize(text: str, end: int) -> tuple[list[Token], str]:
-    """All tokens up to `end` and a last one of kind `end`; where a string is not closed or a character is none, the tokens end,
-    and the complaint says why."""
+    """All tokens up to `end` and a last one of kind `end`. At a string that is not closed or an invalid character the tokens end,
+    and the complaint is the reason."""
     alone = None if text.isascii() else _ALONE.search(text, 0, end)
     if alone is None:
         return _tokens(_TOKEN, text, 0, end)
@@ -53,7 +53,7 @@ def tokenize(text: str, end: int) -> tuple[list[Token], str]:
 
 
 def tokenize_type(text: str, start: int, end: int) -> tuple[list[Token], str]:
-    """The tokens inside a `shaped` token, placed as in the whole text."""
+    """The tokens inside a `shaped` token, with their offsets in the whole text."""
     return _tokens(_PART, text, start, end)
 
 
@@ -62,7 +62,7 @@ def _tokens(pattern: re.Pattern[str], text: str, at: int, end: int) -> tuple[lis
     add = tokens.append
     for found in pattern.finditer(text, at, end):
         if found.start() != at:
-            break  # the search went over something that starts no token
+            break  # the search skipped characters that start no token
         kind = found.lastgroup
         assert kind is not None
         spelled = found[kind]
@@ -77,14 +77,14 @@ def _tokens(pattern: re.Pattern[str], text: str, at: int, end: int) -> tuple[lis
 
 
 def unexpected(character: str) -> str:
-    """What to say of a character that is no token of ours."""
+    """The message for a character that starts no token."""
     if character in "%@^#!":
         return f"expected a name after '{character}'"
     return f"unexpected character {character!r}"
 
 
 def unquote(text: str) -> str:
-    """The string that a string literal (with its quotes) stands for."""
+    """The string that a string literal (with its quotes) represents."""
     body = text[1:-1]
     if "\\" not in body:
         return body

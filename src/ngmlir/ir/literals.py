@@ -44,7 +44,7 @@ def item_bytes(element: Type) -> int:
 
 
 def dtype_of(type: Type) -> np.dtype[Any]:
-    """The NumPy dtype of a type's elements (those that NumPy lacks by ml_dtypes)."""
+    """The NumPy dtype of a type's elements (from ml_dtypes if NumPy has none)."""
     element = element_type(type)
     if element.text in NUMPY_NAMES:
         return _added_dtype(NUMPY_NAMES[element.text])
@@ -105,7 +105,7 @@ def float_bits(value: float, element: Type) -> int:
         bits = float_bits(value, FloatType("f32"))
         if bits & 0x7FFFFFFF > 0x7F800000:
             return (bits >> 16) | 0x40
-        # Two roundings (to f32, then here) would differ from one only on ties that f32 cannot hold; f64 decides those.
+        # Two roundings (to f32, then here) differ from one only on ties that f32 cannot represent; f64 decides those.
         low, kept = bits & 0xFFFF, bits >> 16
         exact = struct.unpack("<f", struct.pack("<I", bits))[0]
         if low == 0x8000 and exact != value and value == value:
@@ -119,7 +119,7 @@ def float_bits(value: float, element: Type) -> int:
 
 
 def packed(texts: Sequence[str], element: Type) -> bytes | None:
-    """Decimal numbers as elements in memory; None where one of them does not fit, or `struct` has no such elements."""
+    """Decimal numbers as the bytes of elements; None if one of them does not fit, or `struct` has no such elements."""
     code = _FORMATS[element.text][0][1] if element.text in _FORMATS else _INTEGERS.get(element.text)
     try:
         if code is None:
@@ -131,7 +131,7 @@ def packed(texts: Sequence[str], element: Type) -> bytes | None:
 
 
 def float_value(bits: int, element: Type) -> float:
-    """The number that `bits` stand for (exact: every element type fits in a double)."""
+    """The number with these `bits` (exact: every element type fits in a double)."""
     if element.text in NARROW:
         return NARROW[element.text].value(bits)
     if element.text == "bf16":
@@ -185,7 +185,7 @@ def _width(element: Type) -> tuple[int, bool]:
 
 
 def _has_sign(element: Type) -> bool:
-    """Whether it is one of the types `si8`: one bit of them is the sign."""
+    """Whether it is one of the types `si8`, which have a sign bit."""
     return isinstance(element, IntegerType) and element.sign == "s"
 
 
@@ -195,12 +195,12 @@ def integer_bits(value: int, element: Type) -> int:
 
 
 def bit_width(element: Type) -> int:
-    """Bits of one element that say something."""
+    """Number of significant bits of one element."""
     return element.width if isinstance(element, FloatType) else _width(element)[0]
 
 
 def narrow_width(element: Type) -> int:
-    """Bits of elements that leave some of their byte unused (i1, and those of 2 and 4 bits); 0 for others."""
+    """Bits of elements that do not use all bits of their byte (i1, and those of 2 and 4 bits); 0 for others."""
     width = bit_width(element)
     return width if width < 8 else 0
 
@@ -217,7 +217,7 @@ def wrap_integer(value: int, element: Type) -> int:
     """`value` in the canonical range of `element`: signed for signless types, 0/1 for i1."""
     width, unsigned = _width(element)
     if width > 64 and value.bit_length() < width and (value >= 0 or not unsigned):
-        return value  # types may be millions of bits wide: no mask is made for what fits
+        return value  # types may be millions of bits wide: no mask is made for numbers that fit
     value &= (1 << width) - 1
     if (width > 1 or _has_sign(element)) and not unsigned and value >> (width - 1):
         value -= 1 << width

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locations in text. Of composite ones only the first that names a file is kept.
+"""Parser of locations. Of composite ones only the first that names a file is kept.
 
-MLIR writes the aliases of locations below the module that uses them: the first one that is not defined yet has all that are
-defined further on read.
+MLIR prints the aliases of locations after the module that uses them: at the first undefined alias, all definitions in the
+rest of the text are read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class LocationParser(TypeParser):
     """A cursor that also reads locations."""
 
     def location_alias(self, token: Token) -> None:
-        """Reads `#name = loc(...)` from behind the `=` on."""
+        """Parses `#name = loc(...)`, from after the `=`."""
         self.expect_text("loc")
         self.expect("(")
         start, first = self.token.start, self.at
@@ -27,7 +27,7 @@ class LocationParser(TypeParser):
         self.expect(")")
 
     def read_ahead(self) -> None:
-        """Reads the aliases of locations that are defined further on, once. What is wrong with one is said where it stands."""
+        """Parses the aliases of locations that are defined later, once. Errors in one are reported at its definition."""
         if self.has_read_ahead:
             return
         self.has_read_ahead = True
@@ -88,7 +88,7 @@ class LocationParser(TypeParser):
             if isinstance(alias, Location):
                 return alias
             if token.text in self.lost_aliases:
-                raise UserError(())  # what is wrong was said where it is defined
+                raise UserError(())  # the error was reported at its definition
             defined = (name for name, found in self.aliases.items() if isinstance(found, Location))
             near = self.hints.did_you_mean(token.text, defined)
             raise self.error_at(f"the location {token.text} is not defined", token.start, near)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the `loops` line of a dialect file says: which loop each dimension of an op's operands and results is.
+"""The `loops` line of a dialect file: to which loop each dimension of an op's operands and results belongs.
 
     loops  b@lhs_batch k@lhs_contract m, b@rhs_batch k@rhs_contract n -> b m n  with  k reduction
 
-A letter stands for a group of loops, as in an einsum; the line is for tensors of any rank. A group lies at the dimensions that an
-attribute names (`k@axes`), begins at the one that it names (`i^axis`), comes first and has one for each item of it
-(`t[axes]`), or takes the dimensions that are left, in order.
+A letter is a group of loops, as in an einsum; the line is for tensors of any rank. The dimensions of a group are named by an
+attribute (`k@axes`), begin at the one that it names (`i^axis`), come first with one for each item of it (`t[axes]`), or are
+the ones that are left, in order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-#: What a loop of a kind other than `parallel` does: an element of the result does not come from one step of it alone.
+#: Why, along a loop of a kind other than `parallel`, an element of the result does not depend on one step only.
 KINDS = {
     "parallel": "computes each step by itself",
     "reduction": "reduces it",
@@ -24,7 +24,7 @@ KINDS = {
     "indexed": "looks up positions along it",
     "section": "takes a part of it, or pads it",
 }
-#: The lines of ops of a trait, which need not say them.
+#: The lines of ops of a trait, which need not state them.
 OF_TRAIT = {
     "elementwise": "p... -> p",
     "reduction": "r@axes p -> p with r reduction",
@@ -36,7 +36,7 @@ _NEUTRAL = re.compile(r"(?P<name>\w+)=(?P<value>-?\d+|size)\Z")
 
 
 class Group(NamedTuple):
-    """A group of loops in an operand or result: where its dimensions are."""
+    """A group of loops in an operand or result, and where its dimensions are."""
 
     name: str
     #: `` (those that are left), `@` (named by an attribute), `^` (from the one named) or `[]` (the first ones).
@@ -45,14 +45,14 @@ class Group(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A loop of which an op takes a part: attributes with an entry for each dimension, and what says that it takes all
+    """A loop of which an op takes a part: attributes with an entry for each dimension, each with the value for all of the loop
     (a number, or None for its length)."""
 
     entries: tuple[tuple[str, int | None], ...]
 
 
 class Loops(NamedTuple):
-    """A line. A single operand that is `repeated` stands for all operands."""
+    """A parsed line. A single operand that is `repeated` stands for all operands."""
 
     operands: tuple[tuple[Group, ...], ...]
     results: tuple[tuple[Group, ...], ...]
@@ -61,7 +61,7 @@ class Loops(NamedTuple):
     repeated: bool
 
     def of_operands(self, count: int) -> tuple[tuple[Group, ...], ...]:
-        """The groups of each of so many operands."""
+        """The groups of each of `count` operands."""
         return self.operands * count if self.repeated else self.operands
 
     @property
@@ -72,7 +72,7 @@ class Loops(NamedTuple):
 
 
 def read_loops(text: str) -> Loops:
-    """A line; ValueError with the reason where it is none."""
+    """Parses a line; ValueError with the reason if it is not valid."""
     sides, _, clauses = text.partition(" with ")
     left, arrow, right = sides.partition("->")
     if not arrow:
@@ -124,8 +124,8 @@ def _neutral(word: str) -> tuple[str, int | None]:
 def arranged(
     groups: Sequence[Group], rank: int, places: Mapping[str, Sequence[int]], sizes: Mapping[str, int]
 ) -> list[tuple[str, int]]:
-    """The group of each dimension of a value, and which of the group's loops it is. `places` are the attributes, `sizes` how many
-    loops groups have that are known from other values. ValueError where they do not fit."""
+    """For each dimension of a value its group, and the index of its loop in the group. `places` are the attributes, `sizes` the numbers
+    of loops of groups that are known from other values. ValueError if they do not fit."""
     first = [(g.name, i) for g in groups if g.how == "[]" for i in range(len(places[g.attribute]))]
     slots: list[tuple[str, int] | None] = [None] * (rank - len(first))
     for group in groups:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Floats of 8 bits and fewer: what their codes stand for. Everything else about them follows from this table."""
+"""Floats of 8 bits and fewer: the values of their codes. Everything else about them follows from this table."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class NarrowFormat:
     greatest: int
     infinity: int | None = None
     nan: int | None = None
-    #: One zero and one NaN, which has the code that the negative zero would have.
+    #: One zero and one NaN, whose code would otherwise be the negative zero.
     unsigned_zero: bool = False
     #: Powers of two without a sign and without a zero.
     powers: bool = False
 
     @property
     def sign(self) -> int:
-        """The bit of the sign; 0 where there is none."""
+        """The sign bit as a mask; 0 if there is none."""
         return 0 if self.powers else 1 << (self.exponent + self.fraction)
 
     @property
@@ -36,14 +36,14 @@ class NarrowFormat:
         return self.exponent + self.fraction + (not self.powers)
 
     def magnitude(self, code: int) -> float:
-        """What a code without its sign stands for, as if all codes were finite numbers."""
+        """The value of a code without its sign, as if all codes were finite numbers."""
         field, fraction = code >> self.fraction, code & ((1 << self.fraction) - 1)
         if field == 0 and not self.powers:
             return fraction * 2.0 ** (1 - self.bias - self.fraction)
         return (1 + fraction / (1 << self.fraction)) * 2.0 ** (field - self.bias)
 
     def value(self, code: int) -> float:
-        """The number that a code stands for."""
+        """The value of a code."""
         rest = code & (self.sign - 1) if self.sign else code
         if self.unsigned_zero and code == self.sign:
             return nan
@@ -53,18 +53,18 @@ class NarrowFormat:
 
     @cached_property
     def values(self) -> tuple[float, ...]:
-        """What each code stands for."""
+        """The value of each code."""
         return tuple(self.value(code) for code in range(1 << self.width))
 
     @cached_property
     def middles(self) -> tuple[float, ...]:
-        """Between each number that is not negative and the next; behind the greatest, where there is no more of them."""
+        """The midpoints between adjacent non-negative numbers; after the greatest, that to the next number if there were one."""
         codes = range(self.greatest + 1)
         return tuple((self.magnitude(c) + self.magnitude(c + 1)) / 2 for c in codes)
 
     def code(self, value: float) -> int:
-        """The nearest number of the format, of two the one with the even code (of powers of two the greater). Beyond the
-        greatest infinity, NaN or the greatest, whichever there is; NaN is 0 where there is none."""
+        """The code of the nearest number of the format; on ties the even code (for powers of two the greater one). Numbers beyond the
+        greatest become infinity, NaN or the greatest, the first of these that exists; NaN becomes 0 if there is none."""
         size = abs(value)
         negative = copysign(1, value) < 0
         if isnan(value) or (self.powers and (negative or size < self.magnitude(0))):
@@ -85,7 +85,7 @@ class NarrowFormat:
         return self.nan | self.sign if negative else self.nan
 
 
-#: By MLIR's names.
+#: By their names in MLIR.
 NARROW: dict[str, NarrowFormat] = {
     "f8E4M3FN": NarrowFormat(4, 3, 7, greatest=0x7E, nan=0x7F),
     "f8E4M3FNUZ": NarrowFormat(4, 3, 8, greatest=0x7F, nan=0x80, unsigned_zero=True),
@@ -94,7 +94,7 @@ NARROW: dict[str, NarrowFormat] = {
     "f8E8M0FNU": NarrowFormat(8, 0, 127, greatest=0xFE, nan=0xFF, powers=True),
     "f4E2M1FN": NarrowFormat(2, 1, 1, greatest=0x7),
 }
-#: NumPy's names of these types and of the integers of 2 and 4 bits, which the package ml_dtypes adds to it.
+#: The names of these types, and of the integers of 2 and 4 bits, in the package ml_dtypes, which adds them to NumPy.
 NUMPY_NAMES: dict[str, str] = {
     "f8E4M3FN": "float8_e4m3fn",
     "f8E4M3FNUZ": "float8_e4m3fnuz",

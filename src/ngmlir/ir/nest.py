@@ -6,16 +6,16 @@
         read [d0, d1 * 2 + 1] of [8, 9] fill 0.0 : f32
         write [d0]>} -> tensor<8xf32> {
 
-First the loops, outermost first: name, length, and kind where that is not `parallel`. Then an indexing map for each operand, as
-`linalg.generic` has them, and for each result. A list of loops says that an operand, seen in the shape of these loops, is read where it
-lies. A map `of` a shape reads an operand that is seen in that shape at affine expressions of the loops; positions beyond the shape have
+First the loops, outermost first: name, length, and kind if not `parallel`. Then an indexing map for each operand, as in
+`linalg.generic`, and for each result. A list of loops: the operand, reshaped to the lengths of these loops, is indexed by them.
+A map `of` a shape: the operand, reshaped to that shape, is indexed by affine expressions of the loops; positions outside the shape have
 the value of `fill`. Inside the fusion a value has a dimension for each loop along which it changes, in the order of the loops, and the
 names of these loops as its axes.
 
-An operand of a product is a matrix, or a batch of such, inside the fusion: `matrix [d0, d2]`, whose loops are those of its dimensions. The
-last loop of a product is its depth. `matrix [d0, d1, d3] = [[4], [128], [8, 8]] at [c0, c1, c3, c2] of [4, 128, 8, 8]` is one that does not lie
-as a matrix: each of its dimensions is loops of its own, numbered from c0, with the place of an element in memory; `windows` stands for
-`matrix` where windows overlap in memory.
+Inside the fusion, an operand of a product is a matrix, or a batch of matrices: `matrix [d0, d2]`, with the loops of its dimensions. The
+last loop of a product is its depth. `matrix [d0, d1, d3] = [[4], [128], [8, 8]] at [c0, c1, c3, c2] of [4, 128, 8, 8]` is one that is not
+a strided matrix in memory: each of its dimensions consists of loops, numbered from c0, by which the operand is indexed; it is `windows`
+instead of `matrix` if windows overlap in memory.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class AffineExpr:
         return self.between([(0, size) for size in sizes])
 
     def between(self, sections: Sequence[tuple[int, int]]) -> tuple[int, int]:
-        """The same where each loop runs from one step to before another."""
+        """The same, where each loop runs from one step to before another."""
         ends = [sorted((s * sections[t][0], s * (sections[t][1] - 1))) for t, s in self.terms.items()]
         return self.offset + sum(low for low, _ in ends), self.offset + sum(high for _, high in ends)
 
@@ -78,7 +78,7 @@ class AffineExpr:
         return (AffineExpr(row, whole), rest) if at_least(low, 0) and below(high, size) else None
 
     def text(self, letter: str) -> str:
-        """`d0 * 2 + d1 - 1`, with a letter before the numbers of loops."""
+        """`d0 * 2 + d1 - 1`; `letter` precedes the numbers of loops."""
         terms = [f"{letter}{t}" + (f" * {s}" if s != 1 else "") for t, s in self.terms.items()]
         if self.offset or not terms:
             terms.append(str(self.offset))
@@ -95,9 +95,10 @@ class Loop(NamedTuple):
 class Map(NamedTuple):
     """An indexing map: how an operand is read, or a result is written.
 
-    `loops`: those of its dimensions, in memory or, of an operand of a product, inside the fusion. Where it lies otherwise, `places` has
-    an expression for each dimension of `shape`; beyond it are elements of `fill`, None where nothing is beyond. `groups`: of an operand
-    of a product, the lengths of the loops of each of its dimensions, over which `places` go; empty where it is a matrix in memory.
+    `loops`: those of its dimensions, in memory or, for an operand of a product, inside the fusion. If it is not a list of loops,
+    `places` has an expression for each dimension of `shape`; outside are elements of `fill` (None: nothing is read outside). `groups`,
+    for an operand of a product: the lengths of the loops of each of its dimensions, over which `places` are defined; empty if it is a
+    matrix in memory.
     """
 
     loops: tuple[int, ...] = ()
@@ -119,12 +120,12 @@ class Map(NamedTuple):
         return f"{self.matrix} {loops} = {groups} at {text}" if self.matrix else text
 
     def over(self, sizes: Sequence[int]) -> Sequence[int]:
-        """The lengths of the loops that `places` go over: those of the nest, or of an operand of a product its own."""
+        """The lengths of the loops of `places`: those of the nest, or of an operand of a product."""
         return [size for group in self.groups for size in group] if self.matrix else sizes
 
     @property
     def used(self) -> tuple[int, ...]:
-        """The loops along which what is read changes, in order."""
+        """The loops along which the operand changes, in order."""
         if self.places is None:
             return tuple(sorted(self.loops))
         return tuple(sorted({loop for place in self.places for loop in place.terms}))
@@ -162,11 +163,11 @@ class NestAttr(UniquedAttribute):
 
     @property
     def has_windows(self) -> bool:
-        """Whether it is that of a product of windows."""
+        """Whether this is the nest of a product of windows."""
         return any(read.matrix == "windows" for read in self.reads)
 
     def lengths(self) -> list[Length]:
-        """All numbers in it that follow from lengths."""
+        """All numbers in it that depend on open lengths."""
         found: list[int] = [*self.sizes]
         for each in (*self.reads, *self.writes):
             found += [*each.shape, *each.over(())]
@@ -175,7 +176,7 @@ class NestAttr(UniquedAttribute):
         return [number for number in found if isinstance(number, Length)]
 
     def inside(self, operands: Sequence[Type]) -> list[Type]:
-        """The types that operands of some types have inside the fusion."""
+        """The types inside the fusion of operands of these types."""
         return [
             self.matrix(m, given) if m.matrix else self.type_over(m.used, element_type(given))
             for m, given in zip(self.reads, operands, strict=True)
@@ -204,7 +205,7 @@ def _sizes(sizes: Sequence[int]) -> str:
 
 
 def complaint(nest: NestAttr, operands: Sequence[Type], results: Sequence[Type]) -> str:
-    """What is wrong with a nest beside the types of its operands and results outside of the fusion; "" if nothing is."""
+    """The error in a nest, given the types of the fusion's operands and results; "" if there is none."""
     if (len(nest.reads), len(nest.writes)) != (len(operands), len(results)):
         return (
             f"the nest has {len(nest.reads)} maps of operands and {len(nest.writes)} of results, "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loop nests in text: `#ng.nest<...>` (ir/nest.py)."""
+"""Parser of loop nests: `#ng.nest<...>` (ir/nest.py)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class NestParser(LocationParser):
     """A cursor that also reads loop nests."""
 
     def nest(self) -> NestAttr:
-        """What stands between `#ng.nest<` and `>`, and the latter."""
+        """The text between `#ng.nest<` and `>`, with the latter."""
         self.expect("<")
         loops: list[Loop] = []
         while self.kind == "bare" and self.token.text not in ("read", "write"):
@@ -41,7 +41,7 @@ class NestParser(LocationParser):
         return NestAttr(tuple(loops), tuple(reads), tuple(writes))
 
     def map(self, loops: int) -> Map:
-        """The map of an operand or result of a fusion with so many loops."""
+        """The map of an operand or result of a fusion with this many loops."""
         matrix = self.advance().text if self.token.text in ("matrix", "windows") else ""
         groups: tuple[tuple[int, ...], ...] = ()
         over: tuple[int, ...] = ()
@@ -70,7 +70,7 @@ class NestParser(LocationParser):
         return self.listed(self.integer_or_length)
 
     def listed(self, item: Callable[[], T]) -> tuple[T, ...]:
-        """The items up to a `]`, and that."""
+        """The items up to a `]`, which is consumed."""
         found: list[T] = []
         while self.kind != "]":
             found.append(item())
@@ -80,7 +80,7 @@ class NestParser(LocationParser):
         return tuple(found)
 
     def affine(self, letter: str, count: int) -> AffineExpr:
-        """`d0 * 2 + d1 - 1`, of so many loops."""
+        """`d0 * 2 + d1 - 1`, over `count` loops."""
         offset, terms = 0, dict[int, int]()
         sign = 1
         while True:
@@ -97,7 +97,7 @@ class NestParser(LocationParser):
             sign = 1 if self.advance().kind == "+" else -1
 
     def loop(self, letter: str, count: int) -> int:
-        """The number of one of so many loops, `d0`."""
+        """The number of one of `count` loops, `d0`."""
         number = next((n for n in range(count) if self.token.text == f"{letter}{n}"), None)
         if number is None:
             there = f"{letter}0" + (f" to {letter}{count - 1}" if count > 1 else "")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with an op alone: the number and types of its operands and results, its attributes, its regions; not where it
-stands. It is checked once per distinct (op, types, attributes)."""
+"""Checks of an op alone: the number and types of its operands and results, its attributes, its regions; not its context.
+They are done once per distinct (op, types, attributes)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .types import FloatType, IntegerType, Type, element_type, i1, i64
 
 
 def complaints(op: Op) -> Sequence[Diagnostic]:
-    """What is wrong with an op's own operands, attributes and result types (not where it stands)."""
+    """Errors in an op's operands, attributes and result types (not in its context)."""
     definition = op.definition
     if definition is None or isinstance(op, UnregisteredOp):
         return ()
@@ -85,7 +85,7 @@ def _violations(
 
 
 def _unknown_attributes(op: Op, definition: OpDefinition) -> list[Diagnostic]:
-    """Attributes without a dialect's prefix belong to the op, so it must name them."""
+    """Attributes without a dialect's prefix belong to the op, so its definition must name them."""
     own = [field.name for field in definition.attributes]
     if "function" in definition.traits:
         own += _FUNCTION_ATTRIBUTES
@@ -117,14 +117,14 @@ def _names_in(attribute: Attribute | None) -> list[str]:
     return [name for item in attribute.items if isinstance(item, DictAttr) for name, _ in item.items]
 
 
-#: What every op that is a function may have beside its own.
+#: Attributes that every function-like op may have in addition to its own.
 _FUNCTION_ATTRIBUTES = ("sym_visibility", "arg_attrs", "res_attrs")
-#: What every op that holds symbols may have: it may be one itself.
+#: Attributes that every op with a symbol table may have: it may be a symbol itself.
 _TABLE_ATTRIBUTES = ("sym_name", "sym_visibility")
 
 
 def _signature_violations(op: Op, definition: OpDefinition) -> list[str]:
-    """What is wrong with the number of operands, results and regions, and with the kind of each."""
+    """Errors in the number of operands, results and regions, and in the kind of each."""
     bad: list[str] = []
     types = [o.type for o in op.operands]
     if definition.regions and len(op.regions) != len(definition.regions):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text to module: ops in custom form (from their definitions) and in MLIR's generic form, freely mixed.
+"""The parser: ops in custom form (from their definitions) and in MLIR's generic form, freely mixed.
 
-The parser is given its words (op classes by name); it knows no dialect itself. Every error has a place.
+The caller passes the op classes by name (`words`); the parser knows no dialect itself. Every error has a location.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .types import FunctionType, Type
 Words = Mapping[str, type[Op]]
 
 
-#: What to say of an op that is not ours, by its name, or ''.
+#: The hint for an op of another dialect, by its name, or ''.
 Advice = Callable[[str], str]
 
 
@@ -42,12 +42,12 @@ def parse(
     resources: ResourceFolder | None = None,
     lengths: Mapping[str, int] | None = None,
 ) -> ModuleOp:
-    """The module that `text` spells. Ops at top level need no `module { }` around them.
+    """The module that `text` represents. Ops at top level need no `module { }` around them.
 
     Raises UserError (file:line:col) on any text that is not a module of known ops; with `unregistered`,
-    ops of unknown dialects are kept when they are in generic form, and what else of MLIR we do not know by its
-    spelling. The result is not verified. `text` may be a part of a file, from `first_line` on. Files with constants
-    are looked for in `resources`. `lengths` are the values of named ones.
+    ops of unknown dialects in generic form are kept, and other unknown parts of MLIR by their spelling. The result is not
+    verified. `text` may be a part of a file, from `first_line` on. Files with constants are searched in `resources`.
+    `lengths` are the values of named lengths.
     """
     folder = resources or ResourceFolder()
     with collecting_rarely():
@@ -71,7 +71,7 @@ class _Parser(FunctionParser):
         super().__init__(text, file, first_line, unregistered, resources)
         self.words = words
         self.advice = advice
-        self.known_hints: dict[str, str] = {}  # unknown op -> what to say of it
+        self.known_hints: dict[str, str] = {}  # unknown op -> hint for it
 
     def is_loaded(self, dialect: str) -> bool:
         return any(name.startswith(dialect + ".") for name in self.words)
@@ -114,7 +114,7 @@ class _Parser(FunctionParser):
         return Region(*blocks)
 
     def unclosed(self, opened: int) -> UserError:
-        """A region that lacks its end; or one inside it does and took another's, which shows in how lines are indented."""
+        """The error for a region without its end, or for one inside it that took its end, which the indentation of lines shows."""
         notes = [Diagnostic("the region is opened here", self.place(opened), "note")]
         misfit = None if self.ended else self.misfit()
         if misfit is not None and misfit != opened:
@@ -124,7 +124,7 @@ class _Parser(FunctionParser):
 
     def block_with(self, arguments: Sequence[tuple[str, Type, int]], block: Block | None = None) -> Block:
         made = Block([t for _, t, _ in arguments], [_kept_name(n) for n, _, _ in arguments])
-        if block is not None:  # a label that was used before its block came
+        if block is not None:  # a label that was used before its block
             block.args = made.args
             for value in block.args:
                 value.owner = block
@@ -153,7 +153,7 @@ class _Parser(FunctionParser):
         return block
 
     def fill(self, block: Block) -> None:
-        """Reads ops to the end of the block; after one that cannot be read, it goes on with the next."""
+        """Parses ops to the end of the block; after an error in one, it continues with the next."""
         add = block.ops.append
         depth, scopes = self.depth, len(self.names.scopes)
         while self.kind not in ("}", "label", "end"):
@@ -292,7 +292,7 @@ class _Parser(FunctionParser):
         raise self.error_at(f"unknown op '{shortened(name)}'", start, hint, len(name))
 
     def hint_for(self, name: str) -> str:
-        """What to do about an op that is not ours."""
+        """What to do about an op of another dialect."""
         dialect, dot, short = name.rpartition(".")
         ours = next((word for word in self.words if word.rpartition(".")[2] == short), "")
         if (dot or not ours) and (given := self.advice(name)):
@@ -309,7 +309,7 @@ class _Parser(FunctionParser):
         name = token.text if "." in token.text else SHORT_NAMES.get(token.text, token.text)
         cls = self.op_class(name, token.start, generic=False)
         definition = cls.definition
-        assert definition is not None  # every class in the words has one
+        assert definition is not None  # every class in `words` has one
         if cls is ModuleOp:
             return self.module_op(start)
         if "function" in definition.traits:
@@ -341,7 +341,7 @@ class _Parser(FunctionParser):
         """The op's form, `{other attributes}`, `: types`, then its regions."""
         names: list[tuple[str, int]] = []
         attributes: dict[str, Attribute] = {}
-        literal = ""  # an attribute whose meaning waits for the op's type
+        literal = ""  # an attribute that is parsed once the op's type is known
         literal_at = self.at
         if self.kind == "{" and "terminator" in definition.traits:
             attributes.update(self.dictionary())
@@ -372,7 +372,7 @@ class _Parser(FunctionParser):
         return cls(values, results, attributes, regions, self.place(start))
 
     def op_with_types(self, cls: type[Op], definition: OpDefinition, start: int) -> Op:
-        """An op whose form says which types it shows, then its regions."""
+        """An op whose form states types itself, then its regions."""
         form = FormReader(self, definition, start)
         form.read()
         operands, results = form.values()
@@ -402,7 +402,7 @@ class _Parser(FunctionParser):
         self, definition: OpDefinition, names: list[tuple[str, int]]
     ) -> tuple[Sequence[Type], Sequence[Type]]:
         """`: T` (all operands and the result are T), `: (T, ...) -> T` or, at the end of a block, `: T, ...`; absent
-        where there is nothing to say."""
+        if there are none."""
         if not definition.operands and not definition.results:
             return (), ()
         if (
@@ -424,8 +424,8 @@ class _Parser(FunctionParser):
         return [given] * len(names), [given] * len(fixed)
 
     def types_of_operands(self, first: Type, count: int) -> Sequence[Type]:
-        """`T, U`, as MLIR's own terminators have it. Of several operands, `T` alone is the type of all, and our older
-        `(T, U) -> ()` is read too."""
+        """`T, U`, as MLIR's own terminators have it. Of several operands, `T` alone is the type of all; the older form
+        `(T, U) -> ()` is accepted too."""
         types = [first]
         while self.accept(","):
             types.append(self.type())
@@ -437,7 +437,7 @@ class _Parser(FunctionParser):
 
 
 def _idle(first: Region) -> Region | None:
-    """A region that does no more than to end as the first one does; None where that one yields something."""
+    """A region with a terminator only, like that of the first one; None if that one yields values."""
     end = first.blocks[0].terminator if first.blocks else None
     if end is None or end.operands:
         return None
@@ -445,5 +445,5 @@ def _idle(first: Region) -> Region | None:
 
 
 def _kept_name(name: str) -> str:
-    """The name to remember for printing; numbers are given anew each time."""
+    """The name to keep for printing; numbers are assigned anew."""
     return "" if name[1:2].isdigit() else name[1:]

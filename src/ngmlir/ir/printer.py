@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Module to text: custom forms from the op definitions, or MLIR's generic form for other tools."""
+"""The printer: custom forms from the op definitions, or MLIR's generic form for other tools."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from .resources import section_text
 from .types import FunctionType, Type
 from .wording import Wording, is_default
 
-#: The generic form states the type of every operand, so a longer type is spelled once and has a name there.
+#: The generic form states the type of every operand, so a longer type is printed once, as an alias.
 _LONG_TYPE = 1024
-#: Types are worth a name that are at least so long and written so many times.
+#: Types of at least this length that are printed at least this often get an alias.
 _ALIASED, _OFTEN = 16, 3
-#: A name that needs no more to stay unique than a number behind it.
+#: A name that a number after it makes unique.
 _WORD = re.compile("[A-Za-z_]*[A-Za-z]")
 
 
@@ -43,12 +43,12 @@ def to_text(
     aliases: bool = False,
     file: ResourceWriter | None = None,
 ) -> str:
-    """The text of a module (or of one op). `generic` is the form that stock mlir-opt reads without our dialects.
+    """The text of a module (or of one op). `generic` is the form that stock mlir-opt reads without the dialects here.
 
-    Long constants of a module stand behind it, as resources. With `elide`, the elements of constants that have more
-    than so many are left out, with `elide_strings` the strings of the resource section that are longer; such a text can
-    be looked at, but not read back. With `aliases`, types that are written often have short names, which are defined
-    above the module. With `file`, long constants are added to it, and the text says where they lie.
+    Long constants of a module follow it, as resources. With `elide`, the elements of constants that have more
+    than so many are omitted, with `elide_strings` the strings of the resource section that are longer; such a text is for
+    reading only and cannot be parsed. With `aliases`, types that are printed often have short names, which are defined
+    before the module. With `file`, long constants are added to it, and the text refers to them.
     """
     printer = _Printer(generic, locations, elide, isinstance(op, ModuleOp))
     if aliases and isinstance(op, ModuleOp):
@@ -111,11 +111,11 @@ class _Printer(Wording):
         self.lines.append(text)
 
     def types(self, op: Op) -> str:
-        """`: T` where one type says all, else `: (T, ...) -> T`."""
+        """`: T` if all types are equal, otherwise `: (T, ...) -> T`."""
         operands, results = op.operands, op.results
         definition = op.definition
         if len(results) == 1 and operands and definition is not None and not definition.results[0].variadic:
-            # The usual op: where all types are one, that one says it.
+            # The usual op: all types are the same.
             type = results[0].type
             for operand in operands:
                 if operand.type is not type:
@@ -123,7 +123,7 @@ class _Printer(Wording):
             else:
                 return " : " + self.spelled(type)
         if not operands and not results:
-            # A variadic op still says that it has none, so that its text can be read back.
+            # A variadic op still prints that it has none, so that its text can be parsed.
             return (
                 " : () -> ()"
                 if definition is not None and any(r.variadic for r in definition.results)
@@ -139,11 +139,11 @@ class _Printer(Wording):
         return f" : {self.signature([o.type for o in operands], [r.type for r in results])}"
 
     def form(self, op: Op, definition: OpDefinition, operands: list[str]) -> str:
-        """What stands between the op's name and its regions."""
+        """The text between the op's name and its regions."""
         attributes: Mapping[str, Attribute] = op.attributes
         if operands and not attributes and definition.form_is_operands:
             return f" {', '.join(operands)}{self.types(op)}"
-        ends = "terminator" in definition.traits  # MLIR's own have their attributes first
+        ends = "terminator" in definition.traits  # MLIR's own ops have their attributes first
         text = f" {self.dictionary(attributes.items())}" if ends and attributes else ""
         shown: set[str] = set()
         groups = None
@@ -168,13 +168,13 @@ class _Printer(Wording):
                 text += f" {self.dictionary(rest)}"
         return text + self.types(op)
 
-    # -- forms that say which types they show ------------------------------------------------------------
+    # -- forms that state types themselves ------------------------------------------------------------
 
     def op_with_types(
         self, op: Op, definition: OpDefinition, head: str, operands: list[str], indent: str, early: bool
     ) -> None:
-        """An op whose form shows only some types. With `early`, values are used before the text defines them, so all
-        types are shown; what does not fit the form at all (only invalid ops) is in generic form."""
+        """An op whose form states only some types. With `early`, values are used before the text defines them, so all
+        types are stated; an op that the form cannot represent (only invalid ones) is printed in generic form."""
         groups = definition.operand_groups(len(operands), op.attributes)
         if groups is None or not fits_form(op, definition, groups):
             self.generic_op(op, head, operands, indent)
@@ -192,7 +192,7 @@ class _Printer(Wording):
             lines = text.replace("\n", f"\n{indent}")  # of a nest
             self.lines.append(f"{lines} {{")
             self.region(region, indent, op, header=bool(arguments) or isolated)
-            # A region that is not the last is followed by the name of the next one.
+            # A region that is not the last is followed by the keyword of the next one.
             text = f"{indent}}} {definition.regions[i + 1]}" if i + 1 < len(regions) else f"{indent}}}"
         self.finish(text, op.location)
         if isolated:
@@ -202,7 +202,7 @@ class _Printer(Wording):
         self.taken, self.suffixes, self.next_number = saved
 
     def idle(self, op: Op) -> bool:
-        """Whether the last region only ends, as the first one does, so that it can be left out; but not its place."""
+        """Whether the last region has only a terminator, as the first one, so that it can be omitted; not if locations are printed."""
         first, last = op.regions[0].blocks[0].terminator, op.regions[-1].blocks
         if self.locations or first is None or len(last) != 1 or last[0].args or len(last[0].ops) != 1:
             return False
@@ -246,7 +246,7 @@ class _Printer(Wording):
         self.finish(text, op.location)
 
     def region(self, region: Region, indent: str, op: Op, *, header: bool = False) -> None:
-        # A tool that does not know our ops does not know either that a region is isolated.
+        # A tool without the dialects here does not know that a region is isolated.
         isolated = "isolated" in op.traits and not self.generic
         saved = self.taken, self.suffixes, self.next_number
         mark = len(self.given)
@@ -261,7 +261,7 @@ class _Printer(Wording):
             inner = indent + "  "
             for nested in block.ops:
                 self.op(nested, inner)
-        # What the region named is not seen behind it, so its names are free again.
+        # Names of the region are not visible after it, so they are free again.
         self.release(mark)
         self.taken, self.suffixes, self.next_number = saved
 
@@ -318,7 +318,7 @@ class _Printer(Wording):
 
 
 def _aliases(of: Op) -> Iterator[tuple[Type, str]]:
-    """Names for the types that a module writes often, after the first value that has one."""
+    """Aliases for the types that a module prints often, named after the first value of each."""
     count: dict[Type, int] = {}
     first: dict[Type, str] = {}
     for op in of.walk():

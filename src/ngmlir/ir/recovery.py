@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Going on after an error: a text is read to its end, so that a person sees all that is wrong with it at once.
+"""Error recovery: a text is parsed to its end, so that all of its errors are reported at once.
 
-What can be understood in spite of the error (a value that nothing defines, a type that does not agree) is noted, and
-reading goes on where it stands. Other errors end their op: the text up to the next op of the same block is skipped, and
-nothing more is said about the names in it.
+If the op can be understood in spite of the error (an undefined value, a type that does not agree), the error is recorded
+and parsing continues there. Other errors end their op: the text up to the next op of the same block is skipped, and no
+further errors are reported about the names in it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from .resource_files import ResourceFolder
 from .scopes import Scopes
 from .types import Type
 
-#: Ops whose names have no dot.
+#: Ops whose short names have no dot.
 SHORT_NAMES = {"module": "builtin.module", "return": "func.return", "call": "func.call"}
 
 
 class RecoveringParser(AttributeParser):
-    """An attribute parser that collects errors; `names` knows what the text defines."""
+    """An attribute parser that collects errors; `names` are the definitions so far."""
 
     def __init__(self, text: str, file: str, first_line: int, unregistered: bool, resources: ResourceFolder):
         self.first_line = first_line
@@ -32,24 +32,24 @@ class RecoveringParser(AttributeParser):
         super().__init__(text, file, unregistered, resources)
         self.errors: list[Diagnostic] = []
         self.names = Scopes(self.complain, self.hints)
-        self.ended = False  # an error at the end of the text was noted: those that follow from it are not
+        self.ended = False  # an error at the end of the text was recorded: later ones follow from it
 
     def place(self, offset: int) -> Location:
         line = bisect_right(self.newlines, offset - 1)
         return Location(self.file, line + self.first_line, offset - (self.newlines[line - 1] if line else -1))
 
     def complain(self, message: str, start: int, hint: str = "", note: tuple[str, int] | None = None) -> None:
-        """Notes an error; `note` is what to say of another place of the text."""
+        """Records an error; `note` is a message for another place of the text."""
         notes = () if note is None else (Diagnostic(note[0], self.place(note[1]), "note"),)
         self.errors.append(Diagnostic(message, self.place(start), hint=hint, notes=notes))
 
     def finish(self) -> None:
-        """UserError with all that was noted, in source order."""
+        """UserError with all recorded errors, in source order."""
         if self.errors:
             raise UserError(sorted(self.errors, key=lambda d: d.location), source=self.text)
 
     def recover(self, error: UserError, start: int, depth: int, scopes: int) -> None:
-        """Notes the error of the op whose first token is number `start`, and moves to the next op of its block."""
+        """Records the error of the op whose first token has number `start`, and moves to the next op of its block."""
         self.depth = depth
         self.names.unwind(scopes)
         if not (self.ended and self.kind == "end"):
@@ -79,7 +79,7 @@ class RecoveringParser(AttributeParser):
         return self.names.use(names, types)
 
     def misfit(self) -> int | None:
-        """Where the first `{` stands whose `}` begins a line that is indented otherwise than the line of the `{`."""
+        """The first `{` whose `}` begins a line with another indentation than the line of the `{`; None if there is none."""
         line = indent = -1
         pairs: list[tuple[int, int]] = []
         for token in self.tokens:
@@ -96,7 +96,7 @@ class RecoveringParser(AttributeParser):
         return None
 
     def begins_op(self) -> bool:
-        """Whether the token here is the first of its line and looks like the beginning of an op."""
+        """Whether this token is the first of its line and looks like the beginning of an op."""
         token, after = self.tokens[self.at], self.tokens[self.at + 1]
         if token.kind == "value":
             looks = after.kind in ("=", ":")

@@ -9,9 +9,9 @@
       }
     #-}
 
-Such an entry says where the elements lie: a file (named from the folder of the text, parted by `/`), the first byte,
-how many there are, and perhaps a checksum of a sample of them. A text may come from anyone, so it is not the name of a file
-outside its folder.
+Such an entry has the name of a file (relative to the folder of the text, separated by `/`), the offset and the number of
+the bytes of the elements, and optionally a checksum of a sample of them. A text may come from anyone, so files outside its
+folder are rejected.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from ..support.diagnostics import Diagnostic, UserError
 from ..support.mapping import mapped
 from .elements import ElementsAttr, sample
 
-#: Where the entries of these files stand among the external resources.
+#: The key of the entries of these files among the external resources.
 TOOL = "ngmlir"
-#: Constants begin at multiples of this, so that programs use them where they are mapped.
+#: Alignment of constants, so that programs use them in the mapped file.
 _ALIGNMENT = 64
 _ENTRY = re.compile(r"(?P<file>.+)@(?P<at>\d{1,19})\+(?P<count>\d{1,19})(?: crc32:(?P<check>[0-9A-F]{8}))?\Z")
 
 
 class ResourceWriter:
-    """A file that is to hold constants. `name` is what the text calls it: a path from the text's own folder.
+    """A file for constants. `name` is its name in the text: a path from the text's own folder.
 
-    Constants are kept as they are until `write`; equal ones are written once.
+    Constants are not copied before `write`; equal ones are written once.
     """
 
     def __init__(self, name: str):
@@ -48,7 +48,7 @@ class ResourceWriter:
             raise UserError(f"'{name}' cannot be the name of a file with constants: {reason}")
 
     def add(self, literal: ElementsAttr) -> str:
-        """The entry of a constant; its place in the file is fixed from now on."""
+        """The entry of a constant; its offset in the file is then fixed."""
         at = self.parts.get(literal)
         if at is None:
             at = self.parts[literal] = -(-self.size // _ALIGNMENT) * _ALIGNMENT
@@ -66,14 +66,14 @@ class ResourceWriter:
 
 
 class ResourceFolder:
-    """Where the files lie that a text may name. Without a folder it may name none."""
+    """The folder of the files that a text may name. Without a folder it may name none."""
 
     def __init__(self, folder: Path | None = None):
         self.folder = folder
         self.mapped: dict[str, memoryview] = {}
 
     def read(self, entry: str) -> memoryview:
-        """The bytes that an entry names, mapped; UserError (without a place) where they are not there."""
+        """The bytes that an entry names, mapped; UserError (without a location) if they do not exist."""
         found = _ENTRY.match(entry)
         if found is None:
             raise _error('expected "file@first byte+bytes"', 'such as "weights.bin@0+4096"')
@@ -119,7 +119,7 @@ class ResourceFolder:
 
 
 def _mapped(path: Path, name: str) -> memoryview:
-    # Not blocking: what looks like a file may be a pipe that nobody writes to.
+    # Not blocking: the file may be a pipe without a writer.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         status = os.fstat(handle)
@@ -131,7 +131,7 @@ def _mapped(path: Path, name: str) -> memoryview:
 
 
 def _unfit(name: str) -> str:
-    """Why a name must not be opened, on any system; '' where it may."""
+    """Why a name must not be opened, on any system; '' if it may."""
     posix, windows = PurePosixPath(name), PureWindowsPath(name)
     if posix.is_absolute() or windows.drive or windows.root:
         return "it is not a path from the text's folder"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants beside the program: `dense_resource<name>` in it, and the elements in a section behind it, as MLIR has it.
+"""The resource section after a program: elements of constants that the program contains as `dense_resource<name>`, as in MLIR.
 
     {-#
       dialect_resources: {
@@ -10,7 +10,7 @@
     #-}
 
 The digits of a resource are its alignment, as four bytes with the lowest first, and then its elements. Constants in files
-stand among the external resources (see resource_files.py).
+are among the external resources (see resource_files.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .elements import ElementsAttr
 from .lexer import unquote
 from .resource_files import TOOL, ResourceFolder, ResourceWriter
 
-#: How a constant is written whose elements were left out.
+#: The text of a constant whose elements were omitted.
 ELIDED = "__elided__"
 _ALIGNMENT = 64
 _OPENING = re.compile(r"^[ \t]*\{-#", re.MULTILINE)
@@ -49,9 +49,9 @@ def section_text(
     file: ResourceWriter | None = None,
     longest: int | None = None,
 ) -> list[str]:
-    """The lines of a section that holds these constants; none for no constants.
+    """The lines of a section with these constants; empty if there are none.
 
-    With `file` it says where they lie in it; with `longest`, those whose string is longer are left out.
+    With `file` it has their offsets in that file; with `longest`, those whose string is longer are omitted.
     """
     if file is not None:
         group, owner = "external_resources", TOOL
@@ -71,7 +71,7 @@ def section_text(
 
 
 def section_start(text: str) -> int:
-    """Where the section begins; the length of the text if it has none."""
+    """The offset of the section; the length of the text if it has none."""
     found = _OPENING.search(text)
     return found.start() if found else len(text)
 
@@ -79,8 +79,8 @@ def section_start(text: str) -> int:
 def read_section(
     text: str, start: int, place: Callable[[int], Location], folder: ResourceFolder
 ) -> dict[str, memoryview]:
-    """The elements of each resource of the section at `start`, those in files mapped from `folder`. UserError where it
-    is no section.
+    """The elements of each resource of the section at `start`, those in files mapped from `folder`. UserError if it
+    is not a valid section.
 
     Resources of other dialects and of other tools are skipped.
     """
@@ -99,7 +99,7 @@ class _Section:
         return UserError(Diagnostic(message, self.place(self.start if at is None else at)), source=self.text)
 
     def advance(self) -> str:
-        """Moves on; gives the token that was here."""
+        """Consumes the current token and returns it."""
         before = self.token if hasattr(self, "token") else ""
         found = _TOKEN.match(self.text, self.at)
         if found is None:
@@ -129,7 +129,7 @@ class _Section:
         raise self.error("expected the end of the text after the resource section")
 
     def members(self, closing: str, member: Callable[[str], None]) -> None:
-        """`name: member, ...` up to the closing mark."""
+        """`name: member, ...` up to the closing bracket."""
         while self.token != closing:
             name = self.key()
             self.expect(":")
@@ -180,14 +180,14 @@ class _Section:
             raise self.error(f"the resource '{name}' is given twice")
 
     def skip(self, name: str) -> None:
-        """A resource of another dialect: a string or a word."""
+        """A resource of another dialect, which is skipped: a string or a word."""
         if self.kind not in ("string", "name"):
             raise self.error(f"expected the value of the resource '{name}'")
         self.advance()
 
 
 def resource_of(resources: Mapping[str, memoryview], name: str) -> memoryview:
-    """The elements of a resource; UserError (without a place) if the text does not have them."""
+    """The elements of a resource; UserError (without a location) if the text does not have them."""
     if name in resources:
         return resources[name]
     if name == ELIDED:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the names in a text stand for: values and blocks by region, and values that are used before they are defined."""
+"""Symbol tables of the parser: values and blocks by region, and values that are used before their definitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .types import TensorType, Type
 
 
 class Complain(Protocol):
-    """Notes an error at an offset of the text, and what to say of another place; reading goes on."""
+    """Records an error at an offset of the text, and a message for another place; parsing continues."""
 
     def __call__(
         self, message: str, start: int, hint: str = "", note: tuple[str, int] | None = None
@@ -20,7 +20,7 @@ class Complain(Protocol):
 
 
 def _made_from(name: str, has: Type, wanted: Type) -> str:
-    """What makes a tensor of the type that is stated, if an op does no more than that."""
+    """A hint with the op that converts a tensor to the stated type, if one op does."""
     if not (isinstance(has, TensorType) and isinstance(wanted, TensorType)):
         return ""
     if has.shape == wanted.shape and has.element is not wanted.element:
@@ -31,7 +31,7 @@ def _made_from(name: str, has: Type, wanted: Type) -> str:
 
 
 class _Scope:
-    """Names visible in a region, and where they are defined. `lost` are those that text which could not be read may define."""
+    """Names visible in a region, and where they are defined. `lost` are names that a text with errors may have defined."""
 
     __slots__ = ("blocks", "isolated", "lost", "starts", "values")
 
@@ -44,7 +44,7 @@ class _Scope:
 
 
 class _Later:
-    """Values that an isolated region uses before it defines them."""
+    """Values that an isolated region uses before their definitions."""
 
     __slots__ = ("defined", "users", "values")
 
@@ -54,14 +54,14 @@ class _Later:
         self.users: list[Op] = []
 
     def settle(self) -> None:
-        """Gives the users the values in place of those that stood for them: once per op, however many there are."""
+        """Replaces placeholders by the values in all users: once per op, however many there are."""
         of = self.defined.get
         for op in self.users:
             op.operands = tuple([of(o, o) for o in op.operands])
 
 
 class Scopes:
-    """Regions from the outermost to the one that is being read."""
+    """Regions from the outermost to the current one."""
 
     def __init__(self, complain: Complain, hints: Hints):
         self.complain = complain
@@ -78,7 +78,7 @@ class Scopes:
             self.later.append(_Later())
 
     def leave(self, *, complete: bool = True) -> None:
-        """Complains about what was used but not defined, unless part of the text could not be read."""
+        """Reports names that were used but not defined, unless part of the text could not be parsed."""
         scope = self.scopes[-1]
         if complete:
             for label, (block, start) in scope.blocks.items():
@@ -96,7 +96,7 @@ class Scopes:
         self.scopes.pop()
 
     def unwind(self, depth: int) -> None:
-        """Forgets the regions that an error left open."""
+        """Drops the regions that an error left open."""
         while len(self.scopes) > depth:
             self.leave(complete=False)
         self.used_early = False
@@ -127,7 +127,7 @@ class Scopes:
         return None
 
     def earlier(self, name: str) -> tuple[str, int] | None:
-        """What to say of the place where a visible value is defined, or is used first if its definition comes later."""
+        """A note with the place where a visible value is defined, or used first if its definition comes later."""
         starts = (scope.starts[name] for scope in self.enclosing() if name in scope.starts)
         if (start := next(starts, None)) is not None:
             return "previously defined here", start
@@ -135,14 +135,14 @@ class Scopes:
         return None if used is None else ("previously used here", used[1])
 
     def enclosing(self) -> Iterator[_Scope]:
-        """The regions whose values are visible here, inside out."""
+        """The regions whose values are visible here, innermost first."""
         for scope in reversed(self.scopes):
             yield scope
             if scope.isolated:
                 return
 
     def use(self, names: Sequence[tuple[str, int]], types: Sequence[Type]) -> list[Value]:
-        """The values called so (name and place), of these types; unknown ones may be defined later."""
+        """The values of these names (with offsets) and types; unknown ones may be defined later."""
         inner = self.scopes[-1].values.get
         out: list[Value] = []
         for (name, start), type in zip(names, types, strict=True):
@@ -155,7 +155,7 @@ class Scopes:
         return out
 
     def early(self, name: str, start: int, type: Type) -> Value:
-        """What stands for a value until its definition comes."""
+        """The placeholder of a value until its definition."""
         if self.is_lost(name):
             return Value(type, None, 0, name[1:])
         values = self.later[-1].values
@@ -165,30 +165,30 @@ class Scopes:
         return values[name][0]
 
     def is_lost(self, name: str) -> bool:
-        """Whether text that could not be read may define it."""
+        """Whether a text with errors may have defined it."""
         return any(name in scope.lost for scope in self.enclosing())
 
     def made(self, op: Op) -> None:
-        """Tells that `op` holds the values that were asked for last."""
+        """Records `op` as the user of the values of the last `use`."""
         if self.used_early:
             self.later[-1].users.append(op)
             self.used_early = False
 
     def lose(self, names: Iterable[str]) -> None:
-        """Text that names these could not be read: nothing is said about what it may have defined."""
+        """A text with these names could not be parsed: no errors are reported about names that it may have defined."""
         self.scopes[-1].lost.update(names)
 
     # -- blocks ------------------------------------------------------------------------------------------
 
     def block(self, label: str, start: int) -> Block:
-        """The block that a label stands for, perhaps later in the text."""
+        """The block of a label, which may come later in the text."""
         blocks = self.scopes[-1].blocks
         if label not in blocks:
             blocks[label] = (Block(), start)
         return blocks[label][0]
 
     def define_block(self, label: str, start: int) -> Block:
-        """The block that begins here; a new one, and an error, where that label has begun one already."""
+        """The block that begins here; a new one, and an error, if a block with that label exists."""
         starts, block = self.scopes[-1].starts, self.block(label, start)
         if label in starts:
             note = ("previously defined here", starts[label])
@@ -200,5 +200,5 @@ class Scopes:
     # -- hints -------------------------------------------------------------------------------------------
 
     def closest(self, name: str) -> str:
-        """A hint with the visible name that looks most like this one, the last ones first."""
+        """A hint with the visible name that is most similar, later ones first."""
         return self.hints.did_you_mean(name, (n for s in self.enclosing() for n in reversed(s.values)))

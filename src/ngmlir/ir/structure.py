@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program is apart from the names and places of its parts: equal structures get equal code.
+"""The structure of a program, without names and locations: equal structures get equal code.
 
-The names and locations of values, and the `ng.name` of arguments, are no part of it; symbols are, except
-that of the op which is asked about.
+The names and locations of values, and the `ng.name` of arguments, are not part of it; symbols are, except
+that of the op itself.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from .elements import ElementsAttr
 
 
 def structure(op: Op) -> Hashable:
-    """A key that is equal for ops of equal structure, its symbol left out; it holds no value and no op."""
+    """A key that is equal for ops of equal structure, without its symbol; it refers to no value and no op."""
     return tuple(_items(op, _kind_of))
 
 
 def fingerprint(op: Op) -> tuple[str, tuple[ElementsAttr, ...]]:
     """A digest of the structure (the same in every process), and the opaque constants of the program.
 
-    Of an opaque constant the digest knows its type and which it is equal to: its number is that in the tuple,
-    where equal ones stand once.
+    The digest has the type of an opaque constant and its index in this tuple, where equal constants occur once.
     """
     numbers: dict[ElementsAttr, int] = {}
 
@@ -41,7 +40,7 @@ def fingerprint(op: Op) -> tuple[str, tuple[ElementsAttr, ...]]:
             return _text_of(op, constant)
         text = known.get(op.kind)
         if text is None:
-            # Constants have kinds of their own, so a number once given stays.
+            # Constants have kinds of their own, so their numbers never change.
             text = known[op.kind] = _text_of(op, constant)
         return text
 
@@ -84,8 +83,8 @@ def _without_name(details: Attribute) -> Attribute:
 
 
 def _items(top: Op, describe: Callable[[Op], Hashable]) -> Iterator[Hashable]:
-    """Every op below and including `top` in text order, with the numbers of what it takes and all counts that
-    are needed to tell one nesting from another."""
+    """Every op below and including `top` in text order, with the numbers of its operands and results, and the counts that
+    distinguish nestings."""
     numbers: dict[Value, int] = {}
     blocks: dict[Block, int] = {}
     stack: list[Op | Block] = [top]
@@ -102,7 +101,7 @@ def _items(top: Op, describe: Callable[[Op], Hashable]) -> Iterator[Hashable]:
             yield item.symbol
         yield describe(item)
         for operand in item.operands:
-            # A value that is defined further on (another block comes first) is numbered when it is first met.
+            # A value that is defined later (in another block) is numbered at its first use.
             yield numbers.setdefault(operand, len(numbers))
         for result in item.results:
             yield numbers.setdefault(result, len(numbers))

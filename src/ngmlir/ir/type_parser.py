@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types in text."""
+"""Parser of types."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ _INTEGER_TYPE = re.compile(r"(u|s)?i([1-9][0-9]{0,7})\Z")
 _FLOAT_TYPE = re.compile(r"(?:bf16|tf32|f(?:16|32|64|80|128)|f[468]E\w+)\Z")
 _UNRANKED = re.compile(r"\s*\*\s*x")
 _DIMENSION = re.compile(r"\s*(\?|[0-9]+|\[[^\]\n]*\])\s*x")
-#: A number that follows from lengths, `[4*N + 1] :`.
+#: A number that depends on open lengths, `[4*N + 1] :`.
 _LENGTH = re.compile(r"\[[\w.()+*\s-]+\]\s*:")
 _SHAPED = ("tensor", "vector", "memref")
 _COMPOSED = ("complex", "tuple")
-#: MLIR counts elements in 64 bits; a shape that overflows it can be no array of ours.
+#: MLIR counts elements in 64 bits; larger shapes are rejected.
 _MAX_ELEMENTS = 1 << 62
 _MAX_RANK = 64
-#: Aliases may stand for this many characters of text, and for as many times the length of the text itself: a few
-#: lines that double each other would fill the memory.
+#: Aliases may expand to this many characters of text, or to this many times the length of the text: a few
+#: lines that double each other would exhaust memory.
 _EXPANSION, _EXPANSION_FACTOR = 1 << 24, 16
 
 
-#: Element types as other languages call them.
+#: Element types by their names in other languages.
 _ELSEWHERE = {
     "float": "f32", "double": "f64", "half": "f16", "bfloat16": "bf16", "bool": "i1", "char": "i8", "short": "i16", "int": "i32",
     "long": "i64", **{f"float{n}": f"f{n}" for n in (16, 32, 64)}, **{f"int{n}": f"i{n}" for n in (8, 16, 32, 64)},
     **{f"uint{n}": f"ui{n}" for n in (8, 16, 32, 64)},
 }  # fmt: skip
 
-#: What helps where a text holds more of MLIR than we do.
+#: The hint for parts of MLIR that are not supported.
 KEEP = "ngopt --allow-unregistered-dialect accepts unknown types and attributes"
 KEEP_OPS = "ngopt --allow-unregistered-dialect keeps ops of other dialects"
 #: Where a text describes loops by maps, as linalg does.
@@ -62,16 +62,16 @@ _MAPS = f"ops here name dimensions by number (ng.transpose, ng.broadcast, ng.dot
 
 
 class TypeParser(Cursor):
-    """A cursor that reads types. Equal spellings are read once. With `unregistered`, types and attributes that we do
-    not know are kept by their spelling."""
+    """A cursor that parses types. Equal spellings are parsed once. With `unregistered`, unknown types and attributes are kept
+    by their spelling."""
 
     def __init__(self, text: str, file: str, unregistered: bool, resources: ResourceFolder):
         super().__init__(text, file, resources)
         self.unregistered = unregistered
         self.aliases: dict[str, Type | Attribute | Location] = {}
-        self.lost_aliases: set[str] = set()  # those whose definition could not be read
+        self.lost_aliases: set[str] = set()  # those whose definition had an error
         self.alias_starts: dict[str, int] = {}
-        self.location_texts: dict[str, str] = {}  # how those are spelled that stand for locations
+        self.location_texts: dict[str, str] = {}  # the spelling of aliases of locations
         self.has_read_ahead = False
         self.alias_weights: dict[str, int] = {}
         self.expanded = 0
@@ -85,7 +85,7 @@ class TypeParser(Cursor):
 
     @abstractmethod
     def is_loaded(self, dialect: str) -> bool:
-        """Whether a dialect is one of ours, so that nothing in it is unknown."""
+        """Whether a dialect is loaded, so that nothing in it is unknown."""
 
     def type(self) -> Type:
         token = self.token
@@ -94,7 +94,7 @@ class TypeParser(Cursor):
             if known is None:
                 before = self.expanded
                 known = self.inside_token(token)
-                if self.expanded == before:  # what aliases stand for is counted each time
+                if self.expanded == before:  # the expansion of aliases is counted each time
                     self.known_types[token.text] = known
             self.advance()
             return known
@@ -135,7 +135,7 @@ class TypeParser(Cursor):
         return made
 
     def inside_token(self, token: Token) -> Type:
-        """The type that a `shaped` token spells."""
+        """The type of a `shaped` token."""
         outer = self.tokens, self.at, self.complaint
         self.tokens, self.complaint = tokenize_type(self.text, token.start, token.start + len(token.text))
         self.at = 0
@@ -147,7 +147,7 @@ class TypeParser(Cursor):
             self.sync()
 
     def shaped_type(self, token: Token) -> Type:
-        """`tensor<4x?xf32, #axes>`: read from the characters, since `4x3xf32` makes no sensible tokens."""
+        """`tensor<4x?xf32, #axes>`: parsed from the characters, since `4x3xf32` does not split into usable tokens."""
         self.deeper()
         self.advance()
         self.expect("<")
@@ -156,7 +156,7 @@ class TypeParser(Cursor):
             self.at += 1
         within = self.tokens[self.at - 1]
         if within.start + len(within.text) > offset:
-            # The element type begins at the tail of a token such as `x3xf32`, which is cut off.
+            # The element type begins at the end of a token such as `x3xf32`, which is split.
             self.at -= 1
             self.tokens[self.at] = Token("bare", self.text[offset : within.start + len(within.text)], offset)
         self.sync()
@@ -165,7 +165,7 @@ class TypeParser(Cursor):
         return self.finish_shaped(token, shape, odd, element)
 
     def dimensions(self, offset: int) -> tuple[tuple[int, ...], str, int]:
-        """The sizes; how they are spelled where they are none of ours (`*x`, `[4]x`); and where the element type is."""
+        """The sizes; their spelling if they are not supported (`*x`, `[4]x`); and the offset of the element type."""
         if found := _UNRANKED.match(self.text, offset):
             return (), "*x", found.end()
         shape: list[int] = []
@@ -186,7 +186,7 @@ class TypeParser(Cursor):
         return tuple(shape), odd, offset
 
     def size(self, text: str, offset: int) -> int:
-        """The number that is spelled so; `[4*N + 1]` follows from lengths, `[4]` is MLIR's scalable size."""
+        """The number with this spelling; `[4*N + 1]` depends on open lengths, `[4]` is MLIR's scalable size."""
         if text[0] != "[":
             return int(text[:20])
         try:
@@ -195,7 +195,7 @@ class TypeParser(Cursor):
             raise self.error_at(f"{shortened(text)} is no size", offset) from None
 
     def is_length(self) -> bool:
-        """Whether a number that follows from lengths stands here, and no list: it has a type."""
+        """Whether a number that depends on open lengths begins here, not a list: it has a type."""
         return self.kind == "[" and _LENGTH.match(self.text, self.token.start) is not None
 
     def integer_or_length(self) -> int:
@@ -235,7 +235,7 @@ class TypeParser(Cursor):
     def buffer(self, token: Token, shape: tuple[int, ...], element: Type) -> Type:
         """The layout and the memory space of a buffer, after its element type."""
         strides, base, space = None, 0, 0
-        odd: list[str] = []  # what no buffer of ours has
+        odd: list[str] = []  # no buffer here has more
         while self.accept(","):
             first = self.at
             if self.accept_word("strided"):
@@ -249,7 +249,7 @@ class TypeParser(Cursor):
             found = self.attribute()
             if not isinstance(found, IntegerAttr) or (found.value and found.type is not i64):
                 odd.append(found.text)
-            elif found.value:  # 0 of any type is where buffers lie by default
+            elif found.value:  # 0 of any type is the default memory space
                 space = found.value
         self.expect(">")
         known = MemRefType(shape, element, strides, base, 0 if odd else space)
@@ -259,7 +259,7 @@ class TypeParser(Cursor):
         return self.opaque_type(f"memref<{', '.join(parts)}>", token.start)
 
     def opaque_shaped(self, token: Token, text: str) -> Type:
-        """A tensor, vector or buffer that is none of ours, after its sizes and element type were read."""
+        """A tensor, vector or buffer that is not supported, after its sizes and element type."""
         details: list[str] = []
         while self.accept(","):
             found = self.attribute()
@@ -289,13 +289,13 @@ class TypeParser(Cursor):
         return OpaqueType(text)
 
     def keep(self, what: str, start: int) -> None:
-        """UserError unless what we do not know is kept."""
+        """UserError unless unknown parts are kept."""
         if not self.unregistered:
             hint = _MAPS if what.startswith("affine_") else KEEP
             raise self.error_at(f"{what} that ngmlir knows", start, hint)
 
     def strided_layout(self) -> tuple[tuple[int, ...], int, bool]:
-        """Strides, offset, and whether these can be those of a buffer of ours: none is negative."""
+        """Strides, offset, and whether buffers here can have these: none is negative."""
         self.expect("<")
         self.expect("[")
         first = self.at
@@ -343,11 +343,11 @@ class TypeParser(Cursor):
         return self.opaque_type(self.foreign(token, "type"), token.start)
 
     def foreign(self, token: Token, what: str) -> str:
-        """The spelling of a type or attribute of a dialect that is not loaded, of which `token` is the name."""
+        """The spelling of a type or attribute of a dialect that is not loaded; `token` is its name."""
         dialect, dot, _ = token.text[1:].partition(".")
         if not dot and self.kind != "<":
             if token.text in self.lost_aliases:
-                raise UserError(())  # what is wrong was said where it is defined
+                raise UserError(())  # the error was reported at its definition
             known = (name for name in self.aliases if name[0] == token.text[0])
             near = self.hints.did_you_mean(token.text, known)
             raise self.error_at(f"{what} alias {token.text} is not defined", token.start, near)
@@ -357,12 +357,12 @@ class TypeParser(Cursor):
         return token.text + self.angle_body()
 
     def angle_body(self) -> str:
-        """The characters of a balanced `<...>` if one follows, else ''; with what aliases in it stand for."""
+        """The characters of a balanced `<...>` if one follows, otherwise ''; with aliases in it expanded."""
         first = self.at
         return self.spelled(first, self.at) if self.skip_angles() else ""
 
     def spelled(self, first: int, last: int) -> str:
-        """The text from token number `first` up to number `last`, with what aliases in it stand for."""
+        """The text from token number `first` up to number `last`, with aliases expanded."""
         parts: list[str] = []
         at = self.tokens[first].start
         for token in self.tokens[first:last]:
@@ -379,7 +379,7 @@ class TypeParser(Cursor):
         return "".join(parts) + self.text[at : end.start + len(end.text)]
 
     def expand(self, token: Token) -> None:
-        """Counts what an alias stands for."""
+        """Counts the length of the expansion of an alias."""
         self.expanded += self.alias_weights.get(token.text, 0)
         if self.expanded > self.most_expanded:
             raise self.error_at(f"aliases stand for more than {self.most_expanded} characters", token.start)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from .context import Uniqued
 
-#: A dimension that is known only when the program runs; printed `?`.
+#: A dimension that is known at run time only; printed `?`.
 DYNAMIC = -1
 
 
@@ -46,7 +46,7 @@ class IntegerType(Type):
 
 
 class FloatType(Type):
-    """`f16 bf16 f32 f64`, and those of ir/narrow.py, which are stored and cast; other names are kept and printed."""
+    """`f16 bf16 f32 f64`, and those of ir/narrow.py, which are only stored and cast; other names are kept and printed."""
 
     __slots__ = ("width",)
     WIDTHS: ClassVar = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "tf32": 19, "f80": 80, "f128": 128}
@@ -57,7 +57,7 @@ class FloatType(Type):
 
 
 class IndexType(Type):
-    """`index`: positions and sizes; 64 bits wide on every target of ours."""
+    """`index`: positions and sizes; 64 bits wide on all targets."""
 
     __slots__ = ()
 
@@ -77,7 +77,7 @@ def _dims(shape: tuple[int, ...]) -> str:
 
 
 class ShapedType(Type):
-    """What tensor, vector and memref share."""
+    """Base of tensor, vector and memref types."""
 
     __slots__ = ("element", "shape")
     shape: tuple[int, ...]
@@ -98,7 +98,7 @@ class ShapedType(Type):
 
 
 class TensorType(ShapedType):
-    """A value with shape and, where named, one axis name per dimension."""
+    """A value with a shape and, if named, one axis name per dimension."""
 
     __slots__ = ("encoding",)
 
@@ -113,7 +113,7 @@ class TensorType(ShapedType):
 
 
 class VectorType(ShapedType):
-    """A tile: a small array that a kernel holds in registers; always static."""
+    """A tile: a small array that a kernel keeps in registers; always static."""
 
     __slots__ = ()
 
@@ -151,7 +151,7 @@ class MemRefType(ShapedType):
 
     @property
     def row_strides(self) -> tuple[int, ...]:
-        """Strides in elements, also where the type leaves them implicit."""
+        """Strides in elements, also if the type leaves them implicit."""
         if self.strides is not None:
             return self.strides
         strides: list[int] = []
@@ -163,7 +163,7 @@ class MemRefType(ShapedType):
 
     @property
     def extent(self) -> int:
-        """Elements from the first to the last, those between rows that lie apart among them; sizes and strides are known."""
+        """Number of elements from the first to the last, including gaps between rows; sizes and strides are static."""
         if 0 in self.shape:
             return 0
         return 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.row_strides, strict=True))
@@ -181,7 +181,7 @@ class FunctionType(Type):
 
 class OpaqueType(Type):
     """A type of which only the spelling is known: `!tile.token`, and with `--allow-unregistered-dialect` those of other
-    dialects and those of MLIR's that nothing here computes with, such as `complex<f32>` and `tensor<*xf32>`."""
+    dialects and those of MLIR that no op here supports, such as `complex<f32>` and `tensor<*xf32>`."""
 
     __slots__ = ()
 
@@ -198,7 +198,7 @@ token = OpaqueType("!tile.token")
 
 
 def element_type(type: Type) -> Type:
-    """The type of one element; of a scalar type, itself."""
+    """The type of one element; for a scalar type, itself."""
     return type.element if isinstance(type, ShapedType) else type
 
 
@@ -208,7 +208,7 @@ def shape_of(type: Type) -> tuple[int, ...]:
 
 
 def with_element(type: Type, element: Type) -> Type:
-    """The same container (shape, axes) of another element type; of a scalar type, `element`."""
+    """The same container (shape, axes) of another element type; for a scalar type, `element`."""
     match type:
         case TensorType():
             return TensorType(type.shape, element, type.encoding)

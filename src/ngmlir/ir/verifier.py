@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a module obeys the rules. All violations are found, not only the first.
+"""The verifier of modules. All violations are reported, not only the first.
 
 Structure   an op has the operands, results, attributes and regions that its definition asks for; a block of a
             structured region ends with one terminator and has none before its end; module-level ops only
@@ -12,7 +12,7 @@ Symbols     names in a symbol table are unique; called functions and kernels exi
 Functions   the body takes and returns what the function's type says.
 Yields      what a region yields fits the op around it (part of the op's rule, or of its function type).
 
-Attributes  an op has those that its definition names; others are anybody's, and carry the prefix of a dialect.
+Attributes  an op has those that its definition names; others are allowed with the prefix of a dialect.
 
 Not yet checked: ops of unregistered dialects (structure only).
 
@@ -62,7 +62,7 @@ class _Verifier:
         self.found.append(Diagnostic(f"'{op_name(op)}' {message}", op.location, hint=hint, notes=notes))
 
     def isolated(self, op: Op) -> None:
-        """An op that sees nothing of its surroundings, with all that is below it."""
+        """An op that cannot refer to values outside, with all ops in its regions."""
         if op.verified:
             return
         before = len(self.found)
@@ -76,7 +76,7 @@ class _Verifier:
             self.region(op, region, set())
         if is_table:
             self.symbols.pop()
-        # Calls look outside, so only ops without any keep the verdict when they move to another module.
+        # Calls refer to other ops of a module, so only ops without any remain verified in another module.
         if len(self.found) == before and not is_table and not _looks_outside(op):
             op.verified = True
 
@@ -101,12 +101,12 @@ class _Verifier:
             self.say(op, complaint.message, complaint.hint)
 
     def region(self, op: Op, region: Region, visible: set[Value]) -> None:
-        """`visible` is as before afterwards: what a region defines is not seen outside."""
+        """`visible` is restored afterwards: values of a region are not visible outside."""
         if len(region.blocks) > 1:
             self.graph_of_blocks(op, region, visible)
         else:
             for block in region.blocks:
-                # What an op of another dialect does with its region is not known: it may be a graph, without an order.
+                # The region of an op of another dialect may be a graph region, without an order of its ops.
                 graph = op.definition is None
                 ahead = [value for inner in block.ops for value in inner.results] if graph else []
                 visible.update(ahead)
@@ -120,7 +120,7 @@ class _Verifier:
             below.setdefault(parent, []).append(block)
         for blocks in below.values():
             blocks.reverse()
-        # Down and up the tree of dominators: what a block defines is visible below it and nowhere else.
+        # Down and up the dominator tree: values of a block are visible below it and nowhere else.
         stack: list[tuple[Block | None, list[Value]]] = [(None, [])]
         while stack:
             block, defined = stack[-1]
@@ -132,7 +132,7 @@ class _Verifier:
                 stack.pop()
 
     def block(self, parent: Op, block: Block, visible: set[Value]) -> list[Value]:
-        """Checks the ops of one block. Adds what it defines to `visible`, and gives it."""
+        """Checks the ops of one block. Adds its values to `visible`, and returns them."""
         defined = list(block.args)
         visible.update(defined)
         last = len(block.ops) - 1
@@ -276,7 +276,7 @@ _DESCRIBED = {"arg_attrs": "arguments", "res_attrs": "results"}
 
 
 def _calls(op: Op) -> bool:
-    """Whether it names a function or kernel; an op of another dialect may mean anything by such an attribute."""
+    """Whether an op names a function or kernel; in an op of another dialect such an attribute may mean anything."""
     return "callee" in op.attributes and op.definition is not None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How values and attributes are called in a text."""
+"""Names of values and spellings of attributes in a text."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Wording:
         self.given: list[tuple[str, str, int]] = []  # (made, wanted, n) of the names in `taken`, in order
         self.suffixes: dict[str, int] = {}  # the first n for which `name_n` may be free
         self.next_number = 0
-        self.aliases: dict[Type, str] = {}  # types that are defined above the text
+        self.aliases: dict[Type, str] = {}  # types with an alias, which is defined before the text
 
     def spelled(self, type: Type) -> str:
-        """A type, or the name under which it is defined."""
+        """A type, or its alias."""
         return self.aliases.get(type) or type.text
 
     def signature(self, inputs: Sequence[Type], results: Sequence[Type]) -> str:
@@ -51,7 +51,7 @@ class Wording:
         return f"({', '.join(map(self.spelled, inputs))}) -> {out if one else f'({out})'}"
 
     def name(self, value: Value) -> str:
-        """`%name`, made unique among what is visible; numbered where the value has no name."""
+        """`%name`, made unique among the visible names; a number if the value has no name."""
         found = self.names.get(value)
         if found is not None:
             return found
@@ -92,7 +92,7 @@ class Wording:
         return dictionary_text(tuple(items), self.constant)
 
     def release(self, mark: int) -> None:
-        """Frees the names given since there were `mark` of them."""
+        """Releases all names but the first `mark`."""
         for made, wanted, n in self.given[mark:]:
             self.taken.discard(made)
             if n >= 0:
@@ -119,7 +119,7 @@ class Wording:
 
 
 def _named_by_number(value: Value) -> str:
-    """`c4` for a constant position, as in MLIR; '' for other values."""
+    """`c4` for a constant index, as in MLIR; '' for other values."""
     owner = value.owner
     if value.type is not index or not isinstance(owner, Op) or "constant" not in owner.traits:
         return ""
