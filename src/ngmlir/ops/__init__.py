@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer 3: what each op means: its type rule, its value in NumPy, its gradient."""
+"""Layer 3: the semantics of each op: its type rule, its value in NumPy, its gradient."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which elements of its buffers a function or kernel touches, as far as that is known before it runs.
+"""Bounds of accesses: which elements of its buffers a function or kernel accesses, as far as known at compile time.
 
-Indices that are sums and multiples of loop positions, program indices and constants have a smallest and a
-largest value, and both are met: every loop with known bounds runs, each position independent of the others.
-So what lies outside is an error in the program, and nothing is said where an index depends on anything else,
-or stands where it may not be reached.
+Indices that are sums and multiples of loop positions, program indices and constants have a least and a
+greatest value, and both occur: every loop with known bounds runs, and positions are independent of each other.
+So an access outside is an error in the program. Nothing is reported where an index depends on anything else,
+or an access may not be executed.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Sum:
 
 
 def check_accesses(module: Module) -> None:
-    """UserError with all accesses of a valid module's kernels and functions that certainly leave their buffer."""
+    """UserError with all accesses of a valid module's kernels and functions that are certainly out of bounds."""
     if found := [each for op in module.ops for each in access_violations(op)]:
         raise UserError(found)
 
 
 def access_violations(function: Op) -> list[Diagnostic]:
-    """The accesses of a kernel or of a function on buffers that certainly leave their buffer, and uses of windows that may do
-    so by what is no copy; [] for a good one."""
+    """The accesses of a kernel, or of a function on buffers, that are certainly out of bounds, and uses of masked subviews by ops
+    other than copies; [] for a good one."""
     return [*Positions(function).violations, *_misused(function)]
 
 
@@ -66,7 +66,7 @@ def _misused(function: Op) -> Iterator[Diagnostic]:
 
 @dataclass(frozen=True)
 class Reach:
-    """What an op touches along one dimension of a buffer: elements `least` to `most` from its index `index` on."""
+    """The elements that an op accesses along one dimension of a buffer: from `index + least` to `index + most`."""
 
     dimension: int
     index: Value
@@ -76,7 +76,7 @@ class Reach:
 
 
 def reaches(op: Op) -> list[Reach]:
-    """All that must lie inside the buffer of an access, by dimension; [] for masked ones and other ops."""
+    """The accesses that must be in bounds, by dimension; [] for masked ones and other ops."""
     match op.name:
         case "tile.load" if not find_unit(op, "masked"):
             return _tile(op, op.operands[0], op.operands[1:], op.results[0])
@@ -90,7 +90,7 @@ def reaches(op: Op) -> list[Reach]:
             shape = shape_of(op.results[0].type)
             if 0 in shape:
                 return []
-            # Of a size that is not known (below zero) at least the first element is there.
+            # An unknown size (below zero) is at least 1.
             ends = [0] * (len(op.operands) - 1 - len(shape)) + [max(size, 1) - 1 for size in shape]
             return _reaches(op.operands[0], op.operands[1:], ends)
         case _:
@@ -103,20 +103,20 @@ def buffer_of(op: Op) -> Value:
 
 
 def leaves_its_buffer(buffer: Value) -> bool:
-    """Whether a buffer is a window of which a part may not be there."""
+    """Whether a buffer is a masked subview, which may extend beyond its buffer."""
     owner = buffer.owner
     return isinstance(owner, Op) and owner.name == "tile.subview" and find_unit(owner, "masked") is True
 
 
 def whole_of(buffer: Value) -> Value:
-    """The buffer that a window is cut from."""
+    """The buffer of which this is a subview, or itself."""
     while isinstance(owner := buffer.owner, Op) and owner.name == "tile.subview":
         buffer = owner.operands[0]
     return buffer
 
 
 def touches(op: Op, reach: Reach) -> tuple[str, str]:
-    """The words before and after the number of an element that is not there."""
+    """The message before and after the number of an element that is out of bounds."""
     name = buffer_of(op).name
     whose = f"%{name}" if name else "its buffer"
     return (
@@ -138,15 +138,15 @@ def _tile(op: Op, buffer: Value, indices: Sequence[Value], tile: Value) -> list[
 
 
 def _reaches(buffer: Value, indices: Sequence[Value], ends: Sequence[int] = ()) -> list[Reach]:
-    """`ends` is how far, along each dimension, the last element lies behind the first."""
+    """`ends`: the distance from the first element to the last, along each dimension."""
     sizes = shape_of(buffer.type)
     rows = zip(indices, sizes, ends or (0,) * len(sizes), strict=True)
     return [Reach(d, index, size, min(end, 0), max(end, 0)) for d, (index, size, end) in enumerate(rows)]
 
 
 class Positions:
-    """What is known of the indices in a function before it runs; `violations` are the accesses that certainly leave
-    their buffer."""
+    """The indices of a function, as far as they are known at compile time; `violations` are the accesses that are certainly
+    out of bounds."""
 
     def __init__(self, function: Op) -> None:
         self._sums: dict[Value, Sum] = {}
@@ -168,7 +168,7 @@ class Positions:
         self._sums[value] = Sum(0, {value: 1})
 
     def extremes(self, value: int | Value) -> tuple[int, int] | None:
-        """The smallest and the largest value of an index; None where they are not known."""
+        """The least and the greatest value of an index; None if they are unknown."""
         if isinstance(value, int):
             return value, value
         known = self._sums.get(value)
@@ -187,7 +187,7 @@ class Positions:
         return known.constant if known is not None and not any(known.factors.values()) else None
 
     def inside(self, reach: Reach) -> bool:
-        """Whether all that is touched certainly lies inside."""
+        """Whether all accessed elements are certainly in bounds."""
         known = self.extremes(reach.index)
         if known is None:
             return False
@@ -218,7 +218,7 @@ class Positions:
             self._sums[op.results[0]] = made
 
     def _combined(self, op: Op) -> Sum | None:
-        """A sum, difference or multiple of what is known."""
+        """A sum, difference or multiple of known indices."""
         if len(op.operands) != 2:
             return None
         left, right = (self._sums.get(v) for v in op.operands)
@@ -249,7 +249,7 @@ class Positions:
         for reach in reaches(op):
             known = self.extremes(reach.index)
             if known is None or reach.size == DYNAMIC or op.name == "tile.scatter":
-                continue  # a scatter may be masked where it would leave
+                continue  # a scatter may be masked where it would be out of bounds
             least, most = known[0] + reach.least, known[1] + reach.most
             if least < 0 or most >= reach.size:
                 before, after = touches(op, reach)
@@ -261,10 +261,10 @@ class Positions:
 
 
 def _view(op: Op) -> Iterator[Diagnostic]:
-    """A view lies in its arena, and begins at a whole element."""
+    """Checks that a view is inside its arena, and begins at a whole element."""
     arena, view = op.operands[0].type, op.results[0].type
     assert isinstance(arena, MemRefType) and isinstance(view, MemRefType)
-    # Where calls place the parts of an arena, these lie in it whatever the lengths are.
+    # If calls compute the offsets of the parts of an arena, these are inside it for all lengths.
     if not (arena.static and view.static) or is_open(arena.shape):
         return
     offset = get_i64(op, "offset")

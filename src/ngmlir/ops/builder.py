@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes IR: the verbs of both dialects on IR values, appended to a block."""
+"""The builder of IR: the ops of both dialects as methods on IR values, appended to a block."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def build_op(
     assert definition is not None
     attributes = attributes_of(op, values)
     taken = tuple([o.type for o in operands])
-    # Types and attributes are uniqued and rules are functions of them: what was inferred once holds.
+    # Types and attributes are uniqued and rules are functions of them, so the results of inference are cached.
     key = kind_key(op.name, taken, tuple(types or ()), attributes) if not regions else None
     kind = CONTEXT.inferred.find(key) if key is not None else None
     if kind is not None:
@@ -64,12 +64,12 @@ def build_op(
 
 
 class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
-    """Appends to `block`. New ops stand at `location` (that of the op being replaced, or of the user's call)."""
+    """Appends to `block`. New ops have `location` (that of the op being replaced, or of the user's call)."""
 
     def __init__(self, block: Block, location: Location = UNKNOWN):
         self.block = block
         self.location = location
-        #: The constant positions that may be used in a block: what stands in it or around it already.
+        #: The constant indices that may be used in a block: those defined in it or around it.
         self.numbers: dict[Block, dict[int, Value]] = {}
 
     def build(
@@ -89,11 +89,11 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
         return made.results
 
     def add_op(self, op: Op) -> Op:
-        """Appends an op that already stands."""
+        """Appends an existing op."""
         self.block.ops.append(op)
         return op
 
-    # Where both dialects have a word, the plain one is ng's.
+    # Where both dialects have an op of the same name, the plain method is ng's.
 
     def dot_tile(
         self, lhs: Value, rhs: Value, accumulator: Value, words: str = "", tf32: bool = False
@@ -120,13 +120,13 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
         return self.constant(type=type, value=filled(literal, type))
 
     def progression(self, first: int, step: int, type: Type) -> Value:
-        """Whole numbers along one dimension that are `step` apart, where a constant cannot have them: these may follow from lengths."""
+        """first, first + step, ... along one dimension, where a constant cannot represent them: they may depend on open lengths."""
         line = self.iota(type=type, dimension=0)
         line = line if is_same(step, 1) else self.multiply(line, self.number(step, type))
         return line if is_same(first, 0) else self.add(line, self.number(first, type))
 
     def index(self, value: int) -> Value:
-        """A constant position: the one that stands already, if there is one."""
+        """A constant index: an existing one, if there is one."""
         numbers = self.numbers.setdefault(self.block, {})
         if value not in numbers:
             numbers[value] = self.number(value, index)
@@ -158,12 +158,12 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
         name: str = "i",
         stages: int = 1,
     ) -> Sequence[Value]:
-        """`tile.for`; `body(index, carried values)` builds the body and gives the next carried values. `name` says what
-        the index runs over, `stages` how many rounds are under way at once. A body gives nothing where nothing is carried."""
+        """`tile.for`; `body(index, carried values)` builds the body and returns the next carried values. `name` is that of the index,
+        `stages` how many iterations are in flight at once. A body returns nothing if nothing is carried."""
         names, location = [name, *[c.name for c in carried]], self.location
         with self.region(index, *[c.type for c in carried], names=names) as (region, (position, *values)):
             self.end(ng.YieldOp, *(body(position, values) or ()))
-        self.location = location  # the loop's, wherever the last op of its body is from
+        self.location = location  # the loop's, whatever the location of the last op of its body
         low, high, stride = (_number_or_value(b) for b in (lower, upper, step))
         return self.for_(
             low,
@@ -176,7 +176,7 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
         )
 
     def branch(self, condition: Value, then: Branch, otherwise: Branch = lambda: ()) -> Sequence[Value]:
-        """`ng.if`; each function builds a branch and gives what it yields, if anything."""
+        """`ng.if`; each function builds a branch and returns what it yields, if anything."""
         with self.region() as (first, _):
             values = then() or ()
             self.end(ng.YieldOp, *values)

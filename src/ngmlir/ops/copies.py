@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies under way in a kernel: what certainly waits for one twice, or touches what one is yet to read or write.
+"""Checks of the asynchronous copies of a kernel: waits that are certainly repeated, and accesses that certainly conflict with
+a copy in flight.
 
-A kernel with such copies is gone through op by op, round by round of its loops, with indices as far as they are known
-(constants and sums of program indices) and with tokens as the copies that they stand for. Nothing is said where it is
-not known what runs, or which elements are touched: there, the simulator of a GPU sees what a run does.
+A kernel with such copies is interpreted op by op, iteration by iteration, with indices as far as they are known
+(constants and sums of program indices) and with tokens as sets of copies. Nothing is reported where it is
+unknown what runs, or which elements are accessed: the GPU simulator checks these at run time.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ from ..support.diagnostics import Diagnostic, UserError
 from .accesses import Sum
 from .fields import find_i64s, find_unit, get_i64s, static
 
-#: Ops that are gone through at most; what a kernel does later stays unknown.
+#: Ops that are interpreted at most; the rest of a kernel is not checked.
 _STEPS = 5000
 
 
 def check_copies(module: Module) -> None:
-    """UserError with all that kernels of a valid module do wrongly with copies under way."""
+    """UserError with all certain errors in the asynchronous copies of a valid module's kernels."""
     if found := [each for op in module.ops if op.name == "tile.kernel" for each in copy_violations(op)]:
         raise UserError(found)
 
 
 def copy_violations(kernel: Op) -> list[Diagnostic]:
-    """What a kernel certainly does wrongly with its copies under way; [] for a good one."""
+    """The certain errors in the asynchronous copies of a kernel; [] for a good one."""
     if 0 in get_i64s(kernel, "grid") or not any(op.name == "tile.copy_async" for op in kernel.walk()):
         return []
     return _Walk(kernel).found
 
 
 class _Window(NamedTuple):
-    """Elements of a buffer: from `starts` on, so many along each dimension. `sparse`: not all of them."""
+    """Elements of a buffer: `sizes` along each dimension, from `starts` on. `sparse`: not all of them."""
 
     buffer: Value
     starts: tuple[Sum | None, ...]
@@ -45,7 +46,7 @@ class _Window(NamedTuple):
     sparse: bool = False
 
     def meets(self, other: _Window) -> bool:
-        """Whether both certainly hold one element."""
+        """Whether both certainly contain a common element."""
         if self.buffer is not other.buffer or 0 in (*self.sizes, *other.sizes):
             return False
         sparse = self.sparse or other.sparse
@@ -54,8 +55,8 @@ class _Window(NamedTuple):
 
 
 def _overlap(one: Sum | None, other: Sum | None, size: int, others: int, sparse: bool) -> bool:
-    """Whether `size` elements from `one` on and `others` from `other` on certainly meet; `sparse`: only their first
-    ones are certain."""
+    """Whether `size` elements from `one` on and `others` from `other` on certainly overlap; `sparse`: only their first
+    elements are certain."""
     if one is None or other is None:
         return False
     apart = one.plus(other, -1)
@@ -65,20 +66,20 @@ def _overlap(one: Sum | None, other: Sum | None, size: int, others: int, sparse:
 
 
 class _Copy(NamedTuple):
-    """One run of a `tile.copy_async`."""
+    """One execution of a `tile.copy_async`."""
 
     op: Op
     source: _Window
     target: _Window
 
 
-#: An index, a buffer, or the runs of copies one of which a token stands for.
+#: An index, a buffer, or the executions of copies one of which a token stands for.
 _Known: TypeAlias = Sum | _Window | frozenset[int]
 
 
 @dataclass
 class _State:
-    """What is certain at a point: copies under way, and by which op others were waited for; copies by number of run."""
+    """What is certain at a point: copies in flight, and the ops that waited for others; by number of execution."""
 
     under_way: dict[int, _Copy] = field(default_factory=dict[int, _Copy])
     awaited: dict[int, Op] = field(default_factory=dict[int, Op])
@@ -87,7 +88,7 @@ class _State:
         return _State(dict(self.under_way), dict(self.awaited))
 
     def both(self, other: _State) -> _State:
-        """What is certain of one of two."""
+        """What is certain after one of two branches."""
         return _State(
             {n: c for n, c in self.under_way.items() if n in other.under_way},
             {n: op for n, op in self.awaited.items() if n in other.awaited},
@@ -95,7 +96,7 @@ class _State:
 
 
 class _Enough(Exception):
-    """The kernel is longer than it is worth to go through."""
+    """The kernel is too long to be interpreted."""
 
 
 class _Walk:
@@ -161,7 +162,7 @@ class _Walk:
                 pass
 
     def set(self, value: Value, known: _Known | None) -> None:
-        """Enters what a value is in this round; None where it is not known."""
+        """Records the value in this iteration; None if it is unknown."""
         if known is None:
             self.known.pop(value, None)
         else:
@@ -212,14 +213,14 @@ class _Walk:
         self.known[op.results[0]] = _Window(whole.buffer, starts, sizes, sparse)
 
     def moved(self, whole: _Window, indices: Sequence[Value]) -> tuple[Sum | None, ...]:
-        """Where indices into a window lie; leading dimensions that it lacks are fixed."""
+        """The position of indices into a window; leading dimensions that it lacks are fixed."""
         fixed = len(whole.starts) - len(indices)
         more = [self.sum(value) for value in indices]
         inner = [a and b and a.plus(b) for a, b in zip(whole.starts[fixed:], more, strict=True)]
         return (*whole.starts[:fixed], *inner)
 
     def tile(self, op: Op, buffer: Value, indices: Sequence[Value], tile: Value) -> _Window:
-        """The elements that a load or a store touches."""
+        """The elements that a load or a store accesses."""
         whole, shape = self.window(buffer), shape_of(tile.type)
         fixed = len(whole.starts) - len(indices)
         dims = find_i64s(op, "dims") or tuple(range(len(indices) - len(shape), len(indices)))
@@ -231,7 +232,7 @@ class _Walk:
         return _Window(whole.buffer, self.moved(whole, indices), tuple(sizes), sparse)
 
     def touched(self, op: Op) -> Iterator[tuple[_Window, bool]]:
-        """What an op reads and writes, and whether it writes."""
+        """The elements that an op accesses, each with whether it writes them."""
         match op.name:
             case "tile.load":
                 yield self.tile(op, op.operands[0], op.operands[1:], op.results[0]), False
@@ -252,7 +253,7 @@ class _Walk:
     def wait(self, op: Op, value: Value) -> None:
         runs = self.known.get(value)
         if not isinstance(runs, frozenset):
-            self.state.under_way.clear()  # one of them may be what is waited for
+            self.state.under_way.clear()  # it may have waited for any of them
             return
         for run in runs:
             self.state.under_way.pop(run, None)
@@ -292,7 +293,7 @@ class _Walk:
         lower, upper, step = (None if b is None else _constant(b) for b in bounds)
         inits = op.operands[len(op.operands) - len(op.results) :]
         if lower is None or upper is None or step is None or step <= 0:
-            # Whether it runs is not known, nor what is under way behind it.
+            # Whether it runs is unknown, and so are the copies in flight after it.
             self.state.under_way.clear()
             for result in op.results:
                 self.set(result, None)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Composite ops as algorithms on the verbs, so that they run on IR values, graph nodes and arrays alike.
+"""Decompositions of composite ops, written on verbs, so that they run on IR values, graph nodes and arrays alike.
 
-A decomposition gives the results, or None where the op stays as it is: integer division is primitive, and a
+A decomposition returns the results, or None if the op is kept: integer division is primitive, and a
 size that is not known yet cannot become a constant. f16 and bf16 are computed in f32 and rounded once where
 the op's definition says so.
 """
@@ -54,7 +54,7 @@ def _number(verbs: NgVerbs[V], value: float, type: Type) -> V:
 
 
 def _computed(type: Type) -> Type:
-    """The type in which f16 and bf16 are computed; any other is its own."""
+    """The type in which f16 and bf16 are computed; for any other the type itself."""
     return with_element(type, f32) if element_type(type).text in ("f16", "bf16") else type
 
 
@@ -97,7 +97,7 @@ def _quotient(verbs: NgVerbs[V], type: Type, lhs: V, rhs: V) -> V:
     quotient = verbs.floor(verbs.divide(lhs, rhs))
     rest = verbs.fma(verbs.negative(quotient), rhs, lhs)
     rest = verbs.select(verbs.equal(quotient, zero), lhs, rest)
-    # The quotient was rounded before it was floored, and may so have reached the next integer.
+    # The quotient was rounded before floor, and may so have reached the next integer.
     below = verbs.bitwise_and(verbs.less(rest, zero), verbs.greater(rhs, zero))
     above = verbs.bitwise_and(verbs.greater(rest, zero), verbs.less(rhs, zero))
     wrong = verbs.bitwise_or(below, above)
@@ -114,7 +114,7 @@ def floor_divide(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V
 
 
 def fma(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
-    """Of f16 and bf16 in f64, where the product is exact; the sum is rounded to odd, so that the cast rounds once."""
+    """f16 and bf16 in f64, where the product is exact; the sum is rounded to odd, so that the cast rounds once."""
     type = op.result.type
     if _computed(type) is type or not _static(type):
         return None
@@ -177,7 +177,7 @@ def overlap_add(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]
 
 
 def cumulative_runs(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
-    """Run by run, each joined to what comes before it."""
+    """One run at a time, each combined with its start value."""
     source, before = (o.type for o in op.operands)
     if not _static(source, before):
         return None
@@ -218,13 +218,13 @@ def cumulative_runs(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequenc
 
 
 def _spread(verbs: NgVerbs[V], value: V, axes: Sequence[int], type: Type) -> V:
-    """A reduced value at every position of what was reduced."""
+    """Broadcasts a reduced value along the reduced dimensions."""
     kept = [d for d in range(len(shape_of(type))) if d not in axes]
     return verbs.broadcast(value, type=type, dimensions=kept)
 
 
 def constant(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
-    """A number in as many places as lengths say: no memory is filled with it before they are known."""
+    """A number that is broadcast, instead of an array whose size depends on open lengths."""
     literal, type = op.attributes["value"], op.result.type
     if not isinstance(literal, ElementsAttr) or not is_open(shape_of(type)):
         return None
@@ -233,7 +233,7 @@ def constant(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | 
 
 
 def extent(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
-    """A length that is known is a constant."""
+    """A known length becomes a constant."""
     value = get_i64(op, "value")
     return None if isinstance(value, Length) else [_number(verbs, value, op.result.type)]
 
@@ -254,7 +254,7 @@ def first_max(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]:
 
 
 def _powers(verbs: NgVerbs[V], x: V, axes: Sequence[int], type: Type) -> tuple[V, V, V]:
-    """x less its maximum, its exponential, and the sum of that."""
+    """x minus its maximum, its exponential, and the sum of that."""
     shifted = verbs.subtract(x, _spread(verbs, verbs.max(x, axes=axes), axes, type))
     powers = verbs.exp(shifted)
     return shifted, powers, verbs.sum(powers, axes=axes)
@@ -269,13 +269,13 @@ def softmax(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]:
     type, axes = op.result.type, get_i64s(op, "axes")
     wide = _computed(type)
     _, powers, total = _powers(verbs, _converted(verbs, operands[0], type, wide), axes, wide)
-    # One division for each row: a total is at least 1, so that its inverse is a normal number.
+    # One division for each row: a total is at least 1, so its inverse is a normal number.
     inverse = verbs.reciprocal(total)
     return [_converted(verbs, verbs.multiply(powers, _spread(verbs, inverse, axes, wide)), wide, type)]
 
 
 def segment_softmax(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]:
-    """As softmax, with what is gathered of each segment expanded to its rows."""
+    """As softmax, with the reductions of each segment expanded to its rows."""
     (x, offsets), type, axis = operands, op.result.type, get_i64(op, "axis")
     wide, shape = _computed(type), list(shape_of(type))
     (count,) = shape_of(op.operands[1].type)
@@ -318,7 +318,7 @@ def normalize(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] |
     wide = _computed(type)
     (reduced,) = ng_rules.reduce(Typing((wide,), {"axes": integers(axes)}))
     x = _converted(verbs, operands[0], type, wide)
-    # The mean is taken off before anything is squared, so that a large one costs no digits.
+    # The mean is subtracted before squaring, so that a large one causes no loss of precision.
     centered = verbs.subtract(x, _spread(verbs, verbs.mean(x, axes=axes), axes, wide))
     variance = verbs.mean(verbs.square(centered), axes=axes)
     scale = verbs.rsqrt(verbs.add(variance, _number(verbs, get_float(op, "epsilon"), reduced)))
@@ -329,7 +329,7 @@ def normalize(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] |
 
 
 def _random_block(verbs: NgVerbs[V], key: V, block: V, line: TensorType) -> tuple[V, V, V, V]:
-    """The four words of each of these blocks, in the lower halves of ui64: what stands above is cut off where it would matter."""
+    """The four words of each of these blocks, in the lower halves of ui64; the upper halves are masked where they matter."""
 
     def number(value: int) -> V:
         return _number(verbs, value, line)
@@ -358,10 +358,10 @@ def _random_block(verbs: NgVerbs[V], key: V, block: V, line: TensorType) -> tupl
 
 
 def _random_words(verbs: NgVerbs[V], key: V, count: int, each: int) -> list[V]:
-    """The words of `count` elements, `each` of which has so many of the stream, one or two, that follow each other.
+    """The words of `count` elements, each of which takes `each` (one or two) consecutive words of the stream.
 
-    Every element computes the block that has its words, so that no array of blocks is ever stored, and what reads them may be
-    in one kernel with them. Threads that have neighbours compute what these share once."""
+    Every element computes the block that has its words, so that no array of blocks is ever stored, and users of the words may be
+    fused with them. Threads with several adjacent elements compute the block that these share once."""
     line, share = TensorType((count,), ui64), 4 // each
     place = verbs.iota(type=line, dimension=0)
     block = verbs.shift_right_logical(place, _number(verbs, share.bit_length() - 1, line))
@@ -383,7 +383,7 @@ def random_bits(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]
 
 
 def _fractions(verbs: NgVerbs[V], bits: V, source: Type, target: Type, start: int) -> V:
-    """(upper bits + start) * 2^-n of words, where the type holds n bits."""
+    """(upper n bits + start) * 2^-n of words, where n is the number of random bits of the type."""
     taken = UNIFORM_BITS[_NUMPY_NAMES[element_type(target).text]]
     upper = verbs.shift_right_logical(bits, _number(verbs, 32 - taken, source)) if taken < 32 else bits
     whole = verbs.cast(upper, type=target)
@@ -408,7 +408,7 @@ def random_normal(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[
     element = element_type(_computed(target))
     words, line = TensorType((count,), ui32), TensorType((count,), element)
     radius_bits, angle_bits = _random_words(verbs, operands[0], count, 2)
-    # One is added so that the logarithm never sees zero.
+    # One is added so that the operand of the logarithm is never zero.
     logarithm = verbs.log(_fractions(verbs, radius_bits, words, line, 1))
     radius = verbs.sqrt(verbs.multiply(_number(verbs, -2, line), logarithm))
     turn = _fractions(verbs, angle_bits, words, line, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows of one tap along an axis, and sums of windows that do not overlap: slices, pads and transposes."""
+"""Windows of one tap along an axis, and sums of windows that do not overlap, as slices, pads and transposes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ V = TypeVar("V")
 
 
 def windows_of_single_taps(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
-    """Windows of one tap are slices."""
+    """Replaces windows of one tap along an axis by slices."""
     source, target, axes = op.operands[0].type, op.result.type, get_i64s(op, "axes")
     steps, dilations = get_i64s(op, "steps"), get_i64s(op, "dilations")
     shape, sizes = shape_of(source), shape_of(target)[: len(axes)]
@@ -43,8 +43,8 @@ def windows_of_single_taps(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> 
 
 
 def sums_of_disjoint_windows(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
-    """Along axes with windows of one tap, these lie one behind the other, with zeros between; so do longer ones that do not reach the
-    next, if they come from a transpose, which can move them there. A zero is added all the same: no sum is -0.0."""
+    """Replaces sums of windows of one tap along an axis by these windows one after the other, with zeros between; also longer ones that do
+    not reach the next, if they come from a transpose, which can then move them there. A zero is added so that no sum is -0.0."""
     source, target = op.operands[0].type, op.result.type
     axes, steps, dilations = (get_i64s(op, name) for name in ("axes", "steps", "dilations"))
     sizes, shape, whole = shape_of(source)[: len(axes)], [*shape_of(source)[len(axes) :]], shape_of(target)
@@ -68,7 +68,7 @@ def sums_of_disjoint_windows(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -
         given = [[setting[i] for i in kept] for setting in ([a + count for a in axes], steps, dilations)]
         type = TensorType((*[sizes[i] for i in alone], *shape), element)
         value = verbs.overlap_add(value, type=type, axes=given[0], steps=given[1], dilations=given[2])
-    # The taps of each axis come behind it, as many as there are from one window to the next.
+    # The taps of an axis become the dimension after it, padded to the step from one window to the next.
     order, behind, joined = list[int](), list[int](), list[int]()
     for d, size in enumerate(shape):
         number = next((n for n, i in enumerate(alone) if axes[i] == d), None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the generated op modules share: reading attributes as Python values, and the base of the verbs."""
+"""Shared by the generated op modules: attributes as Python values, and the base class of the verbs."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ V = TypeVar("V")
 A = TypeVar("A", bound=Attribute)
 
 
-#: Says of a selection that its condition almost never holds; of `any` over such conditions that nobody minds who asks for whom:
-#: what is done where one holds is the same for all others, so that each thread may ask for what it has of a tile.
+#: Attribute of a selection whose condition rarely holds, and of `any` over such conditions. This `any` may differ between threads:
+#: what is computed where a condition holds is right for all other elements too, so each thread may test only its own of a tile.
 RARE = "ng.rare"
 
 
 def default(kind: str, text: str) -> Attribute:
-    """The default of an attribute as a dialect file writes it."""
+    """The default of an attribute, given its text in a dialect file."""
     if kind == "i64":
         return IntegerAttr(int(text), i64)
     if kind == "bool":
@@ -148,11 +148,11 @@ get_any = get_literal = get_number
 
 
 def get_float(op: Attributed, name: str) -> float:
-    """A number that is a float."""
+    """The value of a float attribute."""
     return _read(op, name, FloatAttr).value
 
 
-# Of attributes that an op may lack: None without them.
+# For attributes that an op may lack: None without them.
 
 
 def find_enum(op: Attributed, name: str) -> str | None:
@@ -178,33 +178,33 @@ def find_unit(op: Attributed, name: str) -> bool:
     return name in op.attributes
 
 
-# Of operands of an op whose attributes say which ones it has.
+# For operands of ops whose attributes say which ones are present.
 
 
 def group(op: Op, name: str) -> tuple[Value, ...]:
-    """The operands of a variadic one."""
+    """The values of a variadic operand."""
     groups = (op.definition.operand_groups(len(op.operands), op.attributes) if op.definition else None) or ()
     return next((op.operands[start:stop] for o, start, stop in groups if o.name == name), ())
 
 
 def static(op: Op, name: str) -> int | Value:
-    """An operand that may be a number instead."""
+    """An operand that may be an attribute instead: its number or its value."""
     known = op.attributes.get(name)
     return known.value if isinstance(known, IntegerAttr) else group(op, name)[0]
 
 
 def known(value: object) -> int | None:
-    """What of an operand that may be a number is an attribute."""
+    """The number, if an operand of `static` is an attribute."""
     return value if isinstance(value, int) else None
 
 
 def unknown(value: V | int) -> tuple[V, ...]:
-    """What of it is an operand."""
+    """The value, if an operand of `static` is not an attribute."""
     return () if isinstance(value, int) else (value,)
 
 
 def find_symbols(op: Attributed, name: str) -> tuple[str, ...]:
-    """The symbols in a list; none where there is no list."""
+    """The symbols in a list; empty if there is no list."""
     value = op.attributes.get(name)
     items = value.items if isinstance(value, ArrayAttr) else ()
     return tuple([item.name for item in items if isinstance(item, SymbolRefAttr)])
@@ -215,7 +215,7 @@ def array_items(attribute: Attribute) -> tuple[Attribute, ...]:
 
 
 class Verbs(ABC, Generic[V]):
-    """Something that ops can be asked of. One algorithm written on verbs runs on IR values, on graph nodes and
+    """Builds or evaluates ops. An algorithm that is written on verbs runs on IR values, on graph nodes and
     on NumPy arrays alike."""
 
     @abstractmethod
@@ -232,7 +232,7 @@ class Verbs(ABC, Generic[V]):
 
 
 def constant_elements(value: Value) -> ElementsAttr | None:
-    """The elements of a value that `ng.constant` gives; None for any other, and for a single number."""
+    """The elements of a constant array; None for any other value, and for a single number."""
     owner = value.owner
     literal = owner.attributes["value"] if isinstance(owner, Op) and owner.name == "ng.constant" else None
     return literal if isinstance(literal, ElementsAttr) else None

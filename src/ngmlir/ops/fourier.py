@@ -22,7 +22,7 @@ from .ng import NgVerbs
 V = TypeVar("V")
 Array = np.ndarray[Any, Any]
 
-#: Transforms of up to so many elements are one product.
+#: Transforms of up to this many elements are one matrix product.
 _ONE = 512
 
 
@@ -35,14 +35,14 @@ class Fourier(Generic[V]):
     def transform(
         self, real: V, imaginary: V | None, length: int, shown: int, inverse: bool = False
     ) -> tuple[V, V]:
-        """The first `shown` results of a transform of `length` elements: of those there are, followed by zeros. An inverse one is
+        """The first `shown` results of a transform of `length` elements: those given, truncated or followed by zeros. An inverse one is
         not divided by the length."""
         have = min(self._shape(real)[-1], length)
         cut = self._part(real, 0, have), None if imaginary is None else self._part(imaginary, 0, have)
         return self._transform(cut, length, shown, 1 if inverse else -1)
 
     def mirrored(self, real: V, imaginary: V | None, length: int) -> tuple[V, V | None]:
-        """All `length` elements of a spectrum of real numbers, of which the first half is given. Imaginary parts that have to be
+        """All `length` elements of the spectrum of real numbers, given its first half. Imaginary parts that must be
         zero are taken as zero."""
         half = length // 2 + 1
         rest = length - half
@@ -73,7 +73,7 @@ class Fourier(Generic[V]):
         return self._part(first, 0, shown), self._part(second, 0, shown)
 
     def _product(self, parts: tuple[V, V | None], length: int, shown: int, sign: int) -> tuple[V, V]:
-        # Products of whole numbers modulo the length keep the angles exact.
+        # Products of integers modulo the length keep the angles exact.
         real, imaginary = parts
         have = self._shape(real)[-1]
         angle = 2 * np.pi * (np.outer(np.arange(shown), np.arange(have)) % length) / length
@@ -94,7 +94,7 @@ class Fourier(Generic[V]):
         )
 
     def _split(self, parts: tuple[V, V | None], factor: int, sign: int) -> tuple[V, V]:
-        """A transform of rows * columns elements: one of each column, a turn of each element, one of each row."""
+        """A transform of rows * columns elements: transforms of the columns, twiddle factors, transforms of the rows."""
         *lead, length = self._shape(parts[0])
         rest = length // factor
         first, second = (
@@ -109,7 +109,7 @@ class Fourier(Generic[V]):
         return real, imaginary
 
     def _chirped(self, parts: tuple[V, V | None], sign: int) -> tuple[V, V]:
-        """A transform of a prime length: a convolution with a chirp, which transforms of another length make."""
+        """A transform of a prime length: a convolution with a chirp, computed by transforms of a power of two."""
         length = self._shape(parts[0])[-1]
         wide = 1 << (2 * length - 2).bit_length()
         squares = np.arange(length, dtype=np.int64) ** 2 % (2 * length)
@@ -122,7 +122,7 @@ class Fourier(Generic[V]):
         return self._times((self._part(made[0], 0, length), self._part(made[1], 0, length)), chirp)
 
     def _times(self, parts: tuple[V, V | None], factors: Array) -> tuple[V, V]:
-        """The product with complex numbers that are known."""
+        """The product with constant complex numbers."""
         real, imaginary = parts
         first, second = self._scaled(real, factors.real), self._scaled(real, factors.imag)
         if imaginary is None:
@@ -143,7 +143,7 @@ class Fourier(Generic[V]):
         return self.verbs.constant(type=type, value=elements(array.astype(dtype_of(element)), type))
 
     def _scaled(self, x: V, factors: Array) -> V:
-        """Multiplied with known numbers, repeated along the first axes."""
+        """Multiplied by constants, which are broadcast along the first axes."""
         known, shape = self._known(factors, x), self._shape(x)
         if factors.shape != shape:
             dimensions = tuple(range(len(shape) - factors.ndim, len(shape)))
@@ -167,13 +167,13 @@ class Fourier(Generic[V]):
         return self.verbs.slice(x, starts=(*zeros, start), limits=(*shape[:-1], limit), steps=(*ones, step))
 
     def _reversed(self, x: V, start: int, limit: int) -> V:
-        """Elements limit - 1, ... start."""
+        """Elements limit - 1, ..., start of the last axis."""
         if limit <= start:
             return self._part(x, start, start)
         return self._part(x, limit - 1, start - 1, -1)
 
     def _lengthened(self, x: V, length: int) -> V:
-        """With zeros behind the last axis."""
+        """Padded with zeros at the end of the last axis."""
         type = self.type_of(x)
         if type.shape[-1] == length:
             return x

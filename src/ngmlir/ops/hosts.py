@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of Python that programs call: a declaration with the attribute `ng.host` names one; text does not hold it.
+"""Python functions that programs call: a declaration with the attribute `ng.host` names one; text does not contain it.
 
-A kernel with the attribute `ng.op` names the user's op that it is of, which may have such a function too: its reference.
+A kernel with the attribute `ng.op` names the user's op that it implements, which may have such a function too: its reference.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .fields import get_str
 
 #: The attribute of a function without a body: the name of the Python function that it is.
 HOST = "ng.host"
-#: The attribute of a kernel: the name of the user's op that it is of.
+#: The attribute of a kernel: the name of the user's op that it implements.
 OP = "ng.op"
 
 
 class Refusal(Exception):
-    """What a host function raises where its arrays have no result: an error of class `kind` at the op that called it."""
+    """Raised by a host function whose arrays have no result: an error of class `kind` at the op that called it."""
 
     def __init__(self, kind: type[UserError], message: str, hint: str = ""):
         super().__init__(message)
@@ -40,9 +40,9 @@ _lock = Lock()
 
 
 class HostFunction:
-    """A function from arrays to arrays, known in this process by a name that no other has while it lives.
+    """A function from arrays to arrays, registered in this process under a name that is unique while it lives.
 
-    `what` says in messages of what kind of op it is; `function` is None for a name that only stands for its `definition`.
+    `what` is the kind of op in messages; `function` is None for a name that only refers to a `definition`.
     """
 
     def __init__(
@@ -66,16 +66,16 @@ class HostFunction:
 
     @property
     def definition(self) -> Any:
-        """What made it, for who finds it by its name; None where nothing else is known."""
+        """The object that registered the function; None if it is not known."""
         return None if self._definition is None else self._definition()
 
     def __call__(
         self, arrays: Sequence[np.ndarray[Any, Any]], types: Sequence[Type], place: Location
     ) -> list[np.ndarray[Any, Any]]:
-        """The results, as arrays of their own. The function sees arrays that it cannot change.
+        """The results, as new arrays. The function gets read-only arrays.
 
-        Raises UserError at `place` where it gives what its declaration does not say, or raises a Refusal; what else it raises
-        comes through.
+        Raises UserError at `place` if the results do not match the declaration, or the function raises a Refusal; other exceptions
+        are passed on.
         """
         seen = [array.view() for array in arrays]
         for array in seen:
@@ -128,12 +128,12 @@ def _described(value: Any) -> str:
 
 
 def host_name(function: Op) -> str:
-    """The name of the Python function that a function of a module stands for; '' for any other."""
+    """The name of the Python function that a declaration names; '' for any other function."""
     return get_str(function, HOST) if HOST in function.attributes else ""
 
 
 def host_function(function: Op, place: Location) -> HostFunction:
-    """The Python function that a declaration names; UserError where this process knows none of that name."""
+    """The Python function that a declaration names; UserError if none of that name is registered in this process."""
     name = host_name(function)
     found = _known.get(name)
     if found is None or found.function is None:
@@ -149,6 +149,6 @@ def host_function(function: Op, place: Location) -> HostFunction:
 
 
 def op_of_kernel(kernel: Op) -> Any:
-    """What made the user's op that a kernel is of, in this process; None where it is of none, or not known here."""
+    """The object that registered the user's op that a kernel implements; None if there is none, or not in this process."""
     known = _known.get(get_str(kernel, OP)) if OP in kernel.attributes else None
     return None if known is None else known.definition

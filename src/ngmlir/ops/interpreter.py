@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a module in NumPy, op by op: the oracle of all tests, at every stage from the graph to the memory plan."""
+"""Runs a module in NumPy, op by op: the reference of all tests, at every stage from the graph to the memory plan."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(
 ) -> tuple[Array, ...]:
     """The results of function (or kernel) `entry`; the arrays are not changed.
 
-    A function whose memory is planned takes its arguments alone: result buffers, constants, what is prepared and the
+    A function whose memory is planned takes its arguments alone: result buffers, constants, prepared buffers and the
     arena are made here. `order` is a seed that shuffles the programs of each kernel; with `exact`, tile products round as
     their definition says.
     """
@@ -49,7 +49,7 @@ def run(
 
 
 def evaluate(op: Op, arrays: Sequence[Array]) -> tuple[Array, ...]:
-    """The results of one op without regions or effects; Limit for another."""
+    """The results of one op without regions or side effects; Limit for another."""
     with np.errstate(all="ignore"):
         return _values(op, arrays)
 
@@ -72,7 +72,7 @@ def _has_shape(array: Array, type: Type) -> bool:
 
 
 def _checked(function: Op, types: Sequence[Type], arrays: Sequence[Any]) -> list[Array]:
-    """The arguments as arrays; UserError where they do not fit the types."""
+    """The arguments as arrays; UserError if they do not fit the types."""
     if len(types) != len(arrays):
         raise UserError(
             f"@{function.symbol} takes {len(types)} arguments, not {len(arrays)}", function.location
@@ -82,7 +82,7 @@ def _checked(function: Op, types: Sequence[Type], arrays: Sequence[Any]) -> list
         if is_masked(given):
             message = f"argument {i} of @{function.symbol} is a masked array; its mask would be lost"
             raise UserError(message, function.location, hint=UNMASK)
-        # What NumPy made keeps its type, to be compared; of anything else the type is the argument's.
+        # Arrays and scalars of NumPy keep their type, to be compared; other values get the argument's.
         typed = isinstance(given, (np.ndarray, np.generic))
         array: Array = np.asarray(given, None if typed else dtype_of(type))
         if array.dtype != dtype_of(type) or not _has_shape(array, type):
@@ -133,7 +133,7 @@ class _Runner:
         self.functions = {op.symbol: op for op in module.ops if op.symbol}
         self.order, self.exact = order, exact
         self.values: dict[Value, Any] = {}
-        #: Constants are the same in every round of a loop and in every program of a kernel.
+        #: Constants are the same in every iteration of a loop and in every program of a kernel.
         self.constants: dict[Op, tuple[Array, ...]] = {}
 
     def symbol(self, op: Op, name: str) -> Op:
@@ -169,7 +169,7 @@ class _Runner:
 
 
 class ArrayVerbs(ng.NgVerbs[Array]):
-    """The verbs of `ng` on NumPy arrays: an algorithm written on verbs runs at once."""
+    """The verbs of `ng` on NumPy arrays: ops are evaluated at once."""
 
     def build(
         self,
@@ -185,5 +185,5 @@ class ArrayVerbs(ng.NgVerbs[Array]):
 
 
 def _unnamed(type: Type) -> Type:
-    """Arrays have no axis names."""
+    """The type without axis names, which arrays do not have."""
     return TensorType(type.shape, type.element) if isinstance(type, ShapedType) else type

@@ -4,7 +4,7 @@
 A layout is a linear map over bits. Each bit of the register number, of the lane and of the warp has a basis:
 the tile coordinates that change when that bit changes. The element held in register r by lane l of warp w is
 the exclusive or of the bases of all bits that are 1. A zero basis means copies: both values of the bit hold
-the same element. Shapes are powers of two; a tile of another size lives in the next larger one.
+the same element. Shapes are powers of two; a tile of another size has the layout of the next larger shape.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def padded(shape: Iterable[int]) -> tuple[int, ...]:
 
 
 def thread_bits(threads: int) -> int:
-    """Bits of the numbers of the threads that part a tile: of the greatest power of two of them."""
+    """Bits of the numbers of the threads that divide a tile: of the greatest power of two of them."""
     return threads.bit_length() - 1
 
 
 def copied_bits(threads: int) -> int:
-    """One, if there are more threads than these: the rest holds what the first ones hold."""
+    """1 if there are more threads than these: the others hold copies."""
     return (threads - 1).bit_length() - thread_bits(threads)
 
 
@@ -54,7 +54,7 @@ def _combined(bases: Sequence[Basis], number: int, rank: int) -> Basis:
 
 @dataclass(frozen=True)
 class Layout:
-    """`thread` holds the bases of the lane bits, then of the warp bits: those of the thread number."""
+    """`thread` has the bases of the lane bits, then of the warp bits: those of the thread number."""
 
     shape: tuple[int, ...]
     register: tuple[Basis, ...]
@@ -83,11 +83,11 @@ class Layout:
 
     @cached_property
     def held(self) -> tuple[Basis, ...]:
-        """The coordinates in each register of thread 0; those of thread t are these, xor `of_thread(t)`."""
+        """The coordinates of each register of thread 0; those of thread t are these, xor `of_thread(t)`."""
         return tuple(_combined(self.register, r, self.rank) for r in range(self.registers))
 
     def part(self, warps: bool = False) -> Basis:
-        """How long the part of the tile is along each dimension that a thread holds, or a warp."""
+        """The size, along each dimension, of the part of the tile that a thread holds, or a warp."""
         bases = (*self.register, *self.lane) if warps else self.register
         return tuple(1 << sum(1 for basis in bases if basis[d]) for d in range(self.rank))
 
@@ -100,16 +100,16 @@ class Layout:
 
     @property
     def copies(self) -> int:
-        """The thread bits that change nothing, as a mask: threads that differ there hold the same elements."""
+        """The thread bits with zero bases, as a mask: threads that differ only in these hold the same elements."""
         return sum(1 << bit for bit, basis in enumerate(self.thread) if not any(basis))
 
     @property
     def separate(self) -> bool:
-        """Whether each bit moves along one dimension only."""
+        """Whether each bit changes one coordinate only."""
         return all(sum(map(bool, basis)) <= 1 for basis in (*self.register, *self.thread))
 
     def run(self, dimension: int) -> int:
-        """How many consecutive elements along `dimension` lie in consecutive registers, aligned to their number."""
+        """How many consecutive elements along `dimension` are in consecutive registers, aligned to their number."""
         bits = 0
         while bits < len(self.register) and self.register[bits] == _unit(dimension, bits, self.rank):
             bits += 1
@@ -121,7 +121,7 @@ class Layout:
     # How ops change layouts
 
     def drop(self, dimensions: Iterable[int]) -> Layout:
-        """Of the tile without these dimensions: what a reduction leaves, with one register per element."""
+        """The layout of the tile without these dimensions, as after a reduction, with one register per element."""
         gone = set(dimensions)
         kept = [d for d in range(self.rank) if d not in gone]
 
@@ -132,7 +132,7 @@ class Layout:
         return Layout(tuple(self.shape[d] for d in kept), register, project(self.thread))
 
     def spread(self, places: Sequence[int], shape: Sequence[int]) -> Layout:
-        """Of a tile with more dimensions, held in registers; dimension i becomes `places[i]` of `shape`."""
+        """The layout of a tile with more dimensions, which are in registers; dimension i becomes `places[i]` of `shape`."""
 
         def move(bases: Sequence[Basis]) -> tuple[Basis, ...]:
             out: list[Basis] = []
@@ -152,7 +152,7 @@ class Layout:
         return Layout(tuple(shape), move(self.register) + new, move(self.thread))
 
     def transpose(self, permutation: Sequence[int]) -> Layout:
-        """Of the tile whose dimension i is dimension permutation[i] of this one."""
+        """The layout of the tile whose dimension i is dimension permutation[i] of this one."""
 
         def move(bases: Sequence[Basis]) -> tuple[Basis, ...]:
             return tuple(tuple(basis[d] for d in permutation) for basis in bases)
@@ -160,7 +160,7 @@ class Layout:
         return Layout(tuple(self.shape[d] for d in permutation), move(self.register), move(self.thread))
 
     def reshape(self, shape: Sequence[int]) -> Layout:
-        """Of the same elements, row by row, in another shape (all sizes powers of two)."""
+        """The layout of the same elements, in row-major order, in another shape (all sizes powers of two)."""
         assert prod(shape) == prod(self.shape)
 
         def move(bases: Sequence[Basis]) -> tuple[Basis, ...]:
@@ -192,7 +192,7 @@ def _split(position: int, shape: Sequence[int]) -> Basis:
 
 
 class _Filler:
-    """Hands out the bits of each dimension from the lowest up."""
+    """Assigns the bits of each dimension from the lowest up."""
 
     def __init__(self, shape: Sequence[int]):
         self.shape = shape
@@ -208,7 +208,7 @@ class _Filler:
         return basis
 
     def first(self, dimensions: Iterable[int]) -> Basis:
-        """The next bit of the first dimension that has one; zero where the whole tile is handed out."""
+        """The next bit of the first dimension that has one left; zero if the whole tile is assigned."""
         for dimension in dimensions:
             basis = self.take(dimension)
             if basis is not None:
@@ -216,7 +216,7 @@ class _Filler:
         return (0,) * len(self.shape)
 
     def rest(self, dimensions: Iterable[int]) -> list[Basis]:
-        """All bits that are left."""
+        """All remaining bits."""
         bases: list[Basis] = []
         for dimension in dimensions:
             while (basis := self.take(dimension)) is not None:
@@ -227,10 +227,10 @@ class _Filler:
 def blocked(
     shape: Sequence[int], threads: int, vector: int = 1, order: Sequence[int] | None = None
 ) -> Layout:
-    """For access to memory: `order` lists the dimensions from the one whose neighbours are closest in memory.
+    """A layout for memory accesses: `order` lists the dimensions from the fastest-varying in memory to the slowest.
 
-    Each thread holds `vector` neighbours, a warp runs along the closest dimension, so that it reads or writes
-    whole lines; the warps part the others, so that a reduction along the closest needs no shared memory.
+    Each thread holds `vector` adjacent elements, a warp covers the fastest dimension, so that it reads or writes
+    whole cache lines; the warps divide the others, so that a reduction along the fastest needs no shared memory.
     """
     shape = padded(shape)
     order = list(order) if order is not None else list(reversed(range(len(shape))))
@@ -249,7 +249,7 @@ def blocked(
 
 
 def product_blocks(shape: Sequence[int], threads: int) -> Layout:
-    """For sums of outer products: a thread holds a block of rows and columns, as square as may be."""
+    """A layout for sums of outer products: a thread holds a block of rows and columns, as square as possible."""
     shape = padded(shape)
     fill = _Filler(shape)
     per_thread = max(1, prod(shape) >> thread_bits(threads))
@@ -259,7 +259,7 @@ def product_blocks(shape: Sequence[int], threads: int) -> Layout:
     register += [fill.first((0, 1)) for _ in range(min(2, bits - columns))]
     thread: list[Basis] = []
     for bit in range(thread_bits(threads)):
-        # Lanes 8 x 4, then warps by turns: the operands of a warp overlap as much as they can.
+        # Lanes 8 x 4, then warps alternately: the operands of a warp overlap as much as they can.
         thread.append(fill.first((1, 0) if bit < 3 or (bit >= LANE_BITS and bit % 2 == 0) else (0, 1)))
     register += fill.rest((1, 0))
     thread += [(0, 0)] * copied_bits(threads)
@@ -267,7 +267,7 @@ def product_blocks(shape: Sequence[int], threads: int) -> Layout:
 
 
 class MatrixLayouts(NamedTuple):
-    """Of the operands and the accumulator of one product."""
+    """The layouts of the operands and the accumulator of one product."""
 
     lhs: Layout
     rhs: Layout
@@ -275,14 +275,14 @@ class MatrixLayouts(NamedTuple):
 
 
 def matrix_fragments(rows: int, columns: int, depth: int, threads: int, item: int = 2) -> MatrixLayouts:
-    """For `mma.sync` of elements of `item` bytes, 16 rows by 8 columns by 32 bytes of depth: registers go through a
-    fragment first, then through fragments of K, N and M. A word of 4 bytes holds neighbours along the depth."""
+    """Layouts for `mma.sync` of elements of `item` bytes, 16 rows by 8 columns by 32 bytes of depth: registers cover one
+    fragment first, then fragments along K, N and M. A word of 4 bytes contains adjacent elements along the depth."""
     word = 4 // item
     extra = [(0, 8 << i) for i in range((columns // 8).bit_length() - 1)]
     extra_rows = [(16 << i, 0) for i in range((rows // 16).bit_length() - 1)]
     warp: list[Basis] = []
     for _ in range(thread_bits(threads) - LANE_BITS):
-        # Warps part the larger side, which keeps their operands small.
+        # Warps divide the larger side, which keeps their operands small.
         source = extra_rows if len(extra_rows) >= len(extra) else extra
         warp.append(source.pop() if source else (0, 0))
     inside = [1 << i for i in range(word.bit_length() - 1)]
@@ -311,7 +311,7 @@ def matrix_fragments(rows: int, columns: int, depth: int, threads: int, item: in
 
 
 class Source(NamedTuple):
-    """Where a value comes from: a register number and a mask to xor with the own lane number."""
+    """The source of a value: a register number and a mask to xor with the thread's lane number."""
 
     register: int
     lane: int
@@ -319,7 +319,7 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """A conversion within warps: register r of the target is found at `registers[r]` xor `threads[i]` for each
+    """A conversion within warps: the source of register r of the target is `registers[r]` xor `threads[i]` for each
     bit i of the thread number that is 1."""
 
     registers: tuple[Source, ...]
@@ -340,12 +340,12 @@ class Plan:
 
     @property
     def cost(self) -> int:
-        """Instructions per thread, about."""
+        """Instructions per thread, approximately."""
         return len(self.registers) * len(self.variants) * (1 + self.moves)
 
 
 def conversion(source: Layout, target: Layout) -> Plan | None:
-    """How each thread finds the elements of `target` within its own warp; None if they lie in other warps."""
+    """How each thread finds the elements of `target` within its own warp; None if they are in other warps."""
     assert source.shape == target.shape
     solve = _Solver(source)
     registers = [solve(basis) for basis in target.register]
@@ -363,7 +363,7 @@ def conversion(source: Layout, target: Layout) -> Plan | None:
 
 
 class _Solver:
-    """Writes coordinates as a combination of the register and lane bases, with as few lanes as possible."""
+    """Expresses coordinates as a combination of the register and lane bases, with as few lanes as possible."""
 
     def __init__(self, layout: Layout):
         self.shape = layout.shape

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lengths that may not be known yet: numbers that follow from others, and are read when a program is made.
+"""Lengths that may not be known yet: numbers that depend on others, and are evaluated when a program is made.
 
-A graph is built once, and programs are made of it for every length that its axes take. So what a graph says about
-lengths (where a slice ends, how much is padded) is kept as the way to find it out.
+A graph is built once, and programs are made of it for every length of its axes. So numbers in a graph that depend on
+lengths (where a slice ends, how much is padded) are kept as expressions.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import Any, Protocol
 
 
 class Long(Protocol):
-    """What has a length: an axis, or a `Length`."""
+    """An object with a length: an axis, or a `Length`."""
 
     @property
     def length(self) -> int | None: ...
 
 
-#: A length: a number, or what has one.
+#: A length: a number, or an object with one.
 Size = int | Long
 
 _SERIAL = itertools.count(1)
 
 
 class _Reading(threading.local):
-    """Of each thread: the lengths that stand in place of those set, while a program is made for them."""
+    """By thread: the lengths that replace those of axes, while a program is made for them."""
 
     def __init__(self) -> None:
         self.given: Mapping[int, int] | None = None
@@ -40,7 +40,7 @@ READING = _Reading()
 
 
 class Changes:
-    """Moves on whenever a length is set anywhere: what was read before may not hold any more."""
+    """A serial number that changes whenever a length is set anywhere: cached values are then invalid."""
 
     serial = 0
 
@@ -51,7 +51,7 @@ class Changes:
 
 @contextmanager
 def reading(lengths: Mapping[int, int]) -> Generator[None]:
-    """Inside, the axes with these `id`s have these lengths (for this thread)."""
+    """In the context, the axes with these `id`s have these lengths (for this thread)."""
     outer = READING.given
     READING.given = lengths
     try:
@@ -61,19 +61,19 @@ def reading(lengths: Mapping[int, int]) -> Generator[None]:
 
 
 class Length:
-    """A length that follows from others; None while one of them is not known."""
+    """A length that depends on others; None while one of them is not known."""
 
     __slots__ = ("_found", "function", "parts")
 
     def __init__(self, function: Callable[..., int], *parts: Size):
         self.function = function
         self.parts = parts
-        #: What was found last, after which change and where which lengths were given: one tuple, since threads read it.
+        #: The cached value, with the change and the given lengths for which it is valid: one tuple, since threads read it.
         self._found: tuple[int, Mapping[int, int] | None, int | None] = (-1, None, None)
 
     @property
     def length(self) -> int | None:
-        # Kept, so that one that follows from a thousand others, each from the one before, is found step by step.
+        # Cached, so that a chain of a thousand lengths, each depending on the one before, takes linear time.
         change, given, known = self._found
         if change != Changes.serial or given is not READING.given:
             change, given = Changes.serial, READING.given
@@ -103,25 +103,25 @@ class Length:
 
 
 def derived(function: Callable[..., int], *parts: Size) -> Any:
-    """`function` of the numbers; a Length where one of them may still change."""
+    """`function` of the numbers; a Length if one of them may still change."""
     return function(*parts) if all(isinstance(part, int) for part in parts) else Length(function, *parts)
 
 
 def same(length: int) -> int:
-    """For a length that is another one."""
+    """The identity: a length that equals another one."""
     return length
 
 
 def product(*lengths: int) -> int:
-    """How many elements there are."""
+    """The number of elements of a shape."""
     return math.prod(lengths)
 
 
 def total(*lengths: int) -> int:
-    """How long things are, one after the other."""
+    """The length of a concatenation."""
     return sum(lengths)
 
 
-#: Functions that give other numbers for other lengths. Two equal numbers of another function say nothing of a third: where a slice
+#: Functions whose results differ for different lengths. Equal results of other functions do not imply equal lengths: where a slice
 #: ends is the lesser of a number and a length.
 INCREASING = frozenset((same, product, total, operator.add, operator.mul))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which loop each dimension of an op's operands and results is, by the `loops` line of its dialect file; and the op on
-operands whose dimensions lie in another order."""
+"""The loop of each dimension of an op's operands and results, from the `loops` line of its dialect file; and the op on
+operands whose dimensions are permuted."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ..ir.loops import Group, Loops, arranged
 from ..ir.types import shape_of
 from .fields import get_i64, get_i64s
 
-#: Kinds of loops of which it matters which comes first.
+#: Kinds of loops whose order matters.
 _ORDERED = ("sequential", "window")
 
-#: A loop: its group, and which of the group's it is.
+#: A loop: its group, and its index in the group.
 Loop = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class OpLoops:
-    """The loops of an op: of each dimension of its operands and results which one it is."""
+    """The loops of an op: one for each dimension of its operands and results."""
 
     op: Op
     line: Loops
@@ -32,12 +32,12 @@ class OpLoops:
     results: tuple[tuple[Loop, ...], ...]
 
     def kind(self, loop: Loop) -> str:
-        """The kind of a loop (`ir.loops.KINDS`); that of a section is `parallel` where the op takes all of it."""
+        """The kind of a loop (`ir.loops.KINDS`); that of a section is `parallel` if the op takes all of it."""
         kind = self.line.kinds.get(loop[0], "parallel")
         return "parallel" if kind == "section" and self._is_whole(loop) else kind
 
     def lengths(self, loop: Loop) -> Mapping[str, int]:
-        """Attributes that name the length of a loop, and the entry of each that does."""
+        """Attributes that contain the length of a loop, and the index of the entry of each that does."""
         section = self.line.sections.get(loop[0])
         if section is None:
             return {}
@@ -59,12 +59,12 @@ class OpLoops:
         assert definition is not None
         return {field.name: field for field in definition.attributes}
 
-    # ---- dimensions in another order
+    # ---- permuted dimensions
 
     def following(self, operands: Sequence[Sequence[Loop]]) -> list[Loop] | None:
-        """The loops of the result where those of the operands lie in this order; None where nothing says in which."""
+        """The loops of the result if those of the operands are in this order; None if nothing determines their order."""
         groups = self.line.results[0]
-        # The loops of each group as they lie where no attribute names their dimensions.
+        # The loops, in order, of each group whose dimensions no attribute names.
         lying: dict[str, list[Loop]] = {}
         for value, own in zip(self._groups, operands, strict=True):
             for group in value:
@@ -76,7 +76,7 @@ class OpLoops:
             found = [loop for group in groups for loop in lying[group.name]]
             return found if len(found) == len(self.results[0]) else None
         first = [loop for group in groups if group.how == "[]" for loop in lying[group.name]]
-        # What an attribute names lies where that of an operand does which the attribute names too.
+        # Dimensions that an attribute names are where those of an operand are that the attribute names too.
         given = {group.name for value in self._groups for group in value}
         inserted = {
             group.attribute: group.name
@@ -94,7 +94,7 @@ class OpLoops:
         return None
 
     def leading(self, result: Sequence[Loop]) -> list[list[Loop]] | None:
-        """The loops of each operand where those of the result lie in this order; None where an operand has others."""
+        """The loops of each operand if those of the result are in this order; None if an operand has others."""
         if any(loop not in result for own in self.operands for loop in own):
             return None
         return [[loop for loop in result if loop in own] for own in self.operands]
@@ -102,13 +102,13 @@ class OpLoops:
     def reordered(
         self, operands: Sequence[Sequence[Loop]], result: Sequence[Loop]
     ) -> dict[str, Attribute] | None:
-        """What attributes say where the dimensions of operands and result are these loops; None where none say that."""
+        """The attributes for which the dimensions of operands and result are these loops; None if there are none."""
         values = list(zip([*self._groups, self.line.results[0]], [*operands, result], strict=True))
         order = self._order_in_groups(values)
         named = None if order is None else self._named(values, order)
         if order is None or named is None:
             return None
-        # They say it if reading the line with these attributes gives the loops again.
+        # The attributes are right if reading the line with them gives the loops again.
         sizes = {name: len(loops) for name, loops in order.items()}
         for groups, own in values:
             counts = {g.attribute: range(sizes[g.name]) for g in groups if g.how == "[]"}
@@ -122,8 +122,8 @@ class OpLoops:
     def _order_in_groups(
         self, values: Sequence[tuple[Sequence[Group], Sequence[Loop]]]
     ) -> dict[str, list[Loop]] | None:
-        """Of each group the order of its loops: that of the dimensions where no attribute names these, which must be the same
-        everywhere; else the order in which they lie first. None where steps are ordered, and would come in another order."""
+        """The order of the loops of each group: that of the dimensions if no attribute names these, which must be the same
+        everywhere; otherwise the order of the first value. None if steps are ordered, and their order would change."""
         order: dict[str, list[Loop]] = {}
         named: dict[str, list[Loop]] = {}
         for (groups, own), before in zip(values, [*self.operands, self.results[0]], strict=True):
@@ -142,7 +142,7 @@ class OpLoops:
     def _named(
         values: Sequence[tuple[Sequence[Group], Sequence[Loop]]], order: Mapping[str, list[Loop]]
     ) -> dict[str, list[int]] | None:
-        """The attributes that name dimensions; None where two values would need one to be different."""
+        """The attributes that name dimensions; None if two values would need different ones."""
         named: dict[str, list[int]] = {}
         for groups, own in values:
             first = sum(len(order[g.name]) for g in groups if g.how == "[]")
@@ -176,7 +176,7 @@ class OpLoops:
 
 
 def loops_of(op: Op) -> OpLoops | None:
-    """The loops of an op; None where its dialect says none."""
+    """The loops of an op; None if its dialect states none."""
     definition = op.definition
     line = definition.loops if definition is not None else None
     if line is None or definition is None:

@@ -13,7 +13,7 @@ LIMIT = "ng.memory_limit"
 
 
 def limit_of(function: Op) -> int:
-    """The limit that a function states; 0 where it states none. Raises UserError for what is no number of bytes."""
+    """The limit of a function; 0 if it has none. Raises UserError if it is not a number of bytes."""
     said = function.attributes.get(LIMIT)
     limit = 0 if said is None else count_in(said)
     if limit is None:
@@ -22,7 +22,7 @@ def limit_of(function: Op) -> int:
 
 
 def with_limit(module: Module, limit: int) -> Module:
-    """The module whose functions state a limit; itself for 0."""
+    """The module with the limit on its functions; itself for 0."""
     if not limit:
         return module
 
@@ -35,7 +35,7 @@ def with_limit(module: Module, limit: int) -> Module:
 
 
 def checked_limit(limit: object, is_planned: bool = True) -> int:
-    """A limit that somebody gave. UserError for what is no number of bytes, and where no memory is planned."""
+    """Validates a limit. UserError if it is not a number of bytes, or no memory is planned."""
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise UserError(
             f"a memory limit is a number of bytes, not {limit!r}", hint="memory_limit=64 * 1024**2"

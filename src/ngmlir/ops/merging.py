@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of rows, each once: what gradients of tables have in common where rows are looked up more than once."""
+"""Unique row numbers: shared by the gradients of tables whose rows are looked up more than once."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ V = TypeVar("V")
 def merged(
     verbs: NgVerbs[V], ids: V, type: TensorType, none: int, number: Callable[[float, TensorType], V]
 ) -> tuple[V, V]:
-    """(each of some ids once, in order; i32: for each of them, where it stands there). `type` is that of the ids, one line of one or more.
+    """(the unique ids in ascending order; i32: for each id its index there). `type` is that of the ids, a 1-D tensor of one or more.
 
-    As many are given as before: those that are left over are `none`. `number` makes constants.
+    The first result has as many elements as `ids`; those that are left over are `none`. `number` makes constants.
     """
     (count,) = type.shape
     line = TensorType((count,), i32)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Floats of 8 bits and fewer and integers of 2 and 4, as arithmetic on their codes: bytes in, bytes out.
 
-Written on verbs, for every container. Codes are ui8; arithmetic is that of f32 and i32, which hold all of them.
+Written on verbs, for every container. Codes are ui8; the arithmetic is in f32 and i32, which represent all values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAGNITUDE = 0x7FFFFFFF
 
 
 class NarrowVerbs(Generic[V]):
-    """Casts from and to codes, of values in one container (`like`, whose elements do not matter)."""
+    """Casts from and to codes, of values in one container (`like`, whose element type does not matter)."""
 
     def __init__(self, verbs: NgVerbs[V], like: Type):
         self.verbs = verbs
@@ -60,7 +60,7 @@ class NarrowVerbs(Generic[V]):
     # ---- from codes
 
     def decoded(self, codes: V, element: Type) -> tuple[V, Type]:
-        """The numbers, and their type: f32 or i32."""
+        """The numbers of codes, and their type: f32 or i32."""
         x = self.both(self.cast(codes, i32), (1 << bit_width(element)) - 1)
         if element.text in NARROW:
             return self.bits(self._float_bits(x, NARROW[element.text]), f32), f32
@@ -76,7 +76,7 @@ class NarrowVerbs(Generic[V]):
             found = self.where(v.equal(x, self.number(0)), 1 << (_FRACTION - 1), self.up(x, _FRACTION))
             return self.where(v.equal(x, self.number(form.greatest + 1)), _NAN, found)
         size = self.both(x, form.sign - 1)
-        # As if the exponent were one of f32; the product puts it right, also of numbers without a leading one.
+        # The bits as if the bias were that of f32, which the product corrects, also for numbers without a leading one.
         small = self.bits(self.up(size, _FRACTION - form.fraction), f32)
         found = self.bits(v.multiply(small, self.number(2.0 ** (_BIAS - form.bias), f32)))
         if form.unsigned_zero:
@@ -91,7 +91,7 @@ class NarrowVerbs(Generic[V]):
     # ---- to codes
 
     def encoded(self, x: V, source: Type, element: Type) -> V:
-        """Codes of the numbers, which are of a type that is computed with."""
+        """The codes of numbers, whose type is not narrow."""
         if element.text in NARROW:
             made = self._float_code(self._as_f32(x, source), NARROW[element.text])
         else:
@@ -105,7 +105,7 @@ class NarrowVerbs(Generic[V]):
         return self.cast(made, ui8)
 
     def _as_f32(self, x: V, source: Type) -> V:
-        """In f32. What that rounds of f64 is rounded to odd, so that the rounding after it is right."""
+        """Converts to f32. f64 is rounded to odd, so that the next rounding is correct."""
         if source is not f64:
             return x if source is f32 else self.cast(x, f32)
         v = self.verbs
@@ -137,7 +137,7 @@ class NarrowVerbs(Generic[V]):
         last = self.both(self.down(size, shift), 1)
         rounded = v.add(v.add(size, self.number((1 << (shift - 1)) - 1)), last)
         code = v.subtract(self.down(rounded, shift), self.number((_BIAS - form.bias) << form.fraction))
-        # Below the least exponent all numbers are as far apart: where f32 has that distance, its sum rounds so.
+        # Below the least exponent all numbers have the same distance: adding a number where f32 has this distance rounds to it.
         place = 2.0 ** (_FRACTION + 1 - form.bias - form.fraction)
         near = v.subtract(
             self.bits(v.add(self.bits(size, f32), self.number(place, f32))),
@@ -163,7 +163,7 @@ class NarrowVerbs(Generic[V]):
 
 
 def cast(verbs: NgVerbs[Any], x: Any, source: Type, target: Type) -> Any:
-    """`ng.cast` where one of the types is narrow; its values are codes."""
+    """`ng.cast` if one of the types is narrow; its values are codes."""
     made = NarrowVerbs(verbs, source)
     given, wanted = element_type(source), element_type(target)
     if is_narrow(given):

@@ -14,7 +14,7 @@ from .rules import require
 
 
 def nest_complaints(name: str, attributes: Mapping[str, Attribute]) -> Iterator[Diagnostic]:
-    """What is wrong with the attribute by itself."""
+    """Errors in the attribute by itself."""
     if name != "ng.fusion":
         yield Diagnostic(f"has '{NEST}', which only ng.fusion has")
     elif not isinstance(attributes[NEST], NestAttr):
@@ -22,7 +22,7 @@ def nest_complaints(name: str, attributes: Mapping[str, Attribute]) -> Iterator[
 
 
 def inside(t: Typing) -> tuple[Sequence[Type], Sequence[Type]]:
-    """The types that a fusion has inside for its operands and results."""
+    """The types of a fusion's operands and results inside it."""
     nest = t.attributes.get(NEST)
     if not isinstance(nest, NestAttr):
         return t.operands, t.results

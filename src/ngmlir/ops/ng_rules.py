@@ -171,7 +171,7 @@ def cumulative_runs(t: Typing) -> Types:
 
 
 def _segmented(t: Typing) -> tuple[Type, int, int]:
-    """The first operand, the axis, and how many segments the offsets tell of."""
+    """The first operand, the axis, and the number of segments of the offsets."""
     source, offsets = t.operands
     axis = axis_of(t, len(shape_of(source)))
     fine = element_type(offsets) is i32 and len(shape_of(offsets)) == 1 and shape_of(offsets)[0] != 0
@@ -226,7 +226,7 @@ def reduce(t: Typing) -> Types:
 
 
 def count_positions(count: int, element: Type) -> None:
-    """UserError if an element type cannot hold the last of so many positions."""
+    """UserError if an element type cannot represent the last of `count` positions."""
     if count > _countable(element):
         wider = next((t for t in (i16, i32) if count <= _countable(t)), i64)
         raise UserError(f"{element} cannot count {count} positions", hint=f"let the result hold {wider}")
@@ -303,8 +303,8 @@ def dot(t: Typing) -> Types:
 
 
 def multiplies(lhs: Type, rhs: Type, result: Type) -> bool:
-    """Whether elements of these types can be multiplied and summed to those of the third: all are of one type, or the
-    result has room for all values of both and for more. Floats are multiplied by floats of their own type."""
+    """Whether elements of these types can be multiplied and summed to those of the third: all are of one type, or that of the
+    result is wider and represents all values of both. Floats are multiplied by floats of their own type."""
     if lhs is rhs is result:
         return True
     match lhs, rhs, result:
@@ -320,7 +320,7 @@ def multiplies(lhs: Type, rhs: Type, result: Type) -> bool:
 
 
 def has_all(wide: Type, narrow: Type) -> bool:
-    """Whether every number of one element type is one of another, which has more."""
+    """Whether the wider of two element types represents every number of the narrower one."""
     match wide, narrow:
         case FloatType(), FloatType():
             return wide.text in ("f32", "f64") and narrow.width < wide.width

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Type rules of those ops of the ng dialect that only move elements. `ng_rules` has them too."""
+"""Type rules of those ops of the ng dialect that only move elements. `ng_rules` exports them too."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def cast_axes(t: Typing) -> Types:
 
 
 def slice_size(start: int, limit: int, step: int) -> int:
-    """How many elements a slice takes."""
+    """The number of elements of a slice."""
     return max(0, -(-(limit - start) // step))
 
 
@@ -164,7 +164,7 @@ def stack(t: Typing) -> Types:
 
 
 def _windowed(t: Typing, whole: Type, sizes: Sequence[int]) -> list[int]:
-    """The shape of the windows of so many taps along the axes of a tensor."""
+    """The shape of windows of `sizes` taps along the axes of a tensor."""
     axes, steps, dilations = (get_i64s(t, n) for n in ("axes", "steps", "dilations"))
     axes_of(t, len(shape_of(whole)))
     require(

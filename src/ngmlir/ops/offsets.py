@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offsets cut rows into segments: segment s is the rows from offsets[s] to offsets[s + 1]."""
+"""Offsets divide rows into segments: segment s is the rows from offsets[s] to offsets[s + 1]."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-#: For errors: how offsets are made.
+#: The hint of errors: how offsets are made.
 OFFSETS_HINT = "offsets are np.cumsum([0, *lengths]) of the lengths of all segments"
 
 
 def wrong_offsets(offsets: np.ndarray[Any, Any], rows: int | None = None, of: str = "rows") -> str:
-    """What is wrong with offsets, as the end of a sentence about them: they begin with 0, never fall, and end with the number of rows
-    where that is given; nothing where they are right. `of` is what the rows are called."""
+    """The error in offsets, as the end of a sentence about them, if there is one: they begin with 0, never fall, and end with the number
+    of rows if that is given. `of` is the word for rows."""
     if offsets.ndim != 1 or not offsets.size or offsets[0] != 0:
         return f"begin with {offsets.flat[0] if offsets.size else 'nothing'}, not with 0"
     falls = np.flatnonzero(offsets[1:] < offsets[:-1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of a value that lie in its memory in one piece."""
+"""Contiguous parts of a value."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .fields import get_i64s
 
 
 def first_of_part(op: Op) -> int | None:
-    """Of a slice whose elements lie side by side in the operand's memory, and in the same order, the position of the
-    first one there; None of others."""
+    """The index, in the operand, of the first element of a slice that is contiguous in the operand's memory; None for other
+    slices."""
     shape, part = shape_of(op.operands[0].type), shape_of(op.results[0].type)
     starts, steps = get_i64s(op, "starts"), get_i64s(op, "steps")
     position, several = 0, False
     for size, count, start, step in zip(shape, part, starts, steps, strict=True):
-        # Behind a dimension with several elements all others must be whole.
+        # After a dimension with several elements all others must be whole.
         if (several and not is_same(count, size)) or (may_be_several(count) and step != 1):
             return None
         several = several or may_be_several(count)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic on positions that are known while a program is built: kernels are to say `%i`, not `0 + %i`."""
+"""Folds index arithmetic while kernels are built, so that they contain `%i`, not `0 + %i`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _RESULTS: dict[type[Op], Callable[[int, int], int]] = {
     ng.MinimumOp: min,
     ng.MaximumOp: max,
 }
-#: What on the right (and of ops that commute on the left) leaves the other operand as it is.
+#: The neutral element of ops, as right operand (and as left operand of commutative ones).
 _NEUTRAL: dict[type[Op], int] = {ng.AddOp: 0, ng.SubtractOp: 0, ng.MultiplyOp: 1, ng.FloorDivideOp: 1}
 _LARGEST = 1 << 62
 
 
 def known(value: Value) -> int | None:
-    """The number of a position that is a constant."""
+    """The value of a constant index."""
     if value.type is not index or not isinstance(value.owner, ng.ConstantOp):
         return None
     number = value.owner.attributes["value"]
@@ -47,7 +47,7 @@ def _computed(op: type[Op], left: int, right: int) -> int | None:
 
 
 def folded(op: type[Op], operands: Sequence[Value]) -> int | Value | None:
-    """What an op on positions gives, as far as it is known without computing; None where it is not."""
+    """The result of an op on indices, if it is known without computing; otherwise None."""
     if op not in _RESULTS or operands[0].type is not index:
         return None
     x, y = operands

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of the program dialect: what a declaration and an operator are by themselves. `dialects/program.ngd` names them.
 
-Whether the names of an operator are declared, and whether it is used as its definition says, `ngmlir.programs` knows.
+Whether the names of an operator are declared, and whether it is used as its definition says, is checked by `ngmlir.programs`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which rows of its operands each row of an op's result is computed from, by the op's loops.
+"""Which rows of its operands each row of an op's result depends on, by the op's loops.
 
-A value has rows where one of its dimensions counts the samples of an open length, alone or in front of others that were
-flattened with it. Rows stay apart where their dimension is a parallel loop: then all operands that have the loop have rows along it,
+A value has rows if the length of one of its dimensions is the open number of samples, alone or as the outermost of several
+flattened dimensions. Rows are independent if their dimension is a parallel loop: then all operands with this loop have rows along it,
 and so have the results.
 """
 
@@ -23,27 +23,27 @@ from .loops import loops_of
 
 
 class MixesRows(Exception):
-    """An op computes one row from others, or not from the rows at all."""
+    """An op computes one row from others, or not from rows at all."""
 
     def __init__(self, reason: str):
         super().__init__(reason)
         self.reason = reason
-        #: Where that op is, if this is known.
+        #: The location of that op, if it is known.
         self.location: Location | None = None
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How an op goes row by row: what its operands and its results have, and attributes that name whole lengths."""
+    """How an op computes rows: the rows of its operands and results, and attributes that contain whole lengths."""
 
     operands: tuple[Rows | None, ...]
     results: tuple[Rows | None, ...]
-    #: Attribute -> the place in it that says how long the dimension with rows is.
+    #: Attribute -> index of its entry that is the length of the dimension with rows.
     lengths: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def reading(op: Op, given: Sequence[Rows | None]) -> Reading:
-    """How an op, of which at least one operand has rows, computes them. Raises MixesRows where it does not row by row."""
+    """How an op, of which at least one operand has rows, computes them. Raises MixesRows if rows are not independent."""
     number, rows = next((i, rows) for i, rows in enumerate(given) if rows is not None)
     if op.name == "ng.reshape":
         made = reshaped_rows(shape_of(op.operands[0].type), rows, shape_of(op.result.type))
@@ -66,7 +66,7 @@ def reading(op: Op, given: Sequence[Rows | None]) -> Reading:
 
 
 def resized(type: Type, rows: Rows, length: int) -> TensorType:
-    """The type with so many rows."""
+    """The type with `length` rows."""
     assert isinstance(type, TensorType)
     shape = list(type.shape)
     shape[rows.dimension] = length * rows.inner
@@ -74,7 +74,7 @@ def resized(type: Type, rows: Rows, length: int) -> TensorType:
 
 
 def reshaped_rows(source: Sequence[int], rows: Rows, target: Sequence[int]) -> Rows | None:
-    """The rows of a value that is seen in another shape; None where they are torn apart."""
+    """The rows of a value after a reshape; None if it does not keep rows together."""
     length = source[rows.dimension] // rows.inner
     before = prod(source[: rows.dimension])
     places = [
@@ -82,13 +82,13 @@ def reshaped_rows(source: Sequence[int], rows: Rows, target: Sequence[int]) -> R
     ]
     if not places:
         return None
-    # Of one row there may be several dimensions of one element: the one at the same place is what more rows would have.
+    # With one row there may be several dimensions of one element: the one at the same index would have more rows.
     place = rows.dimension if rows.dimension in places else places[0]
     return Rows(place, target[place] // length)
 
 
 def with_length(op: Op, names: Mapping[str, int], size: int) -> Mapping[str, Attribute]:
-    """The attributes of an op with another length where `names` say so."""
+    """The attributes of an op with another length in the entries that `names` lists."""
     changed = dict(op.attributes)
     for name, place in names.items():
         values = list(get_i64s(op, name))

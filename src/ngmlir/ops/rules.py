@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the type rules of all dialects share.
+"""Shared by the type rules of all dialects.
 
-A rule gives the result types or raises UserError without a place. Where tensors carry axis names, the rules
-keep names and shapes together and refuse operands whose names disagree.
+A rule returns the result types or raises UserError without a location. If tensors have axis names, the rules
+keep names and shapes together and reject operands whose names disagree.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def require(condition: bool, message: str, hint: str = "") -> None:
 
 
 def same_size(a: int, b: int) -> bool:
-    """Whether two dimensions can be the same; an unknown one can be any."""
+    """Whether two dimensions can be equal; an unknown one can be any."""
     return a == b or DYNAMIC in (a, b)
 
 
@@ -61,14 +61,14 @@ def fits(what: str, given: Sequence[Type], wanted: Sequence[Type]) -> None:
 
 
 def axis_of(t: Typing, rank: int, name: str = "axis") -> int:
-    """The axis that an attribute says, of an operand of a rank. UserError for one that is not there."""
+    """The axis that an attribute states, for an operand of a rank. UserError if it is out of range."""
     axis = get_i64(t, name)
     require(0 <= axis < rank, f"axis {axis} of an operand with {rank} dimensions")
     return axis
 
 
 def axes_of(t: Typing, rank: int) -> tuple[int, ...]:
-    """The axes that the attribute `axes` says. UserError for one that is not there or named twice."""
+    """The axes that the attribute `axes` states. UserError if one is out of range or named twice."""
     axes = get_i64s(t, "axes")
     require(all(0 <= a < rank for a in axes), f"axes {list(axes)} of an operand with {rank} dimensions")
     require(len(set(axes)) == len(axes), f"axes {list(axes)} name a dimension twice")

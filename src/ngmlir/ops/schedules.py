@@ -3,9 +3,9 @@
 
     %0 = ng.fusion dot(%x, %w) {ng.schedule = {by = "panels", tile = [6, 16], depth = 256 : i64}} -> ...
 
-Each family of kernels declares its knobs here, with what keeps some of their values from being built: the verifier,
-those who choose and those who try out values all read these declarations. `by` names the family. What an op states is
-obeyed; the pass `schedule` fills in the rest. On an op that is not fused yet a schedule is passed on to its fusion.
+Each family of kernels declares its knobs here, and which of their values cannot be built: the verifier, the
+cost model and the tuner all read these declarations. `by` names the family. Settings that an op states are
+obeyed; the pass `schedule` chooses the others. On an op that is not fused yet a schedule is passed on to its fusion.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Tiles(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class Boxes(Schedule):
-    """Elementwise, where an operand is contiguous along another loop than the innermost one, as in a transpose: tiles that reach along both."""
+    """Elementwise, where an operand is contiguous along another loop than the innermost one, as in a transpose: tiles that extend along both."""
 
     by = "boxes"
     kind = "map"
@@ -76,7 +76,7 @@ class Boxes(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class Flat(Schedule):
-    """Elementwise, all loops as one: each element of a tile finds its own place. For short rows, of which a tile that threads share has many."""
+    """Elementwise, all loops collapsed into one: each element of a tile computes its own indices. For short rows, of which a tile that threads share has many."""
 
     by = "flat"
     kind = "map"
@@ -172,7 +172,7 @@ class Panels(Schedule):
 
     @property
     def packed(self) -> set[str]:
-        """The sides that are read from packed copies, whoever makes them."""
+        """The sides that are read from packed copies, whichever kernel makes these."""
         return {*self.pack, *(["right"] if self.part else [])}
 
     def conflicts(self) -> Iterator[str]:
@@ -275,12 +275,12 @@ class Strips(Schedule):
     rows: int = knob_field("rows in one program, for each of the kernels")
 
     def tile_shape(self) -> tuple[int, ...]:
-        return ()  # each of them has its own
+        return ()  # each kernel has its own
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stream(Schedule):
-    """Attention: some queries meet a block of keys and values after the other, while their results are rescaled to the largest score so far."""
+    """Attention: a tile of queries is multiplied by one block of keys and values after the other, while its results are rescaled to the largest score so far."""
 
     by = "stream"
     kind = "attention"
@@ -316,12 +316,12 @@ FAMILIES: dict[str, type[Schedule]] = {
 
 
 def stated(given: Given) -> dict[str, Setting]:
-    """The knobs among what is given: all but `by`."""
+    """The knobs among the given settings: all but `by`."""
     return {name: setting for name, setting in given.items() if name != "by"}
 
 
 def families(kind: str | None, given: Given) -> list[type[Schedule]]:
-    """The families that make kernels of fusions of a kind (None: of any) and have all knobs that are given."""
+    """The families that make kernels of fusions of a kind (None: of any) and accept all given settings."""
     named = given.get("by")
     return [
         family
@@ -336,7 +336,7 @@ def families(kind: str | None, given: Given) -> list[type[Schedule]]:
 
 
 def neighbours(schedule: Schedule) -> Iterator[Schedule]:
-    """Schedules in which one knob is turned one step: a number doubled or halved, a word or `true` the other way."""
+    """Schedules in which one knob is changed by one step: a number doubled or halved, a word or `true` toggled."""
     for name, knob in schedule.knobs().items():
         setting = getattr(schedule, name)
         for turned in _turned(knob, setting):

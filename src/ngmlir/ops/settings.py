@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of schedules: the knobs of a family, the values they take, and how text holds them."""
+"""Settings of schedules: the knobs of a family, the values they take, and their attributes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..ir.attributes import ArrayAttr, Attribute, DictAttr, IntegerAttr, StringA
 from ..ir.types import i64
 from ..support.machines import WARP
 
-#: One setting of a knob, and some of them by name (`by` among them).
+#: One setting of a knob, and some of them by name (including `by`).
 Setting: TypeAlias = int | bool | str | tuple[int, ...] | tuple[str, ...]
 Given: TypeAlias = Mapping[str, Setting]
 
-#: Threads of a block, which come in whole warps: at most, and of a usual one.
+#: Threads of a block, in whole warps: the most, and a usual number.
 MOST_THREADS, FEW_THREADS = 1024, 128
 
 
 class Knob(NamedTuple):
-    """One knob: what it turns, how many numbers it takes (0: one, no list), the least of them and their unit; or the
+    """One knob: its description, how many numbers it takes (0: one, not a list), the least of them and their unit; or the
     words of which it takes any, or `yes` for true and false."""
 
     name: str
@@ -36,7 +36,7 @@ class Knob(NamedTuple):
 
     @property
     def takes(self) -> str:
-        """What it must be, as a person says it."""
+        """The accepted settings, in words, for messages."""
         if self.yes:
             return "true or false"
         if self.words:
@@ -45,7 +45,7 @@ class Knob(NamedTuple):
         return f"a list of {self.count} numbers, each {whole}" if self.count else f"a number, {whole}"
 
     def accepts(self, setting: Setting) -> bool:
-        """Whether the knob can be set so, whatever the others say."""
+        """Whether a setting of this knob is valid by itself."""
         if self.yes:
             return isinstance(setting, bool)
         if self.words:
@@ -74,11 +74,11 @@ def stages_knob() -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """The base of all families. `kind`: of which fusions they make kernels."""
+    """The base of all families. `kind`: the kind of fusions of which they make kernels."""
 
     by: ClassVar[str]
     kind: ClassVar[str]
-    #: Elements of a tile, of few threads: larger ones are only more code.
+    #: The most elements of a tile, for up to FEW_THREADS threads: larger ones only make the code longer.
     largest: ClassVar[int] = 1 << 13
 
     @classmethod
@@ -87,7 +87,7 @@ class Schedule:
 
     @classmethod
     def open(cls, given: Given) -> set[str]:
-        """The knobs that are left to choose."""
+        """The knobs that are left to choose: not given, and without a default."""
         return {f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING} - given.keys()
 
     def conflicts(self) -> Iterator[str]:
@@ -111,7 +111,7 @@ class Schedule:
         return tile if isinstance(tile, tuple) else (tile,)
 
     def attribute(self) -> DictAttr:
-        """The schedule as text holds it; a knob that stands where it mostly does is left out."""
+        """The schedule as an attribute, without the knobs that have their default setting."""
         standing = {f.name: f.default for f in dataclasses.fields(self)}
         settings = {name: getattr(self, name) for name in standing}
         return to_attribute({"by": self.by, **{n: s for n, s in settings.items() if s != standing[n]}})
@@ -124,7 +124,7 @@ def _knobs(family: type[Schedule]) -> Mapping[str, Knob]:
 
 
 def to_attribute(given: Given) -> DictAttr:
-    """Settings as text holds them."""
+    """Settings as an attribute."""
     return DictAttr(tuple([(name, setting_attribute(setting)) for name, setting in given.items()]))
 
 

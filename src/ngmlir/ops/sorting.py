@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of any elements as the order of integers."""
+"""Replaces the sorting of any elements by that of integers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 
 def argsort(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
-    """Of signed integers that ascend as the elements do; of such, in ascending order, it stays what it is."""
+    """Sorts signed integers with the same order instead of the elements; those in ascending order are sorted as they are."""
     source, descending = op.operands[0].type, get_bool(op, "descending")
     if not (isinstance(source, ShapedType) and source.static) or source.element.text == "index":
         return None
@@ -31,7 +31,7 @@ def argsort(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | N
 
 
 def is_plain_order(op: Op) -> bool:
-    """Whether signed integers are put into ascending order, as kernels and networks do it."""
+    """Whether an op sorts signed integers in ascending order, as kernels and sorting networks do."""
     element = element_type(op.operands[0].type)
     return isinstance(element, IntegerType) and not element.unsigned and not get_bool(op, "descending")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules as ops state them: what one says, what those of several ops say together, and what is wrong with one."""
+"""Schedules as ops state them: the settings of one op, those of several ops merged, and their errors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .settings import Given, Setting, setting_attribute
 
 
 def given_by(op: Op) -> Given:
-    """What the schedule of an op (of one that the verifier passes) says; nothing where it has none."""
+    """The settings in the schedule of a valid op; empty if it has none."""
     attribute = op.attributes.get(SCHEDULE)
     return {name: _read(s) for name, s in attribute.items} if isinstance(attribute, DictAttr) else {}
 
 
 def merged(ops: Iterable[Op], kind: str | None) -> Given:
-    """What the schedules of the ops of a fusion of a kind (None: of any) say together; UserError where they contradict
-    each other, or say what no such fusion has."""
+    """The merged settings of the ops of a fusion of a kind (None: of any); UserError if they contradict each other, or no such
+    fusion has them."""
     out: dict[str, Setting] = {}
     sources: dict[str, Op] = {}
     for op in ops:
@@ -59,11 +59,11 @@ def _read(attribute: Attribute) -> Any:
         case ArrayAttr():
             return tuple([_read(item) for item in attribute.items])
         case _:
-            return attribute  # no knob accepts it
+            return attribute  # no knob accepts this
 
 
 def schedule_complaints(name: str, attributes: Mapping[str, Attribute]) -> Iterator[Diagnostic]:
-    """What keeps the schedule that an op of a name states from being built, whatever the machine."""
+    """Why the schedule that an op of a name states cannot be built on any machine."""
     attribute = attributes[SCHEDULE]
     if not isinstance(attribute, DictAttr):
         yield Diagnostic(f"'{SCHEDULE}' must be a dictionary of settings, not {attribute}")
@@ -75,7 +75,7 @@ def schedule_complaints(name: str, attributes: Mapping[str, Attribute]) -> Itera
 
 
 def complaints(given: Given, kind: str | None = None) -> Iterator[Diagnostic]:
-    """What keeps some settings from being built in a fusion of a kind (None: in any)."""
+    """Why some settings cannot be built in a fusion of a kind (None: of any)."""
     there = families(kind, {})
     named = given.get("by")
     if named is not None:

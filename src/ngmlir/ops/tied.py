@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ng.tied` of a function: pairs (result, argument) that are one buffer."""
+"""`ng.tied` of a function: pairs (result, argument) that share one buffer."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ class Signature(NamedTuple):
 
 
 def signature(function: Op) -> Signature:
-    """What a function takes and gives by its type; nothing where it has none."""
+    """The types of the arguments and results of a function; empty if it states none."""
     attribute = function.attributes.get("function_type")
     type = attribute.type if isinstance(attribute, TypeAttr) else None
     return Signature(type.inputs, type.results) if isinstance(type, FunctionType) else Signature((), ())
 
 
 def count_in(attribute: Attribute | None) -> int | None:
-    """An i64 attribute that counts something."""
+    """The value of an i64 attribute that is a count, otherwise None."""
     if isinstance(attribute, IntegerAttr) and attribute.type is i64 and attribute.value >= 0:
         return attribute.value
     return None
 
 
 def tied_violations(function: Op) -> Iterator[str]:
-    """What keeps the pairs from being right."""
+    """Errors in the pairs."""
     attribute = function.attributes.get("ng.tied")
     if attribute is None:
         return

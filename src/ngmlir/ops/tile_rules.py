@@ -132,7 +132,7 @@ def subview(t: Typing) -> Types:
     if "masked" in t.attributes:
         require(target.static and buffer.static, f"a masked window {target} into {buffer} has no size")
         return t.results
-    # A window that fits for some lengths only may be one that is used for those.
+    # A window that fits for some lengths only may be used for these only.
     ends = zip(buffer.shape[buffer.rank - target.rank :], target.shape, strict=True)
     require(
         not any(below(whole, part) for whole, part in ends if DYNAMIC not in (whole, part)),

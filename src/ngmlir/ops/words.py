@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole dictionary in one hand: text to verified module and back."""
+"""The op classes of all dialects, and text to verified module and back."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def from_text(
     resources: str | Path | None = None,
     lengths: Mapping[str, int] | None = None,
 ) -> Module:
-    """The module that `text` spells, verified unless told otherwise; UserError with file:line:col if it is none.
-    `text` may be a part of a file, from `first_line` on. Constants that lie in files are mapped from below the folder
-    `resources`; without one, text that names files is refused. `lengths` are the values of named ones (`tensor<[N]xf32>`), numbers or
+    """The module that `text` represents, verified unless told otherwise; UserError with file:line:col if it is not valid.
+    `text` may be a part of a file, from `first_line` on. Constants in files are mapped from below the folder
+    `resources`; without one, text that names files is rejected. `lengths` are the values of named lengths (`tensor<[N]xf32>`), numbers or
     support.lengths.Length; without them such sizes have values that no other size has by chance."""
     folder = ResourceFolder(None if resources is None else Path(resources))
-    # What must hold of lengths for the text to be valid is for who compiles it to ask of calls.
+    # Conditions on lengths for the text to be valid are checked by the calls of the compiled program.
     with guarding():
         module = parse(
             text,
@@ -56,14 +56,14 @@ def from_text(
 
 
 def check_module(module: Module) -> None:
-    """UserError with all that keeps a program from being valid, whatever its stage."""
+    """UserError with all errors in a program, at any stage."""
     check(module)
     check_accesses(module)
     check_copies(module)
 
 
 def _advice(name: str) -> str:
-    """What does here what an op of another dialect does; `matmul` may be that of any."""
+    """The op here that corresponds to an op of another dialect, as a hint; `matmul` may be that of any."""
     known = op_neighbours()
     if "." not in name:
         name = next((theirs for theirs in known if theirs.rpartition(".")[2] == name), name)

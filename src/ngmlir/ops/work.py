@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much a launch of a kernel does: arithmetic on floats, and the bytes of what it takes and gives. Of sizes that follow from
-lengths those for the usual ones count."""
+"""The work of a kernel launch: floating-point operations, and the bytes of its operands and results. Sizes that depend on open
+lengths count with their usual values."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .fields import known
 
 
 def measure(launch: Op, kernel: tile.KernelOp) -> Measure:
-    """What is known of one launch before it runs."""
+    """The work of one launch, as far as it is known before it runs."""
     taken = sum(_bytes(value.type) for value in dict.fromkeys(launch.operands))
     place = launch.location if launch.location.file else kernel.location
     return Measure(kernel.symbol, place, operations(kernel), taken)
 
 
 def operations(kernel: tile.KernelOp) -> int | None:
-    """Additions, products and the like on floats, as they are written; None where a loop's length is not known."""
+    """Floating-point operations as the kernel states them; None if a loop's length is unknown."""
     each = _operations(kernel.block)
     return None if each is None else each * prod(usual(tuple(kernel.grid)))
 
@@ -34,7 +34,7 @@ def _bytes(type: object) -> int:
 
 
 def _operations(block: Block) -> int | None:
-    """The same of one program of it."""
+    """The same for one program."""
     total = 0
     for op in block.ops:
         inside = [_operations(b) for region in op.regions for b in region.blocks]
