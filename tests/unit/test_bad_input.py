@@ -366,3 +366,10 @@ def test_control() -> None:
         computation = make_transformer(name).computation(second)
         with pytest.raises(ng.CycleError, match=r"test_bad_input\.py:\d+:\d+: error: .* before itself"):
             computation()
+
+
+def test_parameters_in_the_place_of_results_are_told_apart() -> None:
+    x = ng.placeholder([ng.make_axis(3, name="A")])
+    with pytest.raises(ng.NotAssignable) as caught:
+        ng.compile([x], [ng.tanh(x)])
+    assert caught.value.diagnostics[0].hint == "results come first, then their parameters"

@@ -112,7 +112,7 @@ def test_random_inputs_are_those_of_the_seed(folder: Path, capsys: Any) -> None:
             "--entry=twice --input objects.npy",
             "'objects.npy' holds no arrays: Python objects are not read",
         ),
-        ("--entry=twice --input scale.ngir", "'scale.ngir' holds no arrays"),
+        ("--entry=twice --input scale.ngir", "'scale.ngir' holds no arrays: it has not the format"),
         ("--entry=twice --input none.npy", "cannot read 'none.npy': No such file"),
         ("--entry=twice --input y=x.npy", "there is no input 'y'"),
         ("--entry=twice --input both.npz", "there is no input 'i'"),

@@ -280,3 +280,9 @@ def _reached(entry: Block, without: Block | None) -> set[Block]:
             seen.add(block)
             left += block.ops[-1].successors
     return seen
+
+
+def test_hints_name_the_terminator_of_a_block() -> None:
+    with pytest.raises(UserError) as caught:
+        from_text("func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n  %0 = ng.exp %x : tensor<4xf32>\n}")
+    assert "func.return" in caught.value.diagnostics[0].hint

@@ -115,7 +115,7 @@ def test_other_targets_are_not_timed() -> None:
         _product(profile=True, target="numpy")
 
 
-@pytest.mark.parametrize("wanted", ["1", "trace.json"])
+@pytest.mark.parametrize("wanted", ["1", "trace.json", "missing/trace.json"])
 def test_a_process_tells_at_its_end(tmp_path: Path, wanted: str) -> None:
     code = """
 import ngmlir as ng
@@ -137,6 +137,8 @@ ng.compile(ng.tanh(x), [x])(range(8))
             and "tanh, <string>:4" in done.stderr
             and "to-kernels" in done.stderr
         )
+    elif "missing" in wanted:
+        assert done.stderr.startswith(f"NGMLIR_TIMING: error: cannot open output file '{wanted}'")
     else:
         names = [e["name"] for e in json.loads((tmp_path / wanted).read_text())["traceEvents"]]
         assert (

@@ -51,6 +51,9 @@ def check(module: Op, after: str = "") -> None:
 
 _VISIBILITIES = (StringAttr("public"), StringAttr("private"), StringAttr("nested"))
 
+#: The terminators of ops whose blocks do not end with `ng.yield`.
+_ENDS = {"func.func": "func.return", "tile.kernel": "tile.return"}
+
 
 class _Verifier:
     def __init__(self) -> None:
@@ -182,7 +185,11 @@ class _Verifier:
         if end is None or (end.definition is not None and "terminator" not in end.traits):
             at = end or parent
             self.found.append(
-                Diagnostic(f"a block of '{op_name(parent)}' does not end with a terminator", at.location)
+                Diagnostic(
+                    f"a block of '{op_name(parent)}' does not end with a terminator",
+                    at.location,
+                    hint=f"`{_ENDS.get(parent.name, 'ng.yield')}` ends it, and gives its results",
+                )
             )
         elif "function" in traits and end.definition is not None:
             self.returned(parent, end)

@@ -60,7 +60,9 @@ def computation(returns: Any, *parameters: Any, name: str | None = None) -> Comp
             fail(
                 NotAssignable,
                 f"{parameter!r} cannot be a parameter",
-                "parameters are placeholders, variables and persistent tensors",
+                "results come first, then their parameters"
+                if ops and all(isinstance(op, AssignableTensorOp) and op.is_placeholder for op in ops)
+                else "parameters are placeholders, variables and persistent tensors",
             )
         if parameter in inputs:
             fail(UserError, f"{parameter.called} is given twice as a parameter")

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..support.artifact import Artifact, Entry, Measure
+from ..support.diagnostics import UserError
 from ..support.files import write_file
 from .threads import thread_count, using_threads
 
@@ -255,10 +256,13 @@ def _of_process() -> Profile:
 
     def tell() -> None:
         wanted = os.environ.get("NGMLIR_TIMING", "")
-        if wanted.endswith(".json"):
-            profile.write(wanted)
-        else:
+        if not wanted.endswith(".json"):
             print(profile, file=sys.stderr)
+            return
+        try:
+            profile.write(wanted)
+        except UserError as error:
+            print(f"NGMLIR_TIMING: {error}", file=sys.stderr)
 
     atexit.register(tell)
     return profile

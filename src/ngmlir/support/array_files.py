@@ -24,7 +24,10 @@ def read_arrays(path: str) -> Array | dict[str, Array]:
     except OSError as error:
         raise UserError(f"cannot read '{path}': {error.strerror or error}") from None
     except (ValueError, EOFError, zipfile.BadZipFile, MemoryError) as error:
-        reason = "Python objects are not read" if "pickle" in str(error) else error
+        text = str(error)
+        # What NumPy says of all files that begin otherwise than its own: it takes them for pickles.
+        foreign = "it has not the format of NumPy's files" if "pickle" in text else error
+        reason = "Python objects are not read" if "Object arrays" in text else foreign
         raise UserError(
             f"'{path}' holds no arrays: {reason}", hint="use files of np.save or np.savez"
         ) from None
