@@ -124,7 +124,7 @@ def test_random_inputs_are_those_of_the_seed(folder: Path, capsys: Any) -> None:
         ("--entry=twice --input x.npy --threads=0", "threads is 0"),
         ("--entry=twice --input x.npy --size=n=2", "no input has a length called 'n'"),
         ("--entry=twice --input x.npy --target=tpu", "invalid choice: 'tpu'"),
-        ("--entry=twice --random=many", "invalid int value: 'many'"),
+        ("--entry=twice --random=many", "--random: 'many' is not a non-negative number"),
     ],
 )
 def test_what_is_wrong_is_said(folder: Path, capsys: Any, words: str, message: str) -> None:
