@@ -498,10 +498,15 @@ def test_no_wide_copy_is_in_memory() -> None:
 @pytest.mark.parametrize(("form", "depth", "block"), [("halves", 517, 32), ("i8", 517, 32), ("i8", 70, 0)])
 @pytest.mark.parametrize("allowed", [False, True])
 def test_any_number_of_rows_by_one_program(
-    allowed: bool, form: str, depth: int, block: int, name: str, monkeypatch: pytest.MonkeyPatch
+    allowed: bool, form: str, depth: int, block: int, name: str
 ) -> None:
-    if name:
-        monkeypatch.setenv("NGMLIR_CPU", name)
+    with pytest.MonkeyPatch.context() as patch:
+        if name:
+            patch.setenv("NGMLIR_CPU", name)
+        _check_any_number_of_rows(allowed, form, depth, block)
+
+
+def _check_any_number_of_rows(allowed: bool, form: str, depth: int, block: int) -> None:
     weight, columns = affine(form, 67, depth, block), 67
     assume: dict[str, Attribute] = {REASSOCIATES: UnitAttr()} if allowed else {}
 
