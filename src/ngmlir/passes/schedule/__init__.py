@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the loops of each fusion run: candidates for each family of kernels, what they are predicted to cost, and the choice."""
+"""Schedules of the loops of each fusion: candidates for each family of kernels, their predicted cost, and the choice."""

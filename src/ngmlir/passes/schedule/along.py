@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How matrix products are cut on a CPU whose lanes run along the depth, and are joined at the end."""
+"""Schedules of matrix products on a CPU with vector lanes along the depth, which are added up at the end."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..analysis.product import Product
 from .candidate import Candidate, fixed, fixed_pair, spilled
 from .register_tiles import multiplications, rate
 
-#: With more rows a packed right side costs less than joining lanes.
+#: With more rows, a packed right side costs less than adding up lanes.
 MOST_ROWS_ALONG = 8
-#: Elements of the right side that one program reads where lanes are joined.
+#: Elements of the right side that one program reads if lanes are added up.
 PROGRAM_ELEMENTS_ALONG = 1 << 17
 
 
@@ -28,7 +28,7 @@ def suits_along(product: Product) -> bool:
 
 
 def along(product: Product, target: Target, given: Given) -> Iterator[Candidate[Along]]:
-    """The tile whose sums take half of the registers: the others hold what is multiplied."""
+    """The tile whose accumulators take half of the registers: the others hold operands."""
     lanes = target.lanes(item_bytes(product.accumulator))
     sums = target.vector_registers // 2
     columns = max(1, min(product.columns, 8, sums // product.rows))
@@ -43,7 +43,7 @@ def along(product: Product, target: Target, given: Given) -> Iterator[Candidate[
     steps = max(1, product.batch) * -(-product.columns // columns) * -(-product.depth // width)
     loads = (product.rows + columns) * width / lanes
     cycles = steps * max(product.rows * columns * width / lanes / target.fmas, loads / target.loads)
-    # The sums, and one vector of each side.
+    # The accumulators, and one vector of each side.
     needed = product.rows * columns * -(-width // lanes) + 2
     cycles += steps * max(0, needed - target.vector_registers)
     roof = multiplications(product) / rate(product, target)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How attentions are cut: which queries and keys meet at once."""
+"""Schedules of attention: how many queries and keys are computed at once."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..fuse.gradient_loops import streamed_gradient
 from ..fuse.score_loops import Streams, streamed
 from .candidate import Candidate, fixed, fixed_pair
 
-#: Keys of a block, about: their scores and the panel of results stay in the near cache. Panels of queries in a program.
+#: Keys of a block, approximately: their scores and the panel of results stay in the near cache. Panels of queries in a program.
 KEYS, PANELS = 128, 4
 
 
 def stream(fusion: Op, target: Target, given: Given) -> list[Candidate[Stream]]:
-    """The schedule of an attention; none where it has no kernel."""
+    """The schedule of an attention; none if there is no kernel for it."""
     how: Streams | None = streamed(fusion, target) or streamed_gradient(fusion, target)
     if how is None:
         return []
@@ -38,11 +38,11 @@ def stream(fusion: Op, target: Target, given: Given) -> list[Candidate[Stream]]:
 
 
 def _tile(how: Streams, target: Target) -> tuple[int, int]:
-    """Two registers of queries, and as many keys as leave room for what is multiplied."""
+    """Two registers of queries, and as many keys as leave registers for operands."""
     lanes = target.lanes(item_bytes(how.scores.result))
     count = 1 if usual(how.query_count) <= lanes else 2
     return (target.vector_registers - 4) // 2, count * lanes
 
 
-#: Steps of the depth of a product, and keys whose powers are computed at once.
+#: Steps of the depth of a product, and keys whose exponentials are computed at once.
 DEPTH, POWERS = 4, 4

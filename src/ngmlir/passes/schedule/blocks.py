@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How matrix products are cut on a GPU: the tile of a block of threads, how deep it reads at once, how many threads it has."""
+"""Schedules of matrix products on a GPU: the tile of a thread block, the depth of a step, and the number of threads."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ from ..analysis.product import Product
 from .candidate import Candidate, fixed, fixed_pair, spilled
 from .staging import asked_bytes, bytes_waiting, can_wait, copies
 
-#: Parts of a multiprocessor, each of which begins an instruction of one of its warps in a cycle; threads of all those.
+#: Partitions of a multiprocessor, each of which issues an instruction of one of its warps per cycle; threads that issue per cycle.
 _PARTS = 4
 _ISSUED = _PARTS * WARP
-#: Tiles, steps and threads that are tried; of the first two those that are largest only where there are matrix instructions.
+#: Tiles, steps and threads that are tried; the largest tiles and steps only if there are matrix instructions.
 _TILES, _STEPS, _THREADS = (16, 32, 64, 128, 256), (16, 32, 64, 128), (64, 128, 256)
-#: Rounds under way that are tried: more than two where sides wait in shared memory, not in registers.
+#: Numbers of stages that are tried: more than two only if tiles wait in shared memory, not in registers.
 _STAGES = (1, 2, 3, 4)
-#: Registers of a thread: those of addresses and loops, and all that it may take before some have no place.
+#: Registers of a thread for addresses and loops, and the most that it may need before some are spilled.
 _OTHER_REGISTERS, _MOST_REGISTERS = 48, 240
-#: The same beside what is held of each element when a kernel ends: a few elements are computed side by side.
+#: The same in the epilogue, in addition to those of each element: a few elements are computed at once.
 _END_REGISTERS = 64
-#: Bytes that shared memory moves at once.
+#: Bytes that shared memory transfers at once.
 _WAVEFRONT_BYTES = 128
-#: Bytes of sectors that one multiprocessor is given in a cycle.
+#: Bytes of sectors that one multiprocessor receives per cycle.
 _SECTORS = 64
-#: Cycles of a round in which all threads of a block meet, and the first operands come from shared memory.
+#: Cycles of an iteration for the barrier of all threads of a block, and for the first operands from shared memory.
 _MEETING = 64
-#: What a block takes of shared memory beside what it asks for.
+#: Shared memory that a block takes in addition to what it requests.
 _BLOCK_BYTES = 1024
 
 
 def blocks(product: Product, target: Target, given: Given) -> Iterator[Candidate[Blocks]]:
-    """One block of threads per tile of the result; by matrix instructions where there is one for the elements."""
+    """One thread block per tile of the result; with matrix instructions if there is one for the elements."""
     atom = product.atom(target)
     if atom is not None and not any(product.implicit):
         found = list(_by_matrix(product, target, given, atom))
@@ -67,7 +67,7 @@ def blocks(product: Product, target: Target, given: Given) -> Iterator[Candidate
 def _cuts(
     product: Product, given: Given, tiles: Sequence[int], steps: Sequence[int], stages: Sequence[int]
 ) -> Iterator[Blocks]:
-    """What is given, or else all that is tried."""
+    """All combinations of what is tried, where no setting is given."""
     stated = fixed_pair(given, "tile")
     sizes = [
         [n for n in tiles if n <= max(16, power_of_two(size))] for size in (product.rows, product.columns)
@@ -108,45 +108,46 @@ def _by_matrix(
         if free and _waits(product, target, made) and _copies_in_loops(product, made):
             continue
         if free and made.tile[0] * made.tile[1] < made.threads * atom.rows * atom.columns // 32:
-            continue  # warps without a product of their own
+            continue  # some warps would have no fragment
         yield _timed(product, target, made, registers, _by_warps(product, target, made))
 
 
 def _step_bytes(product: Product, made: Blocks) -> int:
-    """Of both sides of a tile, in shared memory."""
+    """Bytes of one step of both sides of a tile, in shared memory."""
     left, right = (item_bytes(e) for e in (product.lhs_element, product.rhs_element))
     return made.step * (made.tile[0] * left + made.tile[1] * right)
 
 
 def _waits(product: Product, target: Target, made: Blocks) -> bool:
-    """Whether tiles of later rounds wait in shared memory."""
+    """Whether tiles of later iterations are loaded into shared memory."""
     return made.stages > 1 and can_wait(product, target)
 
 
 def _copies_in_loops(product: Product, made: Blocks) -> bool:
-    """Whether copies of a round are too many to be written out: loops take several times as long to issue them."""
+    """Whether an iteration has too many copies to be unrolled: loops take several times as long to issue them."""
     return copies(product, made.tile, made.step) > COPIES_WRITTEN_OUT * made.threads
 
 
 def _shared_bytes(product: Product, target: Target, made: Blocks) -> int:
-    """Of one block: the tiles of all rounds under way, and the result on its way to whole rows; or one after the other."""
+    """Shared memory of one block: the tiles of all iterations in flight, and the result before it is stored in whole rows; otherwise the
+    tiles of one step."""
     rows, columns = made.tile
     if _waits(product, target, made):
         item = max(item_bytes(product.result), product.end.item if product.end else 0)
         result = rows * (columns * item + PIECE_BYTES)
-        under_way = min(made.stages, -(-product.depth // made.step))  # of few rounds all
+        under_way = min(made.stages, -(-product.depth // made.step))  # with few iterations all of them
         return under_way * bytes_waiting(product, made.tile, made.step) + result
     return _step_bytes(product, made)
 
 
 @cache
 def _warp_tile(tile: tuple[int, int], threads: int) -> tuple[int, ...]:
-    """Rows and columns of each warp where matrix instructions compute a tile."""
+    """Rows and columns of each warp if matrix instructions compute a tile."""
     return matrix_fragments(*tile, 0, threads).accumulator.part(warps=True)
 
 
 def _registers(product: Product, target: Target, made: Blocks) -> int:
-    """Of one thread: sums, what it brings for the next step, and what one step of a matrix instruction reads."""
+    """Registers of one thread: accumulators, elements loaded for the next steps, and operands of one step of a matrix instruction."""
     rows, columns = _warp_tile(made.tile, made.threads)
     item = item_bytes(product.lhs_element)
     wide = all(length * item % 16 == 0 for length in product.row_lengths)
@@ -158,13 +159,13 @@ def _registers(product: Product, target: Target, made: Blocks) -> int:
 
 
 def _words(product: Product) -> int:
-    """Registers that an element of the result takes at the end."""
+    """Registers per element of the result in the epilogue."""
     return max(1, product.end.words) if product.end else 1
 
 
 class _Feed(NamedTuple):
-    """Multiply-adds of one multiprocessor in a cycle; of one step, the cycles in which its instructions begin where each of
-    them multiplies one number, and the wavefronts that answer those that read."""
+    """Multiply-adds of one multiprocessor per cycle; for one step, the cycles to issue its instructions if each of them multiplies
+    one number, and the wavefronts of its reads from shared memory."""
 
     rate: float
     issue: float
@@ -172,7 +173,7 @@ class _Feed(NamedTuple):
 
 
 def _by_warps(product: Product, target: Target, made: Blocks) -> _Feed:
-    """Of matrix instructions: each warp reads its part of both sides."""
+    """With matrix instructions: each warp reads its part of both sides."""
     read = (
         made.threads
         // WARP
@@ -185,12 +186,12 @@ def _by_warps(product: Product, target: Target, made: Blocks) -> _Feed:
 
 @cache
 def _thread_tile(tile: tuple[int, int], threads: int) -> tuple[int, ...]:
-    """Rows and columns of each thread where multiply-adds compute a tile."""
+    """Rows and columns of each thread if multiply-adds compute a tile."""
     return product_blocks(tile, threads).part()
 
 
 def _by_threads(product: Product, target: Target, made: Blocks) -> _Feed:
-    """Of multiply-adds: each thread reads for itself, 16 bytes at once."""
+    """With multiply-adds: each thread reads its own operands, 16 bytes at once."""
     read = sum(_thread_tile(made.tile, made.threads)) * max(
         map(item_bytes, (product.lhs_element, product.rhs_element))
     )
@@ -202,10 +203,10 @@ def _by_threads(product: Product, target: Target, made: Blocks) -> _Feed:
 
 
 def _registers_of_threads(product: Product, made: Blocks) -> int:
-    """Of a thread: sums, what it brings for the next step, and what it multiplies now and next."""
+    """Registers of one thread: accumulators, elements loaded for the next steps, and operands of this step and the next one."""
     rows, columns = _thread_tile(made.tile, made.threads)
     brought = _step_bytes(product, made) // 4 // made.threads * made.stages
-    brought *= 1 + any(product.implicit)  # of windows also where each piece lies
+    brought *= 1 + any(product.implicit)  # for windows also the indices of each chunk
     words = max(1, item_bytes(product.accumulator) // 4)
     multiplied = (rows * columns + 2 * (rows + columns)) * words + brought
     ends = rows * columns * max(words, _words(product)) + _END_REGISTERS
@@ -213,12 +214,12 @@ def _registers_of_threads(product: Product, made: Blocks) -> int:
 
 
 def _timed(product: Product, target: Target, made: Blocks, registers: int, feed: _Feed) -> Candidate[Blocks]:
-    """Cycles of one multiprocessor: of its blocks in turn, each of which waits in every step for memory, or in several for
-    what came meanwhile."""
+    """Predicted cycles, as those of one multiprocessor, whose blocks run in turns. Each block waits for memory in every step; with
+    several stages, the latency is divided among them."""
     gpu, (rows, columns) = target.gpu, made.tile
     bytes, depth = _step_bytes(product, made), made.step
     arithmetic = max(rows * columns * depth / feed.rate, feed.issue)
-    # What comes from memory is written once.
+    # What is loaded from memory is written once to shared memory.
     asked = asked_bytes(product, made.tile, depth)
     step = max(arithmetic, feed.reads + bytes / _WAVEFRONT_BYTES, asked / _SECTORS)
     wait = MEMORY_LATENCY * gpu.clock * 1e6
@@ -232,16 +233,16 @@ def _timed(product: Product, target: Target, made: Blocks, registers: int, feed:
     together = max(1, min(room, each))
     steps = -(-product.depth // depth)
     ends = each * rows * columns * item_bytes(product.result) / _SECTORS
-    # Fewer warps than parts of a multiprocessor leave some of them idle.
+    # Fewer warps than partitions leave some of these idle.
     round = max(step, arithmetic * max(1, _PARTS * WARP // made.threads)) + _MEETING
     alone = max(wait / (made.stages - 1), round) if made.stages > 1 else wait + round
     turns = [together] * (each // together) + [each % together] * (each % together > 0)
     begin = wait if made.stages > 1 else 0
-    # Numbers that no register holds are stored and loaded again in each step.
+    # Spilled values are stored and loaded again in each step.
     lost = 2 * max(0, registers - THREAD_REGISTERS) * made.threads / _ISSUED
     cycles = sum(steps * (max(blocks * step, alone) + blocks * lost) + begin for blocks in turns) + ends
     roof = _multiplications(product) / feed.rate / target.multiprocessors
-    # As few rounds as may be: in each of them all threads of a block meet.
+    # As few iterations as possible: each has a barrier of all threads of a block.
     return Candidate(
         made, cycles, roof, steps, spilled(registers, THREAD_REGISTERS, "registers in each thread")
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains: fusions that follow each other row by row become one kernel, where what they hand on is too large for a cache."""
+"""Chains: fusions whose rows depend on the same rows of the one before become one kernel, if the values between them exceed a cache."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def chain(module: Module, target: Target) -> Module:
     """Makes one fusion of kind `chain` of a product and the fusions that need only the rows that the same program
     has computed: the softmax of scores and the product with them, the normalization of a product's result.
 
-    A program takes a strip of rows through all of them, and what one hands to the next is never whole in memory. It pays
-    where that would not stay in the near cache, and weighs more than what each strip reads again of right sides. Each
-    fusion computes what it computes alone, in the same order. A fusion that states a schedule stays as it is.
+    A program computes a strip of rows in all of them, so the values between them are never stored as a whole. This is done
+    if they would not stay in the L2 cache, and exceed what each strip reads again of right sides. Each fusion computes the
+    same as it does alone, in the same order. A fusion that states a schedule is left alone.
 
     Before:
         func.func @main(%x: tensor<8192x64xf32>, %w: tensor<64x256xf32>) -> tensor<8192xf32> {
@@ -67,12 +67,12 @@ def chain(module: Module, target: Target) -> Module:
         }
     """
     if target.shares_tiles:
-        return module  # what a block of threads shares is too little for strips of rows
+        return module  # the shared memory of a thread block is too small for strips of rows
     return in_functions(nest(module, target), lambda block: _Writer(block, target).written())
 
 
 class _Writer:
-    """Writes a block anew, with its chains."""
+    """Rewrites a block with its chains."""
 
     def __init__(self, block: Block, target: Target):
         self.block, self.target = block, target
@@ -95,14 +95,14 @@ class _Writer:
         return self.known[op]
 
     def longest(self, link: Link) -> list[Link]:
-        """The chain that begins with a link."""
+        """The longest chain that begins with a link."""
         found = [link]
         while (following := self.next(found[-1])) is not None and self.fits([*found, following]):
             found.append(following)
         return found
 
     def next(self, link: Link) -> Link | None:
-        """The only reader of all that a link makes, if no chain has it, it can read all that row by row, and that pays."""
+        """The only user of all results of a link, if it is in no chain yet, can read them row by row, and a chain pays off."""
         readers: set[Op] = set()
         for result in link.fusion.results:
             value, reader = result, self.reader(result)
@@ -121,7 +121,7 @@ class _Writer:
         return self.link(readers.pop())
 
     def reader(self, value: Value) -> Op | None:
-        """The op that reads a value, if there is no other and it is in no region."""
+        """The op that reads a value, if it is the only one and in no region."""
         reader = self.readers.get(value)
         return reader if reader is not None and self.uses[value] == reader.operands.count(value) else None
 
@@ -133,7 +133,7 @@ class _Writer:
         return fits(links, self.target)
 
     def written(self) -> Block:
-        """The block in chains; itself where there are none."""
+        """The block with chains; itself if there are none."""
         made = {op: nested(op, lambda block: _Writer(block, self.target).written()) for op in self.block.ops}
         if not self.chains and all(op is new for op, new in made.items()):
             return self.block
@@ -160,7 +160,7 @@ class _Writer:
         return found
 
     def chain(self, links: Sequence[Link], mapping: dict[Value, Value]) -> Op:
-        """The fusion that stands for a chain; what it gives is added to the mapping."""
+        """The fusion of a chain; its results are added to the mapping."""
         made = {link.fusion for link in links}
         read = [v for link in links for v in link.fusion.operands if source(v).owner not in made]
         inputs = list(dict.fromkeys(read))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schedule of a fusion: what is given, and the best of what is left to choose."""
+"""The schedule of a fusion: the given settings, and the best choice of the others."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from .products import panels, window_conflicts
 from .rows import rows
 from .strips import strip_rows, within
 
-#: Predicted cycles of loops that are no further apart are equal: then the shorter code is better.
+#: Loops whose predicted cycles are within this factor count as equal: then the shorter code is better.
 _ALIKE = 1.03
 
 _LOOPS: dict[str, Callable[[Plan, Target, Given], Iterable[Candidate[Schedule]]]] = {
@@ -52,7 +52,7 @@ _LOOPS: dict[str, Callable[[Plan, Target, Given], Iterable[Candidate[Schedule]]]
     "rows": rows,
     "columns": columns,
 }
-#: What is said of a fusion of this kind whose ops are others, or that is for a GPU.
+#: The error for a fusion of this kind with other ops, or for a GPU.
 _NO_ATTENTION = (
     "an attention is, on a CPU, a product, a softmax of its rows and a product with that, of f32 or f64"
 )
@@ -64,10 +64,9 @@ _PRODUCTS: dict[str, Callable[[Product, Target, Given], Iterable[Candidate[Sched
 
 
 def candidates(fusion: Op, target: Target, kept: Collection[int] = ()) -> list[Candidate[Schedule]]:
-    """All schedules that have what the fusion's own says, the best first. UserError where none can be built.
+    """All schedules with the settings that the fusion states, the best first. UserError if none can be built.
 
-    Operands whose numbers are in `kept` are the same from one run of the kernel to the next: what packs them is run
-    once.
+    Operands whose numbers are in `kept` are the same in all runs of the kernel: they are packed once.
     """
     best, *others = _ranked(fusion, target, kept)
     windows = _windows(fusion, target)
@@ -75,7 +74,7 @@ def candidates(fusion: Op, target: Target, kept: Collection[int] = ()) -> list[C
 
 
 def _ranked(fusion: Op, target: Target, kept: Collection[int]) -> list[Candidate[Schedule]]:
-    """The same with some that cannot be built, but for the best."""
+    """The same, of which all but the best may be impossible to build."""
     given, sort = given_by(fusion), kind(fusion)
     wrong = list(complaints(given, sort))
     if wrong:
@@ -107,7 +106,7 @@ def _ranked(fusion: Op, target: Target, kept: Collection[int]) -> list[Candidate
             raise _refused(fusion, move_conflicts(families(sort, given)[0], planned, target))
         found = ranked(found, _ALIKE)
     if own := stated(given):
-        # Whatever was made of what is given, it stands as it is given.
+        # Stated settings replace the chosen ones.
         found = [c._replace(schedule=replace(c.schedule, **own)) for c in found]
     if conflicts := _conflicts(found[0].schedule, target, fusion, product):
         raise _refused(fusion, conflicts)
@@ -115,7 +114,7 @@ def _ranked(fusion: Op, target: Target, kept: Collection[int]) -> list[Candidate
 
 
 def chosen(fusion: Op, target: Target, kept: Collection[int] = ()) -> Schedule:
-    """The schedule by which the kernel of a fusion is built; `kept` as for `candidates`."""
+    """The schedule with which the kernel of a fusion is built; `kept` as for `candidates`."""
     given = given_by(fusion)
     family, *others = families(kind(fusion), given) or [None]
     if family is not None and not others and not family.open(given):
@@ -129,7 +128,7 @@ def chosen(fusion: Op, target: Target, kept: Collection[int] = ()) -> Schedule:
 def chosen_links(
     chain: Op, target: Target, strips: Strips, kept: Collection[int] = ()
 ) -> list[tuple[Op, Schedule]]:
-    """The fusions of a chain, and how each is cut in strips of its rows; `kept` are operands of the chain."""
+    """The fusions of a chain, and the schedule of each in strips of its rows; `kept` are operands of the chain."""
     arguments = {value: number for number, value in enumerate(chain.block.args)}
     found: list[tuple[Op, Schedule]] = []
     for link in links_of(chain, target):
@@ -156,7 +155,7 @@ def _link_conflicts(fusion: Op, link: Link, schedule: Schedule) -> list[str]:
 
 
 def _strips(fusion: Op, target: Target, given: Given, kept: Collection[int]) -> Candidate[Strips]:
-    """As many rows as the cache has room for; what its fusions take by themselves is what they take here."""
+    """Strips of as many rows as fit into the cache; the predicted cost is that of the fusions alone."""
     links = links_of(fusion, target)
     made = Strips(rows=fixed(given, "rows", strip_rows(links, target)))
     each = [_ranked(link.fusion, target, ())[0] for link in links]
@@ -183,7 +182,7 @@ def _products(fusion: Op, product: Product, target: Target, given: Given) -> Ite
 
 
 def _product(fusion: Op, target: Target, kept: Collection[int] = ()) -> Product:
-    """The product of a fusion as it is computed."""
+    """The product of a fusion as the kernel computes it."""
     planned = plan(fusion)
     dot = next(op for op in planned.ops if op.name == "ng.dot")
     product, order = oriented(product_of(dot, planned.sides), target)
@@ -191,12 +190,12 @@ def _product(fusion: Op, target: Target, kept: Collection[int] = ()) -> Product:
 
 
 def buildable(schedule: Schedule, target: Target, fusion: Op) -> bool:
-    """Whether the kernel of a fusion can be cut so for a target."""
+    """Whether the kernel of a fusion can be built with a schedule for a target."""
     return not _conflicts(schedule, target, fusion, _windows(fusion, target))
 
 
 def _windows(fusion: Op, target: Target) -> Product | None:
-    """The product of a fusion that multiplies windows."""
+    """The product of a fusion that multiplies windows, otherwise None."""
     nest = fusion.attributes.get(NEST)
     return _product(fusion, target) if isinstance(nest, NestAttr) and nest.has_windows else None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How products are cut on a CPU that decode their right side."""
+"""Schedules of products on a CPU that decode their right side."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from .candidate import Candidate, fixed, fixed_pair, fixed_words, spilled
 from .products import PART_DEPTH
 from .register_tiles import multiplications, rate, register_tiles, registers_of, tile_cost
 
-#: Elements of the weight that one program decodes where lanes are joined.
+#: Elements of the weight that one program decodes if lanes are added up.
 PROGRAM_ELEMENTS = 1 << 18
-#: Bytes that come from memory in one cycle, at most.
+#: The most bytes that are loaded from memory per cycle.
 FROM_MEMORY = 12
-#: What blocks of the depth are multiples of: words of codes, on any machine.
+#: Blocks of the depth are multiples of this: whole words of codes, on any machine.
 DEPTH_UNIT = 128
-#: Instructions that decode an element, beside the one that multiplies it.
+#: Instructions that decode an element, in addition to the one that multiplies it.
 DECODING = 4
-#: Registers beside the sums of a tile in digits: codes, what hides a half of them, and numbers on the way to f32.
+#: Registers in addition to the accumulators of a tile in digits: codes, the mask for half of them, and numbers converted to f32.
 DIGITS_SPARE = 8
 
 
 def decoding(fusion: Op, target: Target, given: Given) -> Iterator[Candidate[Decode | DecodePanels | Digits]]:
-    """How a fusion is cut that decodes a weight."""
+    """The schedules of a fusion that decodes a weight."""
     found = digits(fusion)
     if found is not None:
         return _in_digits(found, target, given)
@@ -43,7 +43,7 @@ def decoding(fusion: Op, target: Target, given: Given) -> Iterator[Candidate[Dec
 
 
 def _in_digits(found: InDigits, target: Target, given: Given) -> Iterator[Candidate[Digits]]:
-    """As many rows and columns as registers have room for: the sums of each digit, those of all blocks, and codes."""
+    """As many rows and columns as registers allow: accumulators of each digit, those of all blocks, and codes."""
     product, lanes, many = found.product.usual, target.lanes(4), found.many
     room = max(1, (target.vector_registers - DIGITS_SPARE) // (many + 1))
     width = found.width
@@ -55,7 +55,7 @@ def _in_digits(found: InDigits, target: Target, given: Given) -> Iterator[Candid
     tiles = [(min(product.rows, room * lanes // columns), columns) for columns in wide]
     for rows, columns in tiles if stated is None else [stated]:
         block = max(width, PROGRAM_ELEMENTS // product.depth // width * width)
-        # In each step a number of each digit is read for each row, and a register of codes for each of columns.
+        # Each step loads a number of each digit for each row, and a register of codes for each vector of columns.
         vectors = columns // lanes
         times = sum(n * (max(size * vectors * many / target.fmas, (size * many + vectors) / target.loads) + vectors / 2)
                     for n, size in split(product.rows, rows))  # fmt: skip
@@ -65,8 +65,8 @@ def _in_digits(found: InDigits, target: Target, given: Given) -> Iterator[Candid
 
 
 def _of_one_row(found: Decoded, target: Target) -> int:
-    """Columns that one row meets at once. The weight comes from memory, and comes the fastest in one run; but with each register of
-    codes one of the row is loaded, and where these loads take longer than memory, two columns share them."""
+    """Columns that are multiplied by a single row at once. Reading the weight is fastest as one stream; but each register of
+    codes needs a load of the row too, and if these loads take longer than memory, two columns share them."""
     codes = found.fusion.block.args[1].type
     loaded = target.loads * target.lanes(4) * item_bytes(element_type(codes)) / 2
     return 2 if loaded < FROM_MEMORY else 1
@@ -75,7 +75,7 @@ def _of_one_row(found: Decoded, target: Target) -> int:
 def _in_floats(
     found: Decoded | InPanels, target: Target, given: Given
 ) -> Iterator[Candidate[Decode | DecodePanels]]:
-    """Few rows are multiplied in registers, others from panels."""
+    """Few rows are multiplied in registers, more rows from panels."""
     product, few = found.product.usual, not is_open((found.product.rows,))
     fitting = families("decoded", given)
     if isinstance(found, InPanels):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How loops over tiles are cut: those of elementwise kernels, of reductions of rows, and of columns."""
+"""Schedules of loops over tiles: of elementwise kernels, of reductions of rows, and of columns."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ from .moves import boxes, flat, rows_together
 from .programs import PROGRAM_ELEMENTS, RESIDENT, part_of, tile_width
 from .windows import staged_windows
 
-#: Cycles of one turn of a loop beside its work: counting, comparing, jumping.
+#: Overhead of one loop iteration, in cycles: counting, comparing, branching.
 TURN = 2.0
-#: Instructions by which a register of elements is searched for one: compared, selected, joined with the others.
+#: Instructions to search a register of elements for one: compare, select, combine with the others.
 SEARCH = 4
-#: Instructions that a core looks ahead over, to begin what need not wait for what is under way (448 on Zen 5, 512 on Golden Cove).
+#: Instructions in the reorder window of a core, within which independent work overlaps (448 on Zen 5, 512 on Golden Cove).
 WINDOW = 448
-#: Registers of one tile that are tried: several have independent work for the core, too many have no place.
+#: Registers of one tile that are tried: several give the core independent work, too many are spilled.
 REGISTERS = (4, 2, 1)
-#: Rows of a column kernel that are added up before the sums go back to scratch.
+#: Rows of a column reduction that are added up before the sums are stored to scratch.
 BAND = 8
-#: Pieces of 16 bytes that a thread of a GPU asks for at once in a loop that gathers.
+#: Chunks of 16 bytes that a thread of a GPU requests at once in a loop that accumulates.
 _PIECES = 8
-#: Registers of a thread that hold such rows on a GPU.
+#: Registers of a thread for the rows of a band on a GPU.
 _BAND_REGISTERS = 128
-#: Bytes of such rows that a block may hold: a quarter of the registers of a multiprocessor, all of which it has where its threads
-#: are the most.
+#: Bytes of these rows per block: a quarter of the registers of a multiprocessor, all of which a block has if it has the most
+#: threads.
 _HELD_BYTES = GPU_REGISTERS * REGISTER_BYTES // 4
-#: Steps of such a reduction that are too few to fill a tile, of a window and of rows of memory (simulated): its results lie side by
-#: side there.
+#: Numbers of reduced elements, of windows and of rows in memory, that are too few to fill a tile (simulated): tiles then have
+#: several rows of results.
 _FEW, _FEW_ROWS = 64, 8
-#: How many places the tiles of columns have for each column, at most.
+#: The most columns of all tiles, with padding, relative to the actual ones.
 _ROOMY = 1.25
-#: Bytes of each row that one program of a column kernel reads at least: whole pages, in order.
+#: Bytes of each row that one program of a column reduction reads at least: whole pages, in order.
 STRIPE_BYTES = 4096
-#: Programs of a column kernel from which on they need not be made smaller for the sake of more.
+#: Number of programs of a column reduction that keeps all cores busy; above it programs are not made smaller.
 PROGRAMS = 8
 
 
 @dataclass(frozen=True)
 class Work:
-    """What one register of elements of a fusion costs: instructions, of which so many wait for one another, loads, stores, and
-    how many registers are live."""
+    """The cost of one register of elements of a fusion: instructions, the longest chain of dependent ones (`depth`), loads, stores, and
+    the number of live registers."""
 
     instructions: int
     depth: int
@@ -64,10 +64,10 @@ class Work:
     live: int
 
     def cycles(self, target: Target, registers: int) -> float:
-        """Of a tile of so many registers; what finds no register is stored and loaded once more."""
+        """Cycles of a tile of this many registers; spilled values are stored and loaded once more."""
         spilled = max(0, registers * self.live - target.vector_registers)
         busy = registers * self.instructions / target.fmas
-        # The next tile is begun meanwhile, if that is near enough.
+        # The next tile is begun meanwhile, if it is within the reorder window.
         wait = self.depth * target.fma_cycles / max(1, WINDOW // (registers * self.instructions))
         return max(
             busy, wait, (registers * self.loads + spilled) / target.loads, registers * self.stores + spilled
@@ -79,7 +79,7 @@ class Work:
 
 
 def work_of(plan: Plan) -> Work:
-    """Counted over all ops of a fusion, in order; what is known before the loop (a constant) costs nothing in it."""
+    """The cost of all ops of a fusion, in order; values that are known before the loop (constants) are free."""
     computed = [op for op in plan.ops if op.name not in FREE]
     last = {v: at for at, op in enumerate(plan.ops) for v in op.operands}
     last |= dict.fromkeys(plan.outputs, len(plan.ops))
@@ -104,7 +104,7 @@ def work_of(plan: Plan) -> Work:
 
 
 def elementwise(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Schedule]]:
-    """For elementwise kernels."""
+    """Schedules of elementwise kernels."""
     fitting = {family.by for family in families("map", given)}
     for by, family in (("boxes", boxes), ("flat", flat)):
         found = family(plan, target, given) if by in fitting else None
@@ -118,7 +118,7 @@ def elementwise(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[
 def _tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]]:
     sizes, item = usual(plan.sizes), widest_item(plan)
     if target.shares_tiles:
-        # What is computed in between is in registers, of whatever width.
+        # Intermediate values are in registers, whatever their width.
         moved = (item_bytes(element_type(v.type)) for v in (*plan.inputs, *plan.outputs) if plan.loops.get(v))
         width = tile_width(target, max(moved, default=item))
         tile = fixed(given, "tile", min(width, power_of_two(sizes[-1])) if sizes else 1)
@@ -164,14 +164,14 @@ def _short_rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[
 
 
 def at_once(plan: Plan) -> int:
-    """Elements that a thread of a GPU asks for at once in a loop that gathers, as far as registers have room."""
+    """Elements that a thread of a GPU requests at once in a loop that accumulates, as far as there are registers."""
     most = min(_PIECES * pieces_wide(plan, 1), _BAND_REGISTERS // (work_of(plan).live + 1))
     return 1 << max(0, most.bit_length() - 1)
 
 
 def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Columns]]:
-    """For reductions over outer loops. What fits into the near cache is read one tile of columns after the other; more
-    is read in the order in which it lies: bands of some rows by a stripe of many columns, whose sums wait in scratch."""
+    """Schedules of reductions over outer loops. Data that fit into the L1 cache are read one tile of columns after the other; more
+    data in memory order: bands of some rows by a stripe of many columns, whose sums are in scratch."""
     found = reductions(plan.ops, target)
     kept = set(plan.loops[found[0].result])
     last = len(plan.sizes) - 1
@@ -205,7 +205,7 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
         given, dict.fromkeys([*whole, *(min(size, registers * lanes) for registers in REGISTERS)])
     ):
         far = steps * row > target.l1_bytes and size > width and reduced[-1] >= BAND
-        # Memory is read ahead page by page: rows of a band that share a page would be read to and fro in it.
+        # The hardware prefetches page by page: accesses to several rows of a band in one page would jump back and forth in it.
         as_it_lies = count * steps * row > target.l2_bytes and (
             row <= STRIPE_BYTES or (row <= target.l1_bytes // 4 and count >= PROGRAMS)
         )
@@ -225,8 +225,8 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
 
 
 def collapsed(plan: Plan, reduced: Sequence[int], target: Target, tile: int = 0) -> Plan | None:
-    """The loops of narrow columns on a CPU, several rows of which are in one tile, in registers; None where they cannot be, or a given
-    `tile` has but one."""
+    """The loops of narrow columns on a CPU, with several rows in one tile, in registers; None if that is not possible, or a given
+    `tile` has one row."""
     columns, near = plan.sizes[-1], len(plan.sizes) - 2
     if target.shares_tiles or near not in reduced or plan.accesses or 0 < tile < 2 * columns:
         return None
@@ -234,18 +234,18 @@ def collapsed(plan: Plan, reduced: Sequence[int], target: Target, tile: int = 0)
 
 
 def _most_in_line(found: Sequence[Reduction], plan: Plan, target: Target) -> int:
-    """Elements of the rows of one tile, at most: what is gathered has to stay in registers."""
+    """The most elements in a tile of several rows: the accumulators must stay in registers."""
     parts = max(len(r.carried) for r in found)
     return target.vector_registers // (1 + parts) * target.lanes(_gathered_item(found, plan))
 
 
 def _gathered_item(found: Sequence[Reduction], plan: Plan) -> int:
-    """Bytes of the largest element that a reduction of columns computes with, or carries."""
+    """Bytes of the largest element that a reduction of columns computes with or carries."""
     return max(widest_item(plan), *[item_bytes(element) for r in found for element in r.carried])
 
 
 def _column_work(found: Sequence[Reduction], plan: Plan) -> Work:
-    """What one register of elements costs where each is compared with the best of its column, and what it carries is chosen."""
+    """The cost of one register of elements if each is compared with the best of its column, and the carried values are selected."""
     work = work_of(plan)
     more = sum(len(r.carried) - 1 for r in found)
     return replace(work, instructions=work.instructions + SEARCH * more, live=work.live + 2 * more)
@@ -254,14 +254,14 @@ def _column_work(found: Sequence[Reduction], plan: Plan) -> Work:
 def _lines(
     found: Sequence[Reduction], plan: Plan, target: Target, given: Given, count: int, steps: int
 ) -> Iterator[Candidate[Columns]]:
-    """Of so many rows of results, each of so many `steps`: some rows of narrow columns in one tile. In the end they are joined, one
-    by one."""
+    """Schedules of `count` rows of results, each of `steps` steps, with several rows of narrow columns in one tile. At the end these are
+    combined one by one."""
     columns, near = usual(plan.sizes[-1:])[0], usual(plan.sizes[-2:])[0]
     work, lanes = _column_work(found, plan), target.lanes(_gathered_item(found, plan))
     most = _most_in_line(found, plan, target)
     joining = sum(r.steps_of_joining for r in found)
     roof = count * steps * columns / lanes * work.roof(target)
-    # Rows that fill whole registers are read as these.
+    # Rows that fill whole registers are loaded as such.
     whole = lanes // gcd(lanes, columns)
     rows = {most // n // columns for n in (1, 2, 4, 8)}
     rows = {r // whole * whole if r >= whole else r for r in rows} | {whole}
@@ -278,7 +278,7 @@ def _lines(
 
 
 def _filling_rows(plan: Plan, target: Target, count: int, outer: Sequence[int], width: int) -> int:
-    """How many rows of results stand side by side in one tile, so that each thread has 16 bytes and blocks are enough."""
+    """How many rows of results are in one tile, so that each thread has 16 bytes and there are enough blocks."""
     rows = prod(rows_at_once(plan, outer, tile_width(target, widest_item(plan)) // width))
     while rows > 1 and count * -(-plan.sizes[-1] // width) < rows * RESIDENT * target.multiprocessors:
         rows //= 2
@@ -286,7 +286,7 @@ def _filling_rows(plan: Plan, target: Target, count: int, outer: Sequence[int], 
 
 
 def _filled(given: Given, target: Target, tile: int, band: int, rows: int, threads: int = 0) -> Columns:
-    """What is given of how threads share columns, and what is chosen for the rest."""
+    """The schedule of threads that share columns: the given settings, and those chosen for the rest."""
     tile, band, rows = fixed(given, "tile", tile), fixed(given, "band", band), fixed(given, "rows", rows)
     needed = max(WARP, min(tile * rows * max(1, band), threads or target.threads))
     return Columns(
@@ -301,11 +301,11 @@ def _filled(given: Given, target: Target, tile: int, band: int, rows: int, threa
 def _bands(
     plan: Plan, target: Target, given: Given, count: int, outer: Sequence[int], reduced: Sequence[int]
 ) -> Columns:
-    """Of `count` rows of results, how blocks of threads reduce the columns: what is loaded for several rows at once is under
-    way at once, as far as registers have room."""
+    """How thread blocks reduce the columns of `count` rows of results: loads of several rows are in flight at once, as far as
+    there are registers."""
     size = plan.sizes[-1]
-    # A request of a warp is as wide as it can be: then no lanes have to be joined. But tiles are no emptier than they must,
-    # and where there is little to do, more blocks are quicker, unless one has all its rows under way at once.
+    # Requests of a warp are as wide as possible: then no lanes have to be combined. But tiles have as little padding as possible,
+    # and with little work more blocks are faster, unless one has all its rows in flight at once.
     width = min(power_of_two(size), max(target.threads, pieces_wide(plan, WARP)))
     each = at_once(plan)
     rows = power_of_two(plan.sizes[reduced[-1]]) if reduced and plan.has_tiles(reduced[-1]) else 1
@@ -337,8 +337,8 @@ def _bands(
 
 
 def rows_at_once(plan: Plan, outer: Sequence[int], rows: int) -> list[int]:
-    """Of how many steps of each of the `outer` loops one tile holds results, so that these are `rows`: loops further out have
-    several where those further in are held whole."""
+    """How many steps of each of the `outer` loops one tile has, so that it has `rows` rows of results: an outer loop has several only
+    if the loops inside it are whole."""
     found: list[int] = []
     tiled: list[int] = []
     for l in reversed(outer):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How kernels are tiled that read an operand across its rows, or that only move data on a GPU."""
+"""Schedules of kernels that read an operand across its rows, or that only move data on a GPU."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ..analysis.plan import Plan, widest_item
 from .candidate import Candidate, fixed, fixed_pair
 from .programs import flat_width, part_of, tile_width
 
-#: Bytes of a cache line, of which whole ones are written, and of two neighbours, which come from memory together.
+#: Bytes of a cache line, which is written as a whole, and of two adjacent ones, which are loaded from memory together.
 _LINE, _LINES = 64, 128
-#: Elements of a row that a box takes at least on a GPU, and of one that begins off a sector.
+#: Elements of a row that a box has at least on a GPU, and of a row that does not begin at a sector.
 _RUN, _LONG_RUN = 32, 64
-#: Bytes that one warp moves at once.
+#: Bytes that one warp transfers at once.
 _REQUEST = 128
-#: Bytes of a tile from which on a block of threads spends more on moving it than on finding it.
+#: Bytes of a tile from which on a thread block spends more time on transfers than on indices.
 _SHORT = 512
 
 
 def boxes(plan: Plan, target: Target, given: Given) -> Candidate[Boxes] | None:
-    """Tiles along the rows of both sides; None where no operand is read across its rows."""
+    """Tiles along the rows of both sides; None if no operand is read across its rows."""
     item = widest_item(plan)
     sizes = usual(plan.sizes)
     if target.shares_tiles:
@@ -38,7 +38,7 @@ def boxes(plan: Plan, target: Target, given: Given) -> Candidate[Boxes] | None:
             _least_run(target, prod(sizes), access.shape[-1], item),
             _least_run(target, prod(sizes), sizes[-1], item),
         )
-        # Of little, there are blocks for all multiprocessors rather than much in each.
+        # With little data, there are blocks for all multiprocessors rather than much data in each.
         enough = min(tile_width(target, item), power_of_two(prod(sizes) // (2 * target.multiprocessors)))
         tile, part = fixed(given, "tile", enough), 0
     else:
@@ -59,7 +59,7 @@ def boxes(plan: Plan, target: Target, given: Given) -> Candidate[Boxes] | None:
 
 
 def move_conflicts(family: type[Schedule], plan: Plan, target: Target) -> list[str]:
-    """Why no kernel of a `map` fusion can be cut in boxes, or as one loop."""
+    """Why no kernel of a `map` fusion can be built with boxes, or with collapsed loops."""
     if family is Boxes:
         there = permuted(plan) if target.shares_tiles else plan.across
         why = "no operand is contiguous along another loop than the innermost one"
@@ -73,14 +73,14 @@ def move_conflicts(family: type[Schedule], plan: Plan, target: Target) -> list[s
 
 
 def stripes(sizes: Sequence[int], across: int, height: int) -> tuple[int, int]:
-    """The space of two loops that a CPU visits: over stripes of so many steps of the loop across, for each step of those around
+    """The lengths of the two loops of boxes on a CPU: over stripes of `height` steps of the loop `across`, for each step of those around
     it, and over the innermost loop."""
     around = prod([size for loop, size in enumerate(sizes[:-1]) if loop != across])
     return around * -(-sizes[across] // height), sizes[-1]
 
 
 def permuted(plan: Plan) -> Access | None:
-    """How the only operand is read of a kernel that does nothing but bring its dimensions into another order."""
+    """The access of the only operand of a kernel that does nothing but permute its dimensions, otherwise None."""
     if plan.ops or len(plan.inputs) != 1:
         return None
     access = plan.accesses.get(plan.inputs[0])
@@ -88,24 +88,24 @@ def permuted(plan: Plan) -> Access | None:
 
 
 def _least_run(target: Target, elements: int, size: int, item: int) -> int:
-    """Of rows that begin off a sector a run asks for one sector more: it is all of a short one, and longer where there are
-    blocks for all multiprocessors nevertheless. Of single bytes instructions bind, and no sectors."""
+    """The least elements of a row in a box. Each part of a row that does not begin at a sector needs one more sector: short rows are taken
+    whole, and parts are longer if there still are blocks for all multiprocessors. Single bytes are bound by instructions, not sectors."""
     many = 16 * elements >= _LONG_RUN**2 * target.multiprocessors
     off = item > 1 and size * item % SECTOR_BYTES != 0 and size > _RUN
     return _LONG_RUN if off and (many or size <= _LONG_RUN) else _RUN
 
 
 def box_of(sizes: Sequence[int], sides: Sequence[Sequence[int]], runs: Sequence[int], tile: int) -> list[int]:
-    """The steps of each loop in a box: `runs` of neighbours in the rows of either side, and then so much more of the shorter run
-    that it has `tile` elements. `sides`: the loops of each in the order of its memory, the closest first."""
+    """The steps of each loop in a box: at least `runs` adjacent elements in the rows of each side, then more along the side with fewer, up
+    to `tile` elements. `sides`: the loops of each in the order of its memory, the fastest-varying first."""
     box = [1] * len(sizes)
 
     def growing(side: Sequence[int]) -> int | None:
-        """The innermost loop that a box does not have as a whole."""
+        """The innermost loop of a side that the box does not contain completely."""
         return next((loop for loop in side if box[loop] < sizes[loop]), None)
 
     def run(side: Sequence[int]) -> int:
-        """Neighbours in the memory of a side."""
+        """The number of elements of a box that are adjacent in the memory of a side."""
         end = growing(side)
         return prod(box) if end is None else prod(box[loop] for loop in side[: side.index(end) + 1])
 
@@ -124,7 +124,7 @@ def box_of(sizes: Sequence[int], sides: Sequence[Sequence[int]], runs: Sequence[
 
 
 def flat(plan: Plan, target: Target, given: Given) -> Candidate[Flat] | None:
-    """All loops as one; None unless a kernel only moves short rows, and would spend more on finding than on moving them."""
+    """All loops collapsed into one; None unless a kernel only moves short rows, and would spend more time on indices than on transfers."""
     if move_conflicts(Flat, plan, target) or (given.get("by") != Flat.by and not _is_short(plan, target)):
         return None
     item, size = widest_item(plan), prod(usual(plan.sizes))
@@ -146,24 +146,25 @@ def _is_short(plan: Plan, target: Target) -> bool:
 
 
 def _leaves_lanes_idle(columns: int, item: int) -> bool:
-    """Whether rows are so short, or begin so, that requests of a warp along one row are not full."""
+    """Whether rows are so short, or begin at such offsets, that requests of a warp along one row are not full."""
     bytes = columns * item
     return (bytes < 4 * _REQUEST and bytes % _REQUEST != 0) or bytes % SECTOR_BYTES != 0
 
 
 def take_turns(target: Target, rows: int) -> bool:
-    """Whether blocks of a GPU that have a row each are more than its multiprocessors have at once."""
+    """Whether there are more blocks of a GPU, with one row each, than its multiprocessors run at once."""
     return target.shares_tiles and rows * target.threads > target.gpu.threads * target.multiprocessors
 
 
 def _spends_on_finding(target: Target, shape: Sequence[int], item: int, rows: int) -> bool:
-    """Whether blocks of a GPU that have so many rows each would take turns, and have less to move than to find."""
+    """Whether there are more blocks of a GPU, with `rows` rows each, than run at once, and these spend more time on indices
+    than on transfers."""
     short = rows * shape[-1] * item < _SHORT
     return short and take_turns(target, prod(shape[:-1]) // rows)
 
 
 def rows_together(target: Target, shape: Sequence[int], item: int, blocks: int = 2) -> int:
-    """How many short rows a block of a GPU has in one tile. Of little, there are so many blocks for each multiprocessor
+    """How many short rows a block of a GPU has in one tile. With little data, there are `blocks` blocks for each multiprocessor
     rather than many rows in each."""
     room = tile_width(target, item) // power_of_two(shape[-1])
     share = power_of_two(prod(shape[:-1]) // (blocks * target.multiprocessors))

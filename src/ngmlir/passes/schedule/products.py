@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How matrix products are cut on a CPU: the register tile, the blocks, and what is packed."""
+"""Schedules of matrix products on a CPU: the register tile, the blocks, and the packed sides."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ from .register_tiles import (
     tile_cost,
 )
 
-#: Steps of the depth loop that are written out at most, and of register tiles with so many accumulators: those hide what a
-#: step of the loop costs beside them, and more code only takes longer to compile.
+#: The most steps of the depth that are unrolled, and those of register tiles with so many accumulators, which hide the overhead of
+#: a step of the loop: more code only takes longer to compile.
 UNROLL, UNROLL_MANY = 4, {16: 1, 12: 2}
-#: Register tiles that take so many times the cycles of the quickest are not cut into blocks.
+#: Register tiles that take this many times the cycles of the fastest are discarded.
 WORTH_CUTTING = 1.5
 #: Multiplications of one program on a CPU: some tens of microseconds.
 PROGRAM_MULTIPLICATIONS = 1 << 21
-#: The same where the right side is near for every program: shorter, so that small products use all cores.
+#: The same if the right side is in a near cache for every program: fewer, so that small products use all cores.
 NEAR_PROGRAM_MULTIPLICATIONS = 1 << 19
-#: Bytes of a right side that lies in a near cache whatever is done.
+#: Bytes of a right side that is in a near cache in any case.
 NEAR_BYTES = 1 << 19
-#: Rows that are worth a packed copy of a right side that could be read where it lies near.
+#: Rows from which on a packed copy pays off of a right side that is in a near cache.
 PACK_FROM_ROWS = 96
-#: The same where it lies far away, or holds elements that would be widened for each row.
+#: The same if it is not, or if its elements would be widened for each row.
 PACK_FAR_FROM_ROWS = 12
-#: Columns that are worth a packed copy of a large left side stored depth x rows, or of elements to be widened.
+#: Columns from which on a packed copy pays off of a large left side stored depth x rows, or of elements to be widened.
 PACK_FROM_COLUMNS = 32
-#: With so few rows the right side is read in the order in which it lies, a few of its rows at a time.
+#: With at most this many rows the right side is read in memory order, a few of its rows at a time.
 FEW_ROWS = 8
-#: Depth of a block that a program packs by itself, and of one that is read where it lies far away.
+#: Depth of a block that a program packs itself, and of one that is read unpacked from beyond the near caches.
 PART_DEPTH, FAR_DEPTH = 512, 64
-#: Bytes of each row of the right side that one program reads at least, where rows are few: memory is what takes time
-#: then, and it wants to be read in long runs.
+#: Bytes of each row of the right side that one program reads at least, if rows are few: such products are bound by memory,
+#: which is fastest for long contiguous ranges.
 RUN_BYTES = 1 << 11
-#: Columns of a side that is packed on the way, within which runs of elements end; of more, what so many second caches hold.
+#: Columns of a part that programs pack themselves, in which runs of elements end; of longer runs, as many as fit into so many L2 caches.
 PART_COLUMNS, PART_CACHES = 512, 4
-#: Cycles after which a piece of windows is found: its place in each loop that it runs over, and whether it meets a border.
+#: Cycles to locate a contiguous chunk of windows: its index in each of its loops, and whether it crosses a border.
 PIECE_CYCLES = 10
-#: Bytes of sums that wait between blocks of the depth.
+#: Bytes of sums that are stored between blocks of the depth.
 WAITING_BYTES = 1 << 16
 
 
@@ -63,16 +63,16 @@ WAITING_BYTES = 1 << 16
 
 
 def panels(product: Product, target: Target, given: Given) -> Iterator[Candidate[Panels]]:
-    """A candidate for each register tile that fits, with the blocks for which the caches hold what is read again."""
+    """A candidate for each register tile that fits, with blocks for which data that are read again stay in the caches."""
     near = product.depth * product.columns * item_bytes(product.rhs_element) <= NEAR_BYTES
-    # Where memory is what takes time, the next rows should come before many columns of these.
+    # If memory is the bottleneck, the next rows should be read before many columns of these.
     few = product.rows <= FEW_ROWS
     widest = max(2, 4 // product.rows) if few and not near else target.vector_registers
     stated = fixed_pair(given, "tile")
     counted = in_words(product, target, ("left", "right"))
     tiles = register_tiles(counted, target, widest) if stated is None else [stated]
     costs = {tile: tile_cost(counted, target, tile) for tile in tiles}
-    # What packs windows comes on top of these.
+    # The cost of packing windows is added to these.
     most = WORTH_CUTTING * min(cycles for cycles, _ in costs.values())
     batch, lanes = max(1, product.batch), target.lanes(item_bytes(product.accumulator))
     for tile, (cycles, loads) in costs.items():
@@ -87,7 +87,7 @@ def panels(product: Product, target: Target, given: Given) -> Iterator[Candidate
 
 
 def blocked(product: Product, target: Target, tile: tuple[int, int], given: Given) -> Panels:
-    """The blocks for a register tile: what one program owns, how deep it goes at once, and which sides are packed."""
+    """The blocks for a register tile: the rows and columns of one program, the depth of a block, and which sides are packed."""
     if any(product.implicit):
         return packed_on_the_way(product, target, tile, given)
     tile_rows, tile_columns = tile
@@ -105,8 +105,8 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
         block_rows = _whole(NEAR_PROGRAM_MULTIPLICATIONS // max(1, per_row), tile_rows, product.rows)
         columns = product.columns
     elif pack:
-        # All rows of a block meet a panel while it stays near, and wait there for the next one. They stay themselves only
-        # where panels and results that pass through the second cache do not take their places.
+        # All rows of a block are multiplied by a panel while it is in a near cache, and are used again for the next one. They stay in
+        # the L2 cache only if panels and results that are streamed through it do not evict them.
         rows_bytes = target.l2_bytes // 4
         near_depth = PART_DEPTH if product.rows > PACK_FROM_ROWS else PART_DEPTH // 2
         row_bytes = min(product.depth, near_depth) * item
@@ -114,7 +114,7 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
         if not alone:
             panel_bytes = target.l1_bytes // 2
             if product.kept or product.rows > PACK_FROM_ROWS:
-                # Reading it from the second cache costs less than sums that wait for the rest of the depth.
+                # Reading the panel from the L2 cache costs less than sums that are stored until the rest of the depth.
                 panel_bytes = max(panel_bytes, target.l2_bytes // 16)
             near_depth = panel_bytes // (tile_columns * item)
         depth = fixed(given, "depth", _depth(product.depth, near_depth, unroll))
@@ -135,7 +135,7 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
         columns = max(columns, part)
     part = fixed(given, "part", 0 if "pack" in given and "right" in sides else part)
     if part and "pack" not in given:
-        sides = tuple([side for side in sides if side != "right"])  # nobody else reads these columns
+        sides = tuple([side for side in sides if side != "right"])  # no other program reads these columns
     work = product.rows * product.columns * product.depth
     batch = max(1, min(product.batch, PROGRAM_MULTIPLICATIONS // max(1, work)))
     others = -(-max(1, product.batch) // batch) * -(-product.rows // block_rows)
@@ -154,9 +154,9 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
 
 
 def _steps(product: Product, target: Target, tile: tuple[int, int]) -> int:
-    """Steps of the depth that are written out."""
+    """Steps of the depth that are unrolled."""
     if not adds(product, target):
-        # Products that wait for their sums take registers, the more the more steps are written out.
+        # Products that are not added yet take registers, the more the more steps are unrolled.
         return 2 if product.words else 1
     accumulators = tile[0] * tile[1] // target.lanes(item_bytes(product.accumulator))
     if tile[0] == 1:
@@ -165,8 +165,8 @@ def _steps(product: Product, target: Target, tile: tuple[int, int]) -> int:
 
 
 def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], given: Given) -> Panels:
-    """The same where a side lies nowhere: each program packs blocks of it. Where elements that lie side by side follow each
-    other, blocks hold whole runs of them, or runs whole blocks."""
+    """The same if a side is not stored as a matrix: each program packs blocks of it. If adjacent elements of the side are contiguous in
+    memory, blocks consist of whole runs of them, or runs of whole blocks."""
     tile_rows, tile_columns = tile
     item = item_bytes(product.accumulator)
     product = in_words(product, target, ("left", "right"))
@@ -190,14 +190,14 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
         and product.columns > tile_columns
         and "part" not in given
     ):
-        sides += ("right",)  # stays the same from call to call, and is packed before the first
+        sides += ("right",)  # the same in all calls, so it is packed before the first
     sides = fixed_words(given, "pack", sides)
     once = "right" in sides
     if isinstance(rhs, Implicit):
         unit = lcm(tile_columns, _runs(rhs.run(rhs.across), PART_COLUMNS))
         wanted = target.l2_bytes // 4 // (depth * item)
         if is_open([rhs.run(rhs.across)]):
-            # Wherever a part ends it cuts a run: the longer it is, the fewer.
+            # The end of a part divides a run: longer parts have fewer ends.
             wanted = max(wanted, min(PART_COLUMNS, PART_CACHES * target.l2_bytes // (depth * item)))
         part = _ceiling(product.columns, tile_columns)
         if part > max(wanted, unit):
@@ -216,7 +216,7 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
     rows = max(rows, 4 * tile_rows)
 
     def whole(wanted: int) -> int:
-        """About so many rows, in whole tiles or runs."""
+        """About `wanted` rows, in whole tiles or runs."""
         if isinstance(lhs, Implicit) and not lhs.along_depth:
             return _whole(wanted, _runs(lhs.run(lhs.across), wanted), product.rows)
         return _whole(wanted, tile_rows, product.rows)
@@ -237,7 +237,7 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
 
 
 def _shared(product: Product, target: Target, made: Panels, whole: Callable[[int], int]) -> tuple[int, int]:
-    """The block by which all cores are done the soonest, no greater than that of `made`: smaller ones are more even, but what
+    """The block with which all cores finish the earliest, no larger than that of `made`: smaller ones are better balanced, but what
     several of them need is packed by each."""
     most_rows, most_columns = made.block
     batch, depth = -(-max(1, product.batch) // made.batch), product.depth
@@ -254,7 +254,7 @@ def _shared(product: Product, target: Target, made: Panels, whole: Callable[[int
             small = programs > most or rows * columns * depth < PROGRAM_MULTIPLICATIONS
             if small and (rows, columns) != made.block:
                 continue
-            # Vectors of the right side come from afar, while those before are multiplied.
+            # Vectors of the right side are loaded from the L2 cache while those before are multiplied.
             work = depth * max(rows * columns / each, columns / lanes * FAR_CYCLES)
             packed = product.elements * (rows * left + columns * right)
             cycles = -(-programs // target.cores) * (work + packed)
@@ -264,7 +264,7 @@ def _shared(product: Product, target: Target, made: Panels, whole: Callable[[int
 
 
 def _parts(size: int, most: int, parts: int, whole: Callable[[int], int]) -> list[int]:
-    """Lengths of at most `most` in which `size` is done: the longest, and the same halved until there are `parts`."""
+    """Lengths of at most `most` for parts of `size`: the longest, and shorter ones by halving until there are `parts`."""
     found = [most]
     count = -(-size // most)
     while (count := 2 * count) <= parts and (length := whole(-(-size // count))) < found[-1]:
@@ -273,8 +273,8 @@ def _parts(size: int, most: int, parts: int, whole: Callable[[int], int]) -> lis
 
 
 def packing(product: Product, made: Panels, target: Target, block_rows: int) -> tuple[float, float]:
-    """Cycles in which an element of windows on the left and on the right is packed, in blocks of so many rows: those of the
-    piece that it comes with, and of its vectors."""
+    """Cycles to pack an element of windows on the left and on the right, in blocks of this many rows: its share of the cost of a
+    contiguous chunk and its vectors."""
     lhs, rhs = product.lhs, product.rhs
     rows, depth = min(product.rows, block_rows), min(product.elements, made.depth * product.group)
 
@@ -296,7 +296,7 @@ def packing(product: Product, made: Panels, target: Target, block_rows: int) -> 
 
 
 def copying(product: Product, made: Panels, target: Target) -> float:
-    """Cycles in which windows are packed, by each block of columns those on the left and by each of rows those on the right."""
+    """Cycles to pack windows: those on the left for each block of columns, those on the right for each block of rows."""
     left, right = packing(product, made, target, made.block[0])
     rows, columns = product.rows, product.columns
     row_blocks, column_blocks = -(-rows // made.block[0]), -(-columns // made.block[1])
@@ -304,10 +304,10 @@ def copying(product: Product, made: Panels, target: Target) -> float:
 
 
 def window_conflicts(schedule: Schedule, product: Product, target: Target) -> Iterator[str]:
-    """Why no kernel of a product of windows can be cut so."""
+    """Why no kernel of a product of windows can be built with a schedule."""
     implicit = product.implicit
     if not any(implicit):
-        return  # of one position: they are read where they lie
+        return  # windows at one position are read in place
     if not isinstance(schedule, Panels):
         yield f"products of windows use 'panels', not '{schedule.by}'"
         return
@@ -326,7 +326,7 @@ def window_conflicts(schedule: Schedule, product: Product, target: Target) -> It
 
 @lru_cache(maxsize=1024)
 def _runs(run: int, most: int) -> int:
-    """A run of elements, or the greatest part of it that is no longer than `most`; of one whose length is not known, an element."""
+    """The length of a run of elements, or its greatest divisor up to `most`; 1 if the length is open."""
     if is_open([run]):
         return 1
     return max(d for d in range(1, min(run, max(1, most)) + 1) if run % d == 0)
@@ -335,10 +335,10 @@ def _runs(run: int, most: int) -> int:
 def _packed(product: Product, target: Target, tile_columns: int, near: bool) -> tuple[str, ...]:
     """The sides that are read from packed copies."""
     right_bytes = product.depth * product.columns * item_bytes(product.rhs_element)
-    # A single panel lies as it would be packed, and what the nearest cache holds is read fast as it is.
+    # A single panel is stored as it would be packed, and a side in the L1 cache is read fast as it is.
     several = product.columns > tile_columns and right_bytes > target.l1_bytes
     from_rows = PACK_FROM_ROWS if near else PACK_FAR_FROM_ROWS
-    # Rows of a matrix that is a part of others may crowd a few sets of the cache.
+    # Rows of a matrix that is a part of others may conflict in a few sets of the cache.
     distance = usual(product.rhs.distance) if isinstance(product.rhs, Strided) else 0
     distance = distance * item_bytes(product.rhs_element)
     crowded = distance > 0 and product.depth > target.l1_ways * places(target, distance)
@@ -346,10 +346,10 @@ def _packed(product: Product, target: Target, tile_columns: int, near: bool) -> 
     right |= not product.rhs_depth_first or (
         product.rows > (FEW_ROWS if crowded else from_rows) and (several or crowded)
     )
-    # A left side stored depth x rows has what a tile reads all over many pages.
+    # In a left side stored depth x rows, the elements of a register tile are in many pages.
     left_bytes = product.rows * product.depth * item_bytes(product.lhs_element)
     left = product.lhs_depth_first and left_bytes > NEAR_BYTES and product.columns > PACK_FROM_COLUMNS
-    # Converting an element costs more than computing with it, so that it should be done once; and for both sides.
+    # Converting an element costs more than computing with it, so it should be done once; and for both sides.
     enough = product.rows >= PACK_FAR_FROM_ROWS and product.columns >= PACK_FROM_COLUMNS
     if product.widens and (enough or right or left):
         atom = product.dot_atom(target)
@@ -358,18 +358,18 @@ def _packed(product: Product, target: Target, tile_columns: int, near: bool) -> 
 
 
 def _ceiling(size: int, unit: int) -> int:
-    """At least `size`, in whole units and at least one of them."""
+    """`size` rounded up to a multiple of `unit`, at least one unit."""
     return max(1, -(-size // unit)) * unit
 
 
 def _whole(wanted: int, unit: int, size: int) -> int:
-    """About `wanted`, in whole units, at least one of them and not beyond `size`."""
+    """`wanted` rounded up to a multiple of `unit`, at least one unit, but not beyond `size`."""
     return min(size, _ceiling(wanted, unit))
 
 
 def _even(size: int, wanted: int, unit: int, others: int, cores: int) -> int:
-    """About `wanted` of `size` for each program, in whole units and all alike: where there are few programs, of which each
-    part of `size` has `others`, as many for each core."""
+    """About `wanted` of `size` for each program, in equal multiples of `unit`. If there are few programs, `others` for each part of
+    `size`, all cores get as many."""
     count = -(-size // max(1, wanted))
     if 1 < others * count < 4 * cores:
         programs = -(-others * count // cores) * cores
@@ -378,6 +378,6 @@ def _even(size: int, wanted: int, unit: int, others: int, cores: int) -> int:
 
 
 def _depth(depth: int, most: int, unit: int) -> int:
-    """Equal blocks of the depth; one costs less than two whose sums have to wait for each other."""
+    """Equal blocks of the depth; one costs less than two with sums that are stored between them."""
     blocks = 1 if depth <= 2 * most else -(-depth // most)
     return _ceiling(-(-depth // blocks), unit)

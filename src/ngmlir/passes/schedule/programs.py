@@ -10,25 +10,25 @@ from ...support.lengths import may_be_several, power_of_two, usual
 from ...support.machines import MEETING_BLOCKS, SECTOR_BYTES
 from ...support.target import Target
 
-#: Blocks of one multiprocessor that loops over tiles count on, and rounds of such a loop that are under way at most.
+#: Blocks of one multiprocessor that loops over tiles assume, and the most iterations of such a loop in flight.
 RESIDENT, _MOST_UNDER_WAY = 4, 4
 
 
 def stages_for(target: Target, bytes: int, blocks: int) -> int:
-    """Rounds of a loop that are under way at once on a GPU, so that memory is kept busy: so many blocks load so many bytes in
-    each round, and then wait. If several are, one of them is what they wait for."""
+    """Iterations of a loop that are in flight at once on a GPU, so that memory is kept busy: each block loads so many bytes in an
+    iteration, and then waits. If there are several, one more is added: the one that is waited for."""
     together = min(RESIDENT, max(1, blocks // target.multiprocessors))
     rounds = min(_MOST_UNDER_WAY, ceil(target.gpu.bytes_under_way / (max(1, bytes) * together)))
     return rounds + 1 if rounds > 1 else 1
 
 
-#: Elements of a row that one thread of a block has for itself, at most.
+#: The most elements of a row that one thread of a block computes alone.
 _ROW_ELEMENTS = 128
 
 
 def a_row_each(target: Target, columns: int, lines: Sequence[int], rows: int, near: int) -> bool:
-    """Whether each thread of a block has a short row of its own: there are many, `near` of them in a line, and few of those
-    that lie in memory (`lines`, in bytes) begin where a sector does."""
+    """Whether each thread of a block has a short row of its own: there are many, `near` of them adjacent, and few of those
+    in memory (`lines`: bytes of each) begin at a sector."""
     return (
         1 < columns <= _ROW_ELEMENTS
         and any(line % SECTOR_BYTES for line in lines)
@@ -39,18 +39,19 @@ def a_row_each(target: Target, columns: int, lines: Sequence[int], rows: int, ne
     )
 
 
-#: Elements of one program on a CPU, of a reduction: enough that handing it to another thread is worth it.
+#: Elements of one program of a reduction on a CPU: enough for another thread to pay off.
 PROGRAM_ELEMENTS = 1 << 15
 
 
 def flat_width(target: Target, size: int, item: int) -> int:
-    """Elements of a tile of a line of `size`. Of little, each thread takes one element, so that all multiprocessors have blocks."""
+    """Elements of a tile of a collapsed loop of `size`. With little data, each thread takes one element, so that all multiprocessors
+    have blocks."""
     several = power_of_two(size // max(1, 2 * target.multiprocessors))
     return max(target.threads, min(several, tile_width(target, item)))
 
 
 def part_of(sizes: Sequence[int], width: int) -> int:
-    """How many steps of the outermost loop one program on a CPU takes; tiles, if it is the only loop."""
+    """Steps of the outermost loop in one program on a CPU; tiles, if it is the only loop."""
     if len(sizes) <= 1:
         return PROGRAM_TILES
     sizes = usual(tuple(sizes))
@@ -58,12 +59,12 @@ def part_of(sizes: Sequence[int], width: int) -> int:
 
 
 def steps_of(part: int, sizes: Sequence[int], width: int) -> int:
-    """Steps of the outermost loop that one program takes, of a part in tiles where that loop is the only one."""
+    """Steps of the outermost loop in one program, given `part`, which counts tiles if that loop is the only one."""
     return part * width if len(sizes) == 1 else part
 
 
 def tile_steps(sizes: Sequence[int], width: int, rows: int) -> list[int]:
-    """How many steps of each loop a tile has, of `width` of the last one and `rows` of the two around it, the nearest first."""
+    """Steps of each loop in a tile, with `width` of the last one and `rows` of the two around it, the inner one first."""
     steps = [1] * len(sizes)
     steps[-1] = min(width, power_of_two(sizes[-1]))
     for loop in range(len(sizes) - 2, max(-1, len(sizes) - 4), -1):
@@ -73,7 +74,7 @@ def tile_steps(sizes: Sequence[int], width: int, rows: int) -> list[int]:
 
 
 def grid_for(target: Target, sizes: Sequence[int], width: int, part: int, rows: int = 1) -> tuple[int, ...]:
-    """The programs that visit a space: one for each `part` steps of the outermost loop (each so many tiles of the only
+    """The grid of programs for some loops: one for each `part` steps of the outermost loop (in tiles, if it is the only
     one), or for each tile if that is 0 (`tile_steps`)."""
     if not sizes:
         programs = 1
@@ -85,11 +86,11 @@ def grid_for(target: Target, sizes: Sequence[int], width: int, part: int, rows: 
     return (programs,) if may_be_several(programs) or target.shares_tiles else ()
 
 
-#: The same of other kernels, in tiles: these hold more elements the narrower and the cheaper the elements are, so
+#: The same for other kernels, in tiles: these have more elements the narrower and the cheaper the elements are, so
 #: that a program takes some 10 us.
 PROGRAM_TILES = 1 << 10
 
 
 def tile_width(target: Target, item: int) -> int:
-    """Elements of `item` bytes in one tile: 16 bytes of each thread, or a few registers."""
+    """Elements of `item` bytes in one tile: 16 bytes for each thread, or a few registers."""
     return target.threads * max(1, 16 // item) if target.shares_tiles else 4 * target.lanes(item)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Register tiles of matrix products on a CPU: which fit, and what they cost."""
+"""Register tiles of matrix products on a CPU: which fit, and their cost."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ...support.target import Target
 from ..analysis.product import Product, split
 from ..analysis.sides import Implicit, Strided
 
-#: Cycles after which a vector comes from the second cache.
+#: Cycles per vector that is loaded from the L2 cache.
 FAR_CYCLES = 2
 
 
 def register_tiles(product: Product, target: Target, widest: int) -> Iterable[tuple[int, int]]:
-    """Rows and columns of all accumulators that fit into the registers, of at most `widest` vectors."""
+    """Rows and columns of all register tiles that fit into the registers, of at most `widest` vectors."""
     lanes = target.lanes(item_bytes(product.accumulator))
     columns = -(-product.columns // lanes)  # in vectors
 
     def fits(rows: int, vectors: int) -> bool:
-        """With what register allocation has to have in hand."""
+        """Whether a tile fits, with the registers that the allocator has to spare."""
         needed = registers_of(product, target, rows, vectors)
         return needed + target.spare_registers <= target.vector_registers
 
@@ -36,8 +36,8 @@ def register_tiles(product: Product, target: Target, widest: int) -> Iterable[tu
 
 
 def registers_of(product: Product, target: Target, rows: int, vectors: int) -> int:
-    """Vectors of a tile's accumulators, of a row of the right side, unless that is used once, and of an element of the left;
-    where multiplying and adding are two, of the product between them."""
+    """The registers of a tile: accumulators, a row of the right side, unless that is used once, and an element of the left;
+    without an instruction that multiplies and adds, also the product."""
     return rows * vectors + (vectors if rows > 1 else 0) + 1 + (not adds(product, target))
 
 
@@ -48,10 +48,9 @@ def adds(product: Product, target: Target) -> bool:
 
 
 def tile_cost(product: Product, target: Target, tile: tuple[int, int]) -> tuple[float, float]:
-    """Cycles and loads of one product in register tiles: each step of the depth begins a multiply-add per accumulator,
-    a load per vector and one per row, and no accumulator is added to again before its sum is there. Vectors of a panel
-    that the near cache cannot hold come from the next one; sums that no register holds are stored, and loaded again before
-    they are added to."""
+    """Cycles and loads of one product in register tiles: each step of the depth issues a multiply-add per accumulator,
+    a load per vector and one per row, and an accumulator is used again only when its sum is complete. Vectors of a panel
+    that exceeds the L1 cache are loaded from the next one; spilled sums are stored, and loaded again before they are added to."""
     lanes, item = target.lanes(item_bytes(product.accumulator)), item_bytes(product.accumulator)
     columns, most, wide = -(-product.columns // lanes), tile[0], max(1, tile[1] // lanes)
     away = FAR_CYCLES if product.depth * tile[1] * item > target.l1_bytes else 0
@@ -70,8 +69,8 @@ def tile_cost(product: Product, target: Target, tile: tuple[int, int]) -> tuple[
 
 
 def _most_rows(product: Product, target: Target) -> int:
-    """How many rows of the left side can be read at once before they drive each other out of the near cache: rows whose
-    distance is a multiple of what one way holds share its sets. Two ways are left to the rest."""
+    """How many rows of the left side can be read at once before they evict each other from the L1 cache: rows whose
+    distance is a multiple of the size of a way share its sets. Two ways are left for other data."""
     if product.lhs_depth_first or isinstance(product.lhs, Implicit):
         return target.vector_registers
     elements = usual(product.lhs.distance) if isinstance(product.lhs, Strided) else product.depth
@@ -80,18 +79,18 @@ def _most_rows(product: Product, target: Target) -> int:
 
 
 def places(target: Target, distance: int) -> int:
-    """How many rows that lie so many bytes apart come to different sets of the near cache."""
+    """How many rows at a distance of so many bytes map to different sets of the L1 cache."""
     way = target.l1_bytes // target.l1_ways
     return way // gcd(way, distance)
 
 
 def multiplications(product: Product) -> int:
-    """Of all elements of the result."""
+    """The multiplications of a product."""
     return max(1, product.batch) * product.rows * product.columns * product.depth
 
 
 def rate(product: Product, target: Target) -> float:
-    """Multiply-adds in one cycle; of words, where the depth is counted in these."""
+    """Multiply-adds per cycle; those of words, if the depth is counted in words."""
     atom = product.dot_atom(target)
     group = (1 if product.words else atom.group) / (1 if atom.adds else 2) if atom else 1
     return group * target.fmas * target.lanes(item_bytes(product.accumulator))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How reductions of rows are cut into tiles."""
+"""Schedules of reductions of rows."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from .candidate import Candidate, fixed, tile_sizes
 from .loops import REGISTERS, SEARCH, TURN, at_once, work_of
 from .programs import PROGRAM_ELEMENTS, RESIDENT, a_row_each, stages_for, tile_width
 
-#: Cycles in which the lanes of a register are searched.
+#: Cycles to search the lanes of a register.
 LANES = 8.0
-#: Registers that a row may fill to be held in one tile on a CPU.
+#: The most registers of a row that is held in one tile on a CPU.
 ROW_REGISTERS = 8
-#: Registers that the rows that are reduced at once may fill on a CPU, and the fewest rows whose sums are joined in less time so.
+#: The most registers of rows that are reduced at once on a CPU, and the fewest rows for which this takes less time.
 ROWS_REGISTERS, FEWEST_ROWS = 16, 4
-#: The widest tile of a row that a block of threads holds.
+#: The widest tile of a row that a thread block holds.
 BLOCK_TILE = 4096
-#: Registers of a thread that hold elements of a row, at most, and how many it needs for each of them with what is computed.
+#: The most registers of a thread for elements of a row, and how many it needs for each, including computed values.
 _HELD, _REGISTERS_EACH = 32, 3.5
-#: Tiles that one partial sum of a long row takes in.
+#: Tiles in one partial sum of a long row.
 PARTIAL_TILES = 64
 
 
 def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
-    """For reductions over the innermost loops."""
+    """Schedules of reductions over the innermost loops."""
     found = reductions(plan.ops, target)
     kept = len(plan.loops[found[0].result])
     inner, opened = usual(plan.sizes[kept:]), is_open(plan.sizes[kept:])
@@ -44,7 +44,7 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
     if target.shares_tiles:
         width, around = power_of_two(columns), 1
         if len(inner) == 1 and kept and plan.has_tiles(-2):
-            # Narrow rows side by side, until each thread has 16 bytes; or a row for each, where rows begin anywhere.
+            # Several narrow rows, until each thread has 16 bytes; or a row for each thread, if rows do not begin at sectors.
             room = tile_width(target, widest_item(plan)) // width
             room = target.threads if _apart(plan, target, kept) else room
             around = max(1, min(room, power_of_two(plan.sizes[kept - 1])))
@@ -61,7 +61,7 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
             keep=bool(given.get("keep", False)),  # the threads of a block would have to share it
             threads=fixed(given, "threads", threads),
         )
-        # Of each tile of a long row, its inputs come from memory.
+        # The inputs of each tile of a long row are loaded from memory.
         item = sum(item_bytes(element_type(v.type)) for v in plan.inputs if len(plan.loops.get(v, ())) > kept)
         stages = stages_for(target, made.tile * together * item, count // together)
         made = replace(made, stages=fixed(given, "stages", stages if columns > made.tile else 1))
@@ -71,9 +71,9 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
     work, lanes = work_of(plan), target.lanes(item)
     one = len(inner) == 1 and not opened and inner[0] <= ROW_REGISTERS * lanes
     whole = [inner[0]] if one else []
-    # About: each reduction waits for the one before, and what is as long as the row for all of them.
+    # Approximately: each reduction waits for the one before, and outputs as long as the row for all of them.
     phases = len(found) + any(len(plan.loops[v]) > kept for v in plan.outputs)
-    # A sum has to wait for the one before: more registers than otherwise.
+    # A sum has to wait for the one before, so it takes more registers than others.
     widths = [registers * lanes for registers in (2 * REGISTERS[0], *REGISTERS)]
     for width in tile_sizes(given, [*whole, *[w for w in widths if w < columns or not whole]]):
         registers = -(-width // lanes)
@@ -90,7 +90,7 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
             unroll=unroll,
         )
         cycles, roof = work.cycles(target, registers), count * columns / lanes * work.roof(target)
-        # In the end a tile is searched for what is best; before it, in a long row, the lanes that say which.
+        # At the end a tile is searched for the best element; in a long row, before that, the lanes that say which tile.
         searches = [r for r in found if isinstance(r, Position)]
         places = sum(width * item_bytes(r.count) for r in searches) / target.vector_bytes
         searched = places * SEARCH / target.fmas
@@ -103,7 +103,7 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
 
 
 def _unrolled(plan: Plan, target: Target, given: Given, kept: int, registers: int) -> int:
-    """How many rows are reduced at once whose tiles have so many registers: as many as have room, if that is worth it."""
+    """How many rows are reduced at once, whose tiles have so many registers: as many as fit, if that pays off."""
     if not kept or not plan.has_tiles(-2) or any(plan.cuts(target)):
         return 1
     room = min(ROWS_REGISTERS, target.vector_registers // work_of(plan).live) // registers
@@ -116,12 +116,12 @@ def _unrolled(plan: Plan, target: Target, given: Given, kept: int, registers: in
 def _tile_of_rows(
     plan: Plan, target: Target, count: int, inner: Sequence[int], several: bool
 ) -> tuple[int, int]:
-    """The elements of a row that a block of threads computes at once, and its threads; `several`: things are made of a row,
+    """The elements of a row that a thread block computes at once, and its threads; `several`: several values are computed from a row,
     which is read once if one tile holds it."""
     columns, tile, threads = inner[-1], min(BLOCK_TILE, power_of_two(inner[-1])), target.threads
     if several and len(inner) == 1 and (holding := _threads_that_hold(plan, target, columns)):
         return power_of_two(columns), holding
-    # A thread has the more elements the narrower they are, and a block the more threads the fewer there are.
+    # The narrower the elements, the more a thread has; the fewer rows, the more threads a block has.
     each, few = at_once(plan), 2 * count < RESIDENT * target.multiprocessors
     while few and 2 * each * threads <= min(columns // 2, GPU_REGISTERS / _REGISTERS_EACH):
         threads *= 2
@@ -131,7 +131,7 @@ def _tile_of_rows(
 
 
 def _threads_that_hold(plan: Plan, target: Target, columns: int) -> int:
-    """The threads of a block that have registers for a whole row, as few as can be; 0: a row is too long."""
+    """The fewest threads of a block whose registers hold a whole row; 0 if a row is too long."""
     words = -(-widest_item(plan) // REGISTER_BYTES)
     for threads in (1 << n for n in range(target.threads.bit_length() - 1, MOST_THREADS.bit_length())):
         held = -(-columns // threads) * words
@@ -141,7 +141,7 @@ def _threads_that_hold(plan: Plan, target: Target, columns: int) -> int:
 
 
 def _apart(plan: Plan, target: Target, kept: int) -> bool:
-    """Whether each thread of a block reduces a short row of its own: of rows as they lie, which move as lines."""
+    """Whether each thread of a block reduces a short row of its own: of rows in memory order, which are loaded as contiguous ranges."""
     if plan.accesses or plan.written:
         return False
     columns = plan.sizes[kept]

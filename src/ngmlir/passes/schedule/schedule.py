@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules: how each fusion's kernel is cut."""
+"""The pass `schedule`: how the kernel of each fusion is tiled."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def schedule(module: Module, target: Target) -> Module:
     """Writes on each fusion how its kernel is tiled: an `ng.schedule` that is there is kept, the other settings are
     chosen.
 
-    The families of kernels and their knobs are declared in `ops/schedules.py`. The choice follows from the sizes and
-    from what the target's machine has, so that it is the same each time; `ngmlir tune` measures instead. A side of a
-    product that is constant, or the same in every step of a loop, is packed whatever the number of rows: once.
+    The families of kernels and their knobs are declared in `ops/schedules.py`. The choice depends on sizes and on
+    the target's machine only, so it is the same each time; `ngmlir tune` measures instead. A side of a product
+    that is constant, or the same in every iteration of a loop, is packed once, whatever the number of rows.
 
     Before:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -76,7 +76,7 @@ def schedule(module: Module, target: Target) -> Module:
 
 
 def _with_links(chain: Op, target: Target, strips: Strips, kept: frozenset[int]) -> Op:
-    """A chain each of whose fusions says how it is cut."""
+    """A chain, with a schedule on each of its fusions."""
     cuts = {op: cut.attribute() for op, cut in chosen_links(chain, target, strips, kept)}
 
     def write(block: Block) -> Block:
@@ -113,7 +113,7 @@ def _astray(op: Op) -> Diagnostic:
 
 
 def _explain(fusion: Op, target: Target, kept: frozenset[int]) -> None:
-    """Tells what was chosen, and what came next."""
+    """Reports the chosen schedule, and the next best."""
     best, *others = candidates(fusion, target, kept)
     stated = sorted(given_by(fusion))
     told = f"{best.schedule.attribute()}: {_share(best)}"
@@ -131,6 +131,6 @@ def _share(candidate: Candidate[Schedule]) -> str:
 
 
 def _difference(schedule: Schedule, best: Schedule) -> str:
-    """The knobs that are set in another way than those of `best`."""
+    """The knobs whose settings differ from those of `best`."""
     before = dict(best.attribute().items)
     return ", ".join(f"{name} = {s}" for name, s in schedule.attribute().items if before.get(name) is not s)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sides of a product on a GPU that wait in shared memory: which do, in which pieces they are copied, and what that takes."""
+"""Sides of a product on a GPU that are staged in shared memory: which ones, in which chunks they are copied, and their size."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..analysis.sides import Implicit, Strided, copied_piece
 
 
 def can_wait(product: Product, target: Target) -> bool:
-    """Whether both sides are copied tile by tile as they lie, for matrix instructions to read. Of tiles that reach beyond a
+    """Whether both sides are copied tile by tile in memory order, for matrix instructions to read. Where tiles extend beyond a
     side, zeros are copied."""
     atom = product.atom(target)
     return atom is not None and all(_pieces(product))
 
 
 def _pieces(product: Product) -> list[int]:
-    """The pieces in which each side is copied in the background, in bytes; 0 for one that is not."""
+    """The chunks in which each side is copied asynchronously, in bytes; 0 for one that is not."""
     sides = (
         (product.lhs, product.lhs_element, product.lhs_depth_first),
         (product.rhs, product.rhs_element, product.rhs_depth_first),
@@ -38,32 +38,32 @@ def _pieces(product: Product) -> list[int]:
 
 
 def copies(product: Product, tile: tuple[int, int], step: int) -> int:
-    """By which the side that needs more of them is copied in one round."""
+    """The number of copies in one iteration, of the side that needs more of them."""
     buffers = zip(waiting(product, tile, step), _pieces(product), strict=True)
     return max(type.size * item_bytes(type.element) // bytes for type, bytes in buffers)
 
 
 def waiting(product: Product, tile: tuple[int, int], step: int) -> tuple[MemRefType, MemRefType]:
-    """The shared buffers of one round, for the left and the right side."""
+    """The shared buffers of one iteration, for the left and the right side."""
     left = (step, tile[0]) if product.lhs_depth_first else (tile[0], step)
     right = (step, tile[1]) if product.rhs_depth_first else (tile[1], step)
     return _padded(left, product.lhs_element), _padded(right, product.rhs_element)
 
 
 def _padded(shape: tuple[int, int], element: Type) -> MemRefType:
-    """Rows an odd number of pieces apart: so the eight that one instruction reads come to different banks."""
+    """A buffer with rows an odd number of chunks apart, so the eight that one instruction reads are in different banks."""
     piece = PIECE_BYTES // item_bytes(element)
     pieces = -(-shape[1] // piece)
     return MemRefType(shape, element, ((pieces | 1) * piece, 1), 0, 3)
 
 
 def bytes_waiting(product: Product, tile: tuple[int, int], step: int) -> int:
-    """Of both sides of one round."""
+    """Bytes of the buffers of both sides in one iteration."""
     return sum(type.extent * item_bytes(type.element) for type in waiting(product, tile, step))
 
 
 def asked_bytes(product: Product, tile: tuple[int, int], step: int) -> int:
-    """Of the sectors that both sides of one round lie in: each row that begins off one lies in one more."""
+    """Bytes of the sectors that both sides of one iteration are in: a row that does not begin at a sector is in one more."""
     total = 0
     for type, length in zip(waiting(product, tile, step), product.row_lengths, strict=True):
         (rows, columns), item = type.shape, item_bytes(type.element)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows on a CPU, several rows of results at once: how many, and how many read from one copy of what lies across a border."""
+"""Schedules of windows on a CPU, with several rows of results at once: how many, and how many read from one copy of an input with its
+border."""
 
 from __future__ import annotations
 
@@ -20,15 +21,15 @@ from ..analysis.plan import Plan, widest_item
 from .candidate import Candidate, fixed
 from .programs import PROGRAM_ELEMENTS
 
-#: Numbers of rows that are tried where it is not known how many there are.
+#: Numbers of rows that are tried if their number is open.
 _FEW = (1, 2, 4, 8)
 #: The most columns of a copy.
 _STRIPE = 256
 
 
 def staged(plan: Plan, target: Target, outer: Sequence[int]) -> dict[Value, Access]:
-    """What is read through an access so that for results below each other, `outer` being their loops, it is a box of its buffer, the
-    innermost loop along its rows, which may lie across a border."""
+    """The inputs with an access that, for results in adjacent rows (`outer` are their loops), reads a box of its buffer, with the innermost
+    loop along its rows, which may cross a border."""
     found = plan.accesses.items() if outer else ()
     return {
         value: access
@@ -50,7 +51,7 @@ def _is_box(access: Access, outer: Sequence[int], sizes: Sequence[int]) -> bool:
     steps = [s for own in terms for s in own.values()]
     if is_open(steps) or min(steps) < 1 or is_open(sizes[l] for l in moving - {along, last}):
         return False
-    # Along all other dimensions it lies inside.
+    # In all other dimensions it is inside.
     fixed = [(p, n) for p, n, own in zip(access.places, access.shape, terms, strict=True) if not own]
     return not leaves([p for p, _ in fixed], [n for _, n in fixed], sizes)
 
@@ -58,7 +59,7 @@ def _is_box(access: Access, outer: Sequence[int], sizes: Sequence[int]) -> bool:
 def staged_windows(
     plan: Plan, target: Target, given: Given, outer: Sequence[int]
 ) -> Candidate[Columns] | None:
-    """The schedule of such windows, where adjacent rows read the same and nothing is given that says otherwise; else None."""
+    """The schedule of such windows, if adjacent rows read the same elements and no given setting conflicts; otherwise None."""
     found = staged(plan, target, outer)
     own = given.keys() & {"unroll", "stage"}
     if (given and not own) or not any(_overlap(access, plan, outer) for access in found.values()):
@@ -72,12 +73,12 @@ def staged_windows(
     def cycles(unroll: int) -> float:
         return _cycles(found.values(), plan, target, outer, taps, unroll)
 
-    # Of any number of rows few are computed in vain.
+    # With any number of rows few are computed in vain.
     most_unrolled = min(rows, target.vector_registers)  # each holds a sum
     several = _FEW if is_open((plan.sizes[along],)) else range(1, most_unrolled + 1)
     unroll = fixed(given, "unroll", min(several, key=cycles))
     stripe = fixed(given, "stripe", -(-min(columns, _STRIPE) // width) * width)
-    # What is copied stays in the near cache.
+    # The copy stays in the L1 cache.
     row, around = 0, 0
     for value, access in found.items():
         item = item_bytes(element_type(value.type))
@@ -104,7 +105,7 @@ def staged_windows(
 
 
 def _reach(place: AffineExpr, plan: Plan, outer: Sequence[int], stripe: int) -> int:
-    """How many positions of a dimension a row of results needs."""
+    """How many positions of a dimension a row of results reads."""
     sizes = [*plan.sizes[:-1], stripe]
     return 1 + sum(s * (sizes[l] - 1) for l, s in place.terms.items() if l not in outer)
 
@@ -112,8 +113,8 @@ def _reach(place: AffineExpr, plan: Plan, outer: Sequence[int], stripe: int) -> 
 def _cycles(
     found: Iterable[Access], plan: Plan, target: Target, outer: Sequence[int], taps: int, unroll: int
 ) -> float:
-    """Of a register of results, so many below each other at once: their arithmetic, and loads. Those of windows cross lines of
-    memory, which takes two; and for what finds no register there is another."""
+    """Cycles of a register of results, with `unroll` rows at once: their arithmetic, and loads. Loads of windows cross cache lines,
+    which takes two; and each spilled value takes another."""
     rows = plan.sizes[outer[-1]]
     loads, held = taps, 2 + unroll
     for access in found:
@@ -125,7 +126,7 @@ def _cycles(
 
 
 def _shared(access: Access, plan: Plan, outer: Sequence[int], unroll: int) -> tuple[int, int]:
-    """How many taps see other rows of an access, and how many rows so many adjacent results see."""
+    """How many taps read different rows of an access, and how many rows `unroll` adjacent results read."""
     (place,) = (p for p in access.places if outer[-1] in p.terms)
     own = {l: s for l, s in place.terms.items() if l not in outer}
     steps = [range(0, s * plan.sizes[l], s) for l, s in own.items()]
@@ -134,12 +135,12 @@ def _shared(access: Access, plan: Plan, outer: Sequence[int], unroll: int) -> tu
 
 
 def _overlap(access: Access, plan: Plan, outer: Sequence[int]) -> bool:
-    """Whether some of a few adjacent results see the same rows; those of dilated windows are not the nearest."""
+    """Whether some of a few adjacent results read the same rows; with dilated windows not the nearest ones."""
     taps, seen = _shared(access, plan, outer, _FEW[-1])
     return seen < _FEW[-1] * taps
 
 
 def order(access: Access, outer: Sequence[int], reduced: Sequence[int]) -> list[int]:
-    """The reduced loops, those last along which adjacent results see what others see."""
+    """The reduced loops, at the end those along which adjacent results read the same elements."""
     (place,) = (p for p in access.places if outer[-1] in p.terms)
     return sorted(reduced, key=lambda l: l in place.terms)
