@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which builder makes the kernel of an op: of a fusion its schedule says it; other ops have one each, for each kind of target."""
+"""Which builder makes the kernel of an op: for a fusion its schedule decides; other ops have one each, for each kind of target."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def has_kernel(op: Op, target: Target) -> bool:
 
 
 def kernel_of(op: Op, target: Target) -> Finished:
-    """The kernel of such an op."""
+    """The kernel of an op that has one."""
     if op.name != "ng.fusion":
         return _BUILDERS[target.kind][op.name](op, target)
     match schedule := chosen(op, target):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Column kernels: reductions over outer loops, so that neighbouring results are computed side by side."""
+"""Column kernels: reductions over outer loops, so that adjacent results are computed in one tile."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .fusion_kernel import Kernel, Tile
 from .reading import all_inside
 from .staged import Staged
 
-#: Elements of a window that are written out one after the other.
+#: Elements of a window that are unrolled.
 TAPS = 16
 
 
@@ -44,7 +44,7 @@ def columns_kernel(fusion: Op, target: Target, schedule: Columns) -> Finished:
 
 
 class _Given(NamedTuple):
-    """What a kernel is built from: `outer` loops are kept, as the innermost is; the `found` reductions run over the `reduced` ones."""
+    """The input of a builder: `outer` loops are kept, as is the innermost; the `found` reductions run over the `reduced` ones."""
 
     planned: Plan
     target: Target
@@ -55,8 +55,8 @@ class _Given(NamedTuple):
 
 
 class _Stripes:
-    """A kernel whose programs share groups of results, and stripes of their columns: `first` is the number of a program's group, and its
-    columns go from `start` to `stop`."""
+    """A kernel whose programs divide groups of results, and stripes of their columns: `first` is the number of a program's group, and its
+    columns are from `start` to `stop`."""
 
     def __init__(self, planned: Plan, target: Target, schedule: Columns, groups: int):
         self.columns, self.width, stripe = planned.sizes[-1], schedule.tile, schedule.stripe
@@ -73,7 +73,7 @@ class _Stripes:
         self.kernel.tiles_between(self.start, self.stop, self.columns, self.width, body)
 
     def tiles(self, body: Callable[[Span], None]) -> None:
-        """The same; of all columns, where there is but one stripe."""
+        """The same; on those of all columns, if there is one stripe."""
         if self.are_several:
             self.between(body)
         else:
@@ -104,10 +104,10 @@ def _for_threads(of: _Given) -> Finished:
 
 
 def _for_vectors(of: _Given) -> Finished:
-    """Programs share the kept loops: some rows of results, or some columns of one.
+    """Programs divide the kept loops: some rows of results, or some columns of one.
 
-    What fits into the near cache is read one tile of columns after the other. More is read in the order in which
-    it lies: bands of some rows by a stripe of many columns, whose sums wait in scratch.
+    Data that fit into the L1 cache are read one tile of columns after the other. More data are read in memory order:
+    bands of some rows by a stripe of many columns, whose sums are in scratch.
     """
     planned, target, schedule, outer, reduced, found = of
     sizes = [planned.sizes[l] for l in outer]
@@ -130,7 +130,7 @@ def _for_vectors(of: _Given) -> Finished:
 
 
 def _for_staged_windows(of: _Given) -> Finished:
-    """Programs share blocks of neighbouring rows of results, which read from one copy of what lies across borders."""
+    """Programs divide blocks of adjacent rows of results, which read from one copy of the inputs that cross borders."""
     planned, target, schedule, outer, reduced, found = of
     (*before, along), last, sizes = outer, len(planned.sizes) - 1, planned.sizes
     rows, unroll, stage = sizes[along], schedule.unroll, schedule.stage
@@ -150,7 +150,7 @@ def _for_staged_windows(of: _Given) -> Finished:
     even = is_multiple(rows, unroll)
 
     def found_at(places: Sequence[Span]) -> tuple[dict[int, Span], Value, Value]:
-        """Of a block: where the loops stand, its first row, and how many it has. Goes on with its copies."""
+        """For a block: the positions of the loops, its first row, and its number of rows. Selects its copies."""
         at = dict(zip(before, places, strict=False))
         top = b.multiply(places[-1].start, b.index(stage)) if may_be_several(blocks) else b.index(0)
         number = linear(b, places, inner or [1])
@@ -191,7 +191,7 @@ def _for_staged_windows(of: _Given) -> Finished:
             (full,) = b.loop(0, most, unroll, [b.index(0)], lambda i, _: run(i, False) or [b.add(i, step)])
             b.loop(full, here, unroll, (), lambda i, _: run(i, True))
 
-    # All that a program copies comes before all that reads it: what was stored just now is slow to be read from another place.
+    # All copies of a program come before all that reads them: data that were just stored are slow to load at another offset.
     for each in (fill, block):
         each_position(b, begin, end, inner or [1], each)
     return kernel.done()
@@ -211,8 +211,8 @@ class _Columns:
         gathered: int = 0,
     ):
         self.rows = band
-        self.together = together  # rows of one tile, if not one
-        self.gathered = gathered  # rows of sums that they become: no thread has several of one column
+        self.together = together  # rows of one tile, if several
+        self.gathered = gathered  # rows of accumulators that they become: no thread has several of one column
         self.kernel, self.b = kernel, kernel.b
         self.outer, self.reduced, self.found = outer, reduced, found
         self.sizes = kernel.plan.sizes
@@ -224,8 +224,8 @@ class _Columns:
         return len(self.kernel.plan.loops[output]) == self.last + 1
 
     def tile(self, span: Span) -> None:
-        """One tile of results: the reduced loops run over vectors of accumulators, then the epilogue. Most windows lie
-        inside the border: then none of their elements has to look for it."""
+        """One tile of results: the reduced loops run over vectors of accumulators, then the epilogue. Most windows are
+        inside the border: these are computed in a branch without checks."""
         near = None if self.kernel.shares_tiles else self.inside(span)
         if not near:
             totals = self.total(span, near is not None)
@@ -238,7 +238,7 @@ class _Columns:
         self.finish(span, totals)
 
     def inside(self, span: Span) -> list[Value] | None:
-        """The conditions under which all that a tile of results is made of lies inside; None if some never does."""
+        """The conditions under which all inputs of a tile of results are inside; None if some never are."""
         plan, found = self.kernel.plan, list[Value]()
         for value, access in plan.accesses.items():
             if value in self.kernel.staged:
@@ -252,7 +252,7 @@ class _Columns:
     def total(self, span: Span, inside: bool) -> Sequence[Value]:
         """The accumulators of a tile of results."""
 
-        # The taps of small windows are written out, each at a fixed place; so are those of each row of a
+        # The taps of small windows are unrolled, each at a constant offset; so are those of each row of a
         # larger one.
         def unrolled(inner: int) -> bool:
             taps = [self.sizes[l] for l in self.reduced[inner:]]
@@ -287,12 +287,12 @@ class _Columns:
         values = level({}, self.starts(span))
         if not self.together:
             return values
-        # Tiles of several rows become one row at the end.
+        # Tiles of several rows are reduced to one row at the end.
         pairs = zip(self.found, in_parts(values, self.found), strict=True)
         return flat([r.reduced(self.b, parts, 0) for r, parts in pairs])
 
     def bands(self, tiles: Callable[[Callable[[Span], None]], None], start: Value, stripe: int) -> None:
-        """All tiles of a stripe, a band of rows after the other; `tiles` runs a body over them."""
+        """All tiles of a stripe, one band of rows after the other; `tiles` runs a body over them."""
         b = self.b
         elements = [element for r in self.found for element in r.carried]
         sums = [b.alloc(type=MemRefType((stripe,), element, None, 0, 3)) for element in elements]
@@ -343,7 +343,7 @@ class _Columns:
     def joined(
         self, inner: dict[int, Span], span: Span, values: Sequence[Value], inside: bool = False
     ) -> list[Value]:
-        """The accumulators after one more element of each column; `inside`: no border is near."""
+        """The accumulators after one more element of each column; `inside`: no border is crossed."""
         b, here = self.b, self.at(inner, span, inside=inside)
         # Everything is loaded before the stores: they may overwrite an input.
         made: list[Parts] = []
@@ -353,13 +353,13 @@ class _Columns:
         return flat(made)
 
     def position(self, reduction: Reduction, inner: dict[int, Span]) -> Value | None:
-        """The position of an element among those that are reduced, where it is asked for."""
+        """The position of an element among those that are reduced, if the reduction needs it."""
         if not isinstance(reduction, Position):
             return None
         return linear(self.b, [inner[l] for l in self.reduced], [self.sizes[l] for l in self.reduced])
 
     def finish(self, span: Span, totals: Sequence[Value]) -> None:
-        """What follows from the results, and their place in memory."""
+        """Computes the values that follow from the results, and stores them."""
         pairs = zip(self.found, in_parts(totals, self.found), strict=True)
         known = {r.result: r.given(self.b, parts) for r, parts in pairs}
         outputs = [(v, buffer) for v, buffer in self.buffers.items() if not self.every(v)]

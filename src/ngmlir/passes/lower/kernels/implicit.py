@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matrix products of windows for a CPU: the register tiles of `panels`, over blocks of the windows that each program
-packs before it multiplies them. So no more of them than a block is ever in memory, and what lies beyond a border is
-filled in on the way."""
+packs before it multiplies them. So no more than a block of them is ever in memory, and the fill value beyond a
+border is added while packing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .reading import Matrix, read
 
 #: Registers that are copied at once.
 REGISTERS = 8
-#: The same of a run whose length only calls know, as much as its last tile computes in vain.
+#: The same for a run of open length, whose last tile may compute as much in vain.
 OPEN_REGISTERS = 2
 
 
@@ -32,7 +32,7 @@ class ImplicitKernel(PanelKernel):
     """Builds the kernel of a product one of whose sides, or both, are implicit."""
 
     left_block: Matrix
-    left_pieces: Value  # what it is packed into
+    left_pieces: Value  # the buffer of the packed block
     first: tuple[Value, Value]  # row and depth at which the packed block of the left side begins
 
     def allocate(self) -> None:
@@ -44,7 +44,7 @@ class ImplicitKernel(PanelKernel):
                 self.block_shape(lhs, rows, depth) if lhs.along_depth else self.block_shape(lhs, depth, rows)
             )
             if product.words:
-                # Neighbours are packed one by one, and read as the words that they are.
+                # Adjacent elements along the depth are packed one by one, and read as the words that they form.
                 narrow = MemRefType((rows, shape[1] * product.group), part_of(product.words), None, 0, 3)
                 self.left_pieces = self.b.alloc(type=narrow)
                 words = MemRefType((rows, shape[1]), product.packed_element, None, 0, 3)
@@ -61,7 +61,7 @@ class ImplicitKernel(PanelKernel):
             super().allocate()
 
     def block_shape(self, side: Implicit, lines: int, run: int) -> tuple[int, int]:
-        """The shape of a block of so many lines of a side. Tiles of iterations of an open length may reach behind a line."""
+        """The shape of a block of `lines` lines of a side. Tiles of iterations of open length may extend beyond a line."""
         item, target = item_bytes(self.product.packed_element), self.kernel.target
         along = side.depth if side is self.product.lhs and side.along_depth else side.across
         room = OPEN_REGISTERS * target.lanes(item) if is_open(side.sizes(along)[-1:]) else 0
@@ -91,7 +91,7 @@ class ImplicitKernel(PanelKernel):
             return
         several = is_open((product.columns,)) or product.columns > self.schedule.part
         step = self.schedule.part if several else 0
-        # Register tiles read rows of columns, however far apart these lie.
+        # Register tiles read rows of columns, whatever the distance between these.
         lines, run = (first, Extent(self.b, depth)), (column, columns)
         self.copy(rhs, rhs.across, self.packed, self.rhs, lines, run, step)
 
@@ -123,8 +123,8 @@ class ImplicitKernel(PanelKernel):
         run: tuple[Value, Extent],
         step: int,
     ) -> None:
-        """Copies a block of a side, a line after the other, which run along one of its dimensions. `lines` and `run` are the
-        first and how many; `step` divides the first one of the run (0: that is 0)."""
+        """Copies a block of a side line by line, along one of its dimensions. `lines` and `run` are the first and the number
+        of each; `step` divides the first one of the run (0: that is 0)."""
         b, product = self.b, self.product
         other = side.across if along == side.depth else side.depth
         sizes = side.sizes(along)
@@ -137,13 +137,13 @@ class ImplicitKernel(PanelKernel):
         batch = delinearize(b, self.batch[0], side.sizes(0)) if self.batch else []
         access = side.access
         if is_open(sizes[-1:]) and access.fill is None:
-            access = replace(access, fill=numeric_literal(0, element))  # for tiles that reach behind it
+            access = replace(access, fill=numeric_literal(0, element))  # for tiles that extend beyond it
 
         def line(i: Value, _: object) -> None:
             across = delinearize(b, b.add(lines[0], i), side.sizes(other))
 
             def tile(here: Sequence[Span], to: Value) -> None:
-                """A tile of the line: `here` says where it stands in the loops of the run, `to` where in the block."""
+                """A tile of the line: `here` is its position in the loops of the run, `to` that in the block."""
                 pair = (across, here) if other < along else (here, across)
                 size = here[-1].size if here else 0
                 value = read(
@@ -159,7 +159,7 @@ class ImplicitKernel(PanelKernel):
                 b.store(value, block, [i, to], masked=bool(here) and here[-1].masked)
 
             def place(spans: Sequence[Span], to: Value) -> None:
-                """A piece of the line: `spans` say where it begins in the loops of the run."""
+                """A chunk of the line, which begins at `spans` in the loops of the run."""
 
                 def part(span: Span, _: object) -> None:
                     last = [Span(b.add(spans[-1].start, span.start), span.size)] if spans else []
@@ -170,7 +170,7 @@ class ImplicitKernel(PanelKernel):
             if is_same(run[1].most, prod(sizes)):
                 self.every(sizes, place)
             elif is_open(sizes[-1:]):
-                # Each tile looks whether it meets a border: most lie inside, also where they reach into the next iteration.
+                # Each tile checks whether it crosses a border: most are inside, also if they extend into the next iteration.
                 self.iterations(sizes, run, OPEN_REGISTERS * target.lanes(item_bytes(held)), tile, False)
             elif side.cuts_short(along, run[1].most, step, lanes):
                 self.iterations(sizes, run, min(width, max(lanes, power_of_two(sizes[-1]))), tile, True)
@@ -193,9 +193,9 @@ class ImplicitKernel(PanelKernel):
         tile: Callable[[Sequence[Span], Value], None],
         masked: bool,
     ) -> None:
-        """A part of a run whose innermost loop has a length that only calls know, or that parts cut into short pieces: for each
-        iteration of the loops around it what is in the part, in tiles of `step` elements, `masked` or not. The last tile may reach into
-        what the next iteration writes again, or what nobody reads."""
+        """A part of a run whose innermost loop has an open length, or is divided by parts into short chunks: for each iteration of the
+        loops around it, the elements in the part, in tiles of `step` elements, `masked` or not. The last tile may write elements that
+        the next iteration overwrites, or that are never read."""
         b, length = self.b, self.b.index(sizes[-1])
         first, end = run[0], self.b.add(run[0], run[1].end)
         section = None if masked else (0, sizes[-1] + (step - 1))
@@ -217,7 +217,7 @@ class ImplicitKernel(PanelKernel):
         b.loop(number, last, 1, outer, one)
 
     def every(self, sizes: Sequence[int], place: Callable[[Sequence[Span], Value], None]) -> None:
-        """All of the run: a piece for each position of its outer loops."""
+        """The whole run: a chunk for each position of its outer loops."""
         b = self.b
 
         def one(outer: list[Span]) -> None:

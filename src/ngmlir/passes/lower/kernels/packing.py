@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing for matrix products: the right side is copied into panels, whose rows a register tile reads one after the
-other; the left side into rows along the depth, which do not crowd the near cache. Seen from here a side has rows and
+"""Packing for matrix products: the right side is copied into panels, whose rows a register tile reads consecutively;
+the left side into rows along the depth, at distances that avoid conflicts in the cache. Here a side has rows and
 columns: the right side those of the product (depth x columns), the left side its own (rows x depth)."""
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ...analysis.sides import Side
 from .frame import Span, exact_tiles, peel_last
 from .reading import Matrix
 
-#: Bytes that come from memory together.
+#: Bytes of a cache line.
 LINE_BYTES = 64
-#: Bytes that are copied at once: more would only be more code.
+#: Bytes that are copied at once: more would only make the code longer.
 BAND_BYTES = 256
 #: Columns of a left side that one program packs.
 LEFT_WIDTH = 64
@@ -35,8 +35,8 @@ LEFT_WIDTH = 64
 @dataclass(frozen=True)
 class Packing:
     """Panels of `width` columns, of elements of type `element`. `turned`: the side is stored columns x rows, and
-    transposed in registers, `block` x `block` elements at once. The panels of a left side, whose columns are the depth, lie
-    side by side in rows of `line` elements; those of the right one, for which that is 0, one after the other."""
+    transposed in registers, `block` x `block` elements at once. The panels of a left side, whose columns are the depth,
+    are adjacent in rows of `line` elements; those of the right one, for which that is 0, follow each other."""
 
     batch: int
     rows: int
@@ -47,20 +47,18 @@ class Packing:
     element: Type
     block: int
     side: Side | None = None
-    words: str = (
-        ""  # where neighbours along the depth go into one element: what they are in it, such as `ui8`
-    )
-    steps: int = 0  # how many there are
+    words: str = ""  # if an element is a word of adjacent ones along the depth: their type, as `ui8`
+    steps: int = 0  # the number of these
     line: int = 0
 
     @property
     def left(self) -> bool:
-        """Whether the depth is the columns."""
+        """Whether this is a left side, whose columns are the depth."""
         return self.line > 0
 
     @property
     def stored_shape(self) -> tuple[int, int]:
-        """Rows and columns of the side as it lies."""
+        """Rows and columns of the side as it is stored."""
         size = (self.rows, self.columns)
         if self.words:
             size = (self.rows, self.steps) if self.left else (self.steps, self.columns)
@@ -83,21 +81,21 @@ class Packing:
 
     @property
     def band(self) -> int:
-        """Rows that are copied at once: of what is turned those that share cache lines, which are read once then."""
+        """Rows that are copied at once: if they are transposed those that share cache lines, which are then read once."""
         if self.turned:
             return max(self.block, LINE_BYTES // item_bytes(self.stored))
         return max(1, BAND_BYTES // (self.width * item_bytes(self.element)))
 
     @property
     def step(self) -> int:
-        """Columns of them: blocks to be transposed are square, rows that stay rows are copied whole. Words take registers
-        until they are made."""
+        """Columns that are copied at once: blocks to be transposed are square, other rows are copied whole. Words need registers
+        for their parts."""
         return self.block if self.turned else 2 * self.block if self.words else self.width
 
     @property
     def in_parts(self) -> Packing:
-        """The same bytes of a left side as neighbours that stand for themselves. What is left of the last word counts for nothing:
-        in the right side it is zero."""
+        """A left side with the elements of words instead of these, in the same bytes. The unused elements of the last word do not matter:
+        in the right side they are zero."""
         count = WORD_BITS // self.bits
         return replace(
             self,
@@ -111,18 +109,18 @@ class Packing:
 
     @property
     def fills(self) -> bool:
-        """Whether the last word must be filled up with zeros: by those of the other side floats that lay there before may be
-        no numbers."""
+        """Whether the last word must be filled up with zeros: floats that were in memory before may be NaN, also multiplied by the zeros
+        of the other side."""
         return self.words.startswith("bf") and self.steps * self.bits % WORD_BITS != 0
 
     @property
     def bits(self) -> int:
-        """Of a neighbour in a word."""
+        """Bits of an element in a word."""
         return word_bits(self.words)
 
 
 def right_side(product: Product, width: int, target: Target) -> Packing:
-    """The right side as the register tiles of a product read it: in the type in which they compute."""
+    """The packing of the right side for the register tiles of a product, in the type in which they compute."""
     turned, element = not product.rhs_depth_first, product.packed_element
     sizes = (product.batch, product.depth, product.columns)
     words = product.words.partition("_")[2]
@@ -133,7 +131,7 @@ def right_side(product: Product, width: int, target: Target) -> Packing:
 
 
 def left_side(product: Product, target: Target) -> Packing:
-    """The same of the left side."""
+    """The same for the left side."""
     turned, element = product.lhs_depth_first, product.packed_element
     sizes = (product.batch, product.rows, product.depth)
     words = product.words.partition("_")[0]
@@ -145,21 +143,21 @@ def left_side(product: Product, target: Target) -> Packing:
 
 
 def uncrowded(run: int, item: int, target: Target) -> int:
-    """How far lines of so many elements of `item` bytes are kept apart, so that they do not come to few sets of the near
+    """The distance of lines of so many elements of `item` bytes with which they do not map to few sets of the L1
     cache."""
     way = target.l1_bytes // target.l1_ways
     return run + (LINE_BYTES // item if is_open((run,)) or run * item % (way // 8) == 0 else 0)
 
 
 def _block(element: Type, words: str, target: Target) -> int:
-    """The side of a square block that takes half of the registers: transposing it needs as many again. What words are made of
-    takes half of them too."""
+    """The side of a square block that takes half of the registers: transposing it needs as many again. The parts of words
+    take half of them too."""
     lanes, most = target.lanes(item_bytes(element)), target.vector_registers // (4 if words else 2)
     return max(side for side in (2, 4, 8, 16) if side * -(-side // lanes) <= most)
 
 
 def pack_kernel(packing: Packing, location: Location) -> Op:
-    """Copies a side into panels, a panel for each program."""
+    """The kernel that copies a side into panels, one panel per program."""
     batch = (packing.batch,) if packing.batch else ()
     shape = packing.side.shape if packing.side else (*batch, *packing.stored_shape)
     types = [MemRefType(shape, packing.stored), packing.type]
@@ -168,7 +166,7 @@ def pack_kernel(packing: Packing, location: Location) -> Op:
     b = Builder(block, location)
     source, target = block.args[:2]
     if packing.words and packing.left and not packing.turned and not packing.fills:
-        # Neighbours lie side by side: they are copied one by one to where they make words.
+        # Adjacent elements along the depth are contiguous: they are copied one by one, and so form words.
         packing = packing.in_parts
         target = b.view(target, offset=0, type=packing.type)
     outer, panel = list(block.args[2:-1]), block.args[-1]
@@ -195,10 +193,10 @@ def pack_kernel(packing: Packing, location: Location) -> Op:
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of `width` columns on its way from `source` to `target` under the indices `inner`.
+    """One panel of `width` columns that is copied from `source` to `target`, at the indices `inner`.
 
-    The end of a narrower panel of the right side is zero: registers that reach into it are computed with, and what the memory held
-    before might be denormal, which is slow. `masked`: the side may end before the panel does.
+    The end of a narrower panel of the right side is zero: registers that extend into it are computed with, and uninitialized
+    memory might be denormal, which is slow. `masked`: the side may end before the panel does.
     """
 
     b: Builder
@@ -210,11 +208,11 @@ class Panel:
     masked: bool = False
 
     def copy(self, first: Value, rows: int, column: Value) -> None:
-        """All rows from `first` on, to the start of the panel."""
+        """Copies all rows from `first` on, to the start of the panel."""
         exact_tiles(self.b, rows, self.packing.band, (), lambda band, _: self.band(first, band, column))
 
     def band(self, first: Value, rows: Span, column: Value) -> None:
-        """A few rows of the panel, which lie behind row `first` of the side."""
+        """Copies a few rows of the panel: `rows` of the side, counted from row `first`."""
         b, whole = self.b, self.packing.width
         step = min(self.width, self.packing.step)
         exact_tiles(b, self.width, step, (), lambda columns, _: self.piece(first, rows, column, columns))
@@ -223,7 +221,7 @@ class Panel:
             b.store(rest, self.target, [*self.inner, rows.start, b.index(self.width)])
 
     def piece(self, first: Value, rows: Span, column: Value, columns: Span) -> None:
-        """A few columns of a few rows."""
+        """Copies a few columns of a few rows."""
         b, block = self.b, self.packing.block
         if not self.packing.turned or rows.size <= block:
             return self.some(first, rows, column, columns)
@@ -252,11 +250,11 @@ class Panel:
         return self.b.cast(tile, type=with_element(type, packing.element))
 
     def neighbours(self, row: Value, column: Value, shape: tuple[int, int]) -> Value:
-        """A tile of words: the first neighbour in the lowest bits. They are made as they lie, and turned after that."""
+        """A tile of words: the first element in the lowest bits. They are formed in memory order, and then transposed if necessary."""
         b, packing = self.b, self.packing
         count = WORD_BITS // packing.bits
         at, size = ([column, row], shape[::-1]) if packing.turned else ([row, column], shape)
-        depth = int(packing.left != packing.turned)  # the dimension of the side along which it lies
+        depth = int(packing.left != packing.turned)  # the dimension of the side that is the depth
         at[depth] = first = b.multiply(at[depth], b.index(count))
         rest = packing.steps % count
         parts: list[Value] = []

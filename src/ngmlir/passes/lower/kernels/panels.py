@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matrix product kernels for a CPU: register tiles over packed panels, with fused epilogue.
 
-A program owns a block of rows and columns. It walks the columns in panels as wide as a few registers, and each
+A program computes a block of rows and columns. It visits the columns in panels as wide as a few registers, and each
 panel in register tiles of rows: one tile of accumulators stays in registers over a block of the depth, and
-after the last one the epilogue is computed on it before it is stored. Between blocks of the depth the sums wait
+after the last one the epilogue is computed on it before it is stored. Between blocks of the depth the sums are
 in scratch. Rows are split evenly (64 rows by at most 14 are 13+13+13+13+12, never 14+14+14+14+8). A right side
-whose rows are not contiguous along the columns, or that many rows of the left one meet, is packed first into
-panels: rows that lie apart crowd a few sets of the cache, and elements of f16 and bf16 are widened once on the way.
-Where several programs read the same columns, a kernel of its own packs them, so that it is done once and can be
-kept; else each program packs, block by block, what it is about to read. No sum depends on how the work was shared.
-How it is cut, its schedule says; as in Goto and van de Geijn, "Anatomy of High-Performance Matrix
+whose rows are not contiguous along the columns, or that is multiplied by many rows of the left one, is packed first
+into panels: rows at large distances conflict in a few sets of the cache, and elements of f16 and bf16 are widened once
+while packing. If several programs read the same columns, a separate kernel packs them, so that it is done once and can
+be kept; otherwise each program packs, block by block, what it reads next. No sum depends on how the work is divided.
+The schedule states all sizes; the method is that of Goto and van de Geijn, "Anatomy of High-Performance Matrix
 Multiplication" (2008).
 """
 
@@ -36,7 +36,7 @@ from .reading import Matrix
 
 
 def blocks_of(schedule: Panels, product: Product) -> tuple[int, int]:
-    """Rows and columns of a program. Where it is not known how many there are, whole tiles: only the last program has less."""
+    """Rows and columns of a program. If their number is open, whole tiles: only the last program has less."""
     (rows, columns), (tile_rows, tile_columns) = schedule.block, schedule.tile
     if is_open((product.rows,)):
         rows = -(-rows // tile_rows) * tile_rows
@@ -47,7 +47,7 @@ def blocks_of(schedule: Panels, product: Product) -> tuple[int, int]:
 
 
 class PanelKernel:
-    """Builds the kernel of one product; its extra inputs are the two sides, packed if so."""
+    """Builds the kernel of one product; its extra inputs are the two sides, packed or not."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class PanelKernel:
         self.dot, self.product, self.schedule = dot, product, schedule
         self.tile_rows, self.tile_columns = schedule.tile
         self.block_rows, self.block_columns = blocks_of(schedule, product)
-        #: Whether the columns of the tile that is written may end before it does.
+        #: Whether the columns of the result may end within the current tile.
         self.masked = False
         sizes = (
             -(-product.batch // schedule.batch),
@@ -105,7 +105,7 @@ class PanelKernel:
         return self.kernel.done()
 
     def allocate(self) -> None:
-        """Scratch for what this program packs."""
+        """Allocates scratch for what this program packs."""
         product, schedule = self.product, self.schedule
         if schedule.part:
             panels = schedule.part // self.tile_columns
@@ -114,10 +114,10 @@ class PanelKernel:
             self.packed = self.b.alloc(type=MemRefType(shape, product.packed_element, None, 0, 3))
 
     def prepare(self, row: Value, rows: Extent, first: Value, depth: int) -> None:
-        """Comes before a block of rows meets `depth` steps of the depth from `first` on."""
+        """Called before a block of rows is multiplied over `depth` steps of the depth, from `first` on."""
 
     def share(self, which: int, size: int, block: int, body: Callable[[Value, Extent], None]) -> None:
-        """This program's part of the rows or columns; the last part may be smaller."""
+        """Runs over this program's part of the rows or columns; the last part may be smaller."""
         b = self.b
         if not is_open((size,)) and size <= block:
             body(b.index(0), Extent(b, size))
@@ -130,10 +130,10 @@ class PanelKernel:
         body(start, Extent(b, block, rest, b.less(self.places[which], b.index(size // block))))
 
     def block(self, row: Value, rows: Extent, column: Value, columns: Extent) -> None:
-        """A block of the result: all of the depth at once, or a block of it after the other."""
+        """A block of the result: all of the depth at once, or one block of it after the other."""
         b, depth, step = self.b, self.product.depth, self.schedule.depth
         self.first_row = row
-        # What a program packs has room for one block of the depth.
+        # Scratch for packing has the size of one block of the depth.
         packs = self.schedule.part > 0 or any(self.product.implicit)
         if usual(depth) <= step and not (packs and is_open((depth,))):
 
@@ -181,7 +181,7 @@ class PanelKernel:
     def parts(
         self, columns: Extent, first: Value, depth: int, column: Value, body: Callable[[Value, Extent], None]
     ) -> None:
-        """Runs over the columns of a block, and packs those of each part before: `body(column of the block, columns)`."""
+        """Runs over the parts of the columns of a block, each of which is packed before: `body(column of the block, columns)`."""
         b, size = self.b, self.schedule.part
         if not size:
             body(b.index(0), columns)
@@ -194,7 +194,7 @@ class PanelKernel:
         columns.parts(size, one)
 
     def pack(self, first: Value, depth: int, column: Value, columns: Extent) -> None:
-        """Copies a part of the right side into panels, in the order in which it lies."""
+        """Copies a part of the right side into panels, in memory order."""
         b, width = self.b, self.tile_columns
         packing = right_side(self.product, width, self.kernel.target)
 
@@ -226,7 +226,7 @@ class PanelKernel:
         body: Callable[[Value, int, Value, int], None],
         tile_rows: int = 0,
     ) -> None:
-        """Runs over the register tiles of a block, panel by panel: `body(row, rows, column, columns)`; or over tiles of so many
+        """Runs over the register tiles of a block, panel by panel: `body(row, rows, column, columns)`; or over tiles of `tile_rows`
         rows."""
 
         def panel(span: Span) -> None:
@@ -246,7 +246,7 @@ class PanelKernel:
     def deep(
         self, total: Value, row: Value, rows: int, column: Value, columns: int, place: Value, first: Value, depth: int
     ) -> Value:  # fmt: skip
-        """The sums of a register tile and what `depth` steps from `first` on add; `place`: its column in what is packed."""
+        """The sums of a register tile after `depth` more steps, from `first` on; `place`: its column in what is packed."""
         b = self.b
         ask = None
         wide = usual(self.product.columns) > self.tile_columns
@@ -265,9 +265,9 @@ class PanelKernel:
     def asked(
         self, row: Value, rows: int, column: Value, first: Value, depth: int
     ) -> Callable[[Value], None]:
-        """What asks in a step of the depth for some lines of the next panel. Each tile asks for those behind what the tile above
-        it asked for, in every step as many as it takes for all of the panel to be on its way when the last rows have met this
-        one."""
+        """A function that prefetches some lines of the next panel in a step of the depth. Each tile prefetches those after the lines of
+        the tile above it, as many in every step as it takes for the whole panel to be in flight when the last rows have been
+        multiplied by this one."""
         b, steps = self.b, self.schedule.unroll
         line = LINE_BYTES // item_bytes(self.product.packed_element)
         tiles = -(-min(self.block_rows, usual(self.product.rows)) // self.tile_rows)
@@ -288,8 +288,8 @@ class PanelKernel:
         return ask
 
     def ask_epilogue(self, row: Value, rows: int, column: Value, columns: int) -> None:
-        """Asks for what the epilogue reads of memory far away: it comes while the depth is summed. Each row of a tile lies in a
-        page of its own, so nothing else would bring it near."""
+        """Prefetches what the epilogue reads from beyond the L2 cache, while the depth is summed. Each row of a tile is in a
+        different page, so the hardware would not prefetch it."""
         b, kernel = self.b, self.kernel
         loops = kernel.plan.loops[self.dot.results[0]]
         for value, buffer in kernel.buffers.items():
@@ -302,13 +302,13 @@ class PanelKernel:
                         b.prefetch(buffer, [b.add(row, b.index(i)), b.add(column, b.index(at))])
 
     def finish(self, total: Value, row: Value, rows: int, column: Value, columns: int) -> None:
-        """The epilogue."""
+        """Computes the epilogue of a tile and stores it."""
         place = (row, rows, column, columns)
         masked = (False, self.masked)
         store_epilogue(self.kernel, self.dot, self.product, self.batch, *place, total, masked)
 
     def left(self, row: Value, rows: int, k: Value, size: int) -> Value:
-        """A tile of rows by `size` of the depth."""
+        """A tile of rows by `size` steps of the depth."""
         b = self.b
         if "left" in self.schedule.pack:
             type = VectorType((rows, size), self.product.packed_element)
@@ -321,7 +321,7 @@ class PanelKernel:
         return self.left_matrix.load(row, k, type)
 
     def right(self, column: Value, columns: int, place: Value, first: Value, k: Value, size: int) -> Value:
-        """A tile of `size` of the depth, from `first` + `k` on, by columns."""
+        """A tile of `size` steps of the depth, from `first` + `k` on, by columns."""
         b, width = self.b, self.tile_columns
         if self.schedule.part or "right" in self.schedule.pack:
             type = VectorType((size, columns), self.product.packed_element)

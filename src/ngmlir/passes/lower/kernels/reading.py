@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiles read through an access: from the place that it gives them, with what lies beyond a border filled in."""
+"""Loads and stores of tiles through an access: at the indices that it states, with the fill value beyond a border."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read(
     buffer: Value,
     aligned: bool = False,
 ) -> Value:
-    """A tile of `type` at `spans` of the loops of an access. `aligned`: it begins at a multiple of its size."""
+    """A tile of `type` at `spans` of the loops of an access. `aligned`: its start is a multiple of its size."""
     b = frame.b
     indices, dims, steps, masked = _located(b, spans, access)
 
@@ -44,7 +44,7 @@ def read(
     if access.fill is None or masked or frame.shares_tiles:
         return load(masked or access.fill is not None)
     bounds: list[tuple[Value, int, int]] = []
-    partly = False  # whether a part of a tile may lie inside
+    partly = False  # whether only a part of a tile may be inside
     for index, place, size in zip(indices, access.places, access.shape, strict=True):
         first, last = place.between(
             [span.section or (0, n) for span, n in zip(spans, access.sizes, strict=True)]
@@ -58,11 +58,11 @@ def read(
         low, high = -sum(min(r, 0) for r in reach), size - 1 - sum(max(r, 0) for r in reach)
         longer = below(high, low)
         if longer:
-            return load(True)  # the tile is longer than what it is read from
+            return load(True)  # the tile is longer than the dimension
         if (at := known(index)) is not None and below(at, low):
             return load(True)
         bounds.append((index, low, high))
-        # Where borders and steps of the other loops are multiples of its size, a tile lies inside or outside.
+        # If borders and steps of the other loops are multiples of its size, a tile is either inside or outside.
         units = [place.offset, size, *(stride for l, stride in place.terms.items() if l not in along)]
         together = aligned and all(
             stride == 1 and all(is_multiple(n, spans[l].size) for n in units) for l, stride in along.items()
@@ -78,14 +78,14 @@ def read(
     def outside() -> Value:
         return load(True) if partly or access.fill is None else b.number(access.fill, type)
 
-    # Most tiles lie inside the border, and need no mask.
+    # Most tiles are inside the border, and need no mask.
     (tile,) = b.branch(reduce(b.bitwise_and, inside), lambda: [load(False)], lambda: [outside()])
     return tile
 
 
 def all_inside(b: Builder, spans: Mapping[int, Span], access: Access) -> list[Value] | None:
-    """The conditions under which no tile at `spans` of some loops, wherever the others stand, meets a border of an access;
-    None where one always does."""
+    """The conditions under which no tile at `spans` of some loops crosses a border of an access, for all positions of the others;
+    None if one always does."""
     found, sizes = list[Value](), access.sizes
     if access.fill is None:
         return found
@@ -105,7 +105,7 @@ def all_inside(b: Builder, spans: Mapping[int, Span], access: Access) -> list[Va
 
 
 def write(b: Builder, spans: Sequence[Span], access: Access, tile: Value, buffer: Value) -> None:
-    """Stores a tile where an access says that its elements lie."""
+    """Stores a tile through an access."""
     indices, dims, steps, masked = _located(b, spans, access)
     b.store(tile, buffer, indices, dims=dims, steps=steps, masked=masked)
 
@@ -113,7 +113,7 @@ def write(b: Builder, spans: Sequence[Span], access: Access, tile: Value, buffer
 def _located(
     b: Builder, spans: Sequence[Span], access: Access
 ) -> tuple[list[Value], list[int] | None, list[int] | None, bool]:
-    """Indices, `dims` and `steps` of a tile (None where they are the usual ones), and whether it needs a mask."""
+    """Indices, `dims` and `steps` of a tile (None for the defaults), and whether it needs a mask."""
     indices = [position(b, place, spans) for place in access.places]
     # A tile's dimensions are those of its loops that are tiled, in order; each runs along one dimension of the buffer.
     tiled = sorted((l, d) for d, place in enumerate(access.places) for l in place.terms if spans[l].size)
@@ -125,13 +125,15 @@ def _located(
 
 
 class Matrix:
-    """One matrix of a side of a product, as it lies in memory: that of an element of the batch."""
+    """One matrix of a side of a product, as it is stored in memory: that of an element of the batch."""
 
     def __init__(self, b: Builder, buffer: Value, batch: Sequence[Value], side: Side | None):
         self.b, self.buffer = b, buffer
         self.before = list(batch)  # indices before the matrix's own
-        self.row = len(self.before)  # the dimension of the buffer along which its rows lie
-        if isinstance(side, Strided):  # of what lies nowhere as a matrix, kernels read what they have packed
+        self.row = len(self.before)  # the dimension of the buffer that its rows are along
+        if isinstance(
+            side, Strided
+        ):  # implicit sides are not stored as matrices: kernels read what they have packed
             self.row = side.row
             parts = list[Span]()
             for number in batch:
@@ -143,7 +145,7 @@ class Matrix:
             self.before += [b.index(0)] * 2
 
     def cut(self, size: tuple[int, int]) -> None:
-        """Goes on with the window that the matrix is: what lies around it is beyond its ends."""
+        """Replaces the buffer by the subview of the matrix, so that accesses beyond its ends are out of bounds."""
         whole = self.buffer.type
         assert isinstance(whole, MemRefType)
         shape = (size[0], *[1] * (whole.rank - self.row - 2), size[1])
@@ -160,8 +162,8 @@ class Matrix:
         masked: bool = False,
         steps: tuple[int, int] | None = None,
     ) -> Value:
-        """A tile from a row and a column on, as it lies or `turned`: then its rows are the matrix's columns. `steps`: from
-        one row of the tile to the next, and from one column."""
+        """A tile from a row and a column on, in memory order or `turned`: then its rows are the matrix's columns. `steps`: the distance
+        between rows of the tile, and between columns."""
         indices, dims = self.place(row, column)
         usual = not turned and dims[0] == len(indices) - 2
         dims = dims[::-1] if turned else dims
@@ -170,13 +172,13 @@ class Matrix:
         )
 
     def place(self, row: Value, column: Value) -> tuple[list[Value], list[int]]:
-        """The indices of an element in the buffer, and which of them are those of the matrix."""
+        """The indices of an element in the buffer, and which of them are the row and the column."""
         indices, dims = list(self.before), [self.row, len(self.before) - 1]
         indices[dims[0]], indices[dims[1]] = row, column
         return indices, dims
 
     def window(self, row: Value, column: Value, shape: tuple[int, int], masked: bool) -> Value:
-        """A part of the matrix, where rows lie next to each other in the buffer. `masked`: of which some may not be there."""
+        """The subview of a part of the matrix, whose rows are adjacent in the buffer. `masked`: it may extend beyond the matrix."""
         whole = self.buffer.type
         assert isinstance(whole, MemRefType)
         type = MemRefType(shape, whole.element, whole.row_strides[-2:], DYNAMIC, whole.space)
@@ -184,7 +186,7 @@ class Matrix:
 
 
 def position(b: Builder, place: AffineExpr, spans: Sequence[Span]) -> Value:
-    """The position of a tile's first element."""
+    """The index of a tile's first element."""
     parts = [
         spans[l].start if stride == 1 else b.multiply(spans[l].start, b.index(stride))
         for l, stride in place.terms.items()
@@ -203,8 +205,8 @@ def gathered(
     type: VectorType,
     whole: bool,
 ) -> Value:
-    """A tile of an implicit side from `starts` (rows, columns) on, each element from where the side finds it; what lies
-    beyond the side is 0. `whole`: nothing does."""
+    """A tile of an implicit side from `starts` (rows, columns) on, whose elements are gathered; those beyond the side
+    are 0. `whole`: there are none of these."""
     access = side.access
     counts = VectorType(type.shape, i32)
     at: dict[int, Value] = {}

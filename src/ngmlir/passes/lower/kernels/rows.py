@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Row kernels: reductions over the innermost loops, with everything before and after them.
 
-A short row is held in one tile and every value is computed once. A long row is walked in phases: each phase
+A short row is held in one tile and every value is computed once. A long row is computed in phases: each phase
 computes the reductions whose inputs are known by then, the last one the outputs. Elements are computed again
-in each phase that needs them, except costly ones, which are kept: in an output that nothing needs before the end, so
-that what memory still has to do for it is done while they are computed, or in scratch.
+in each phase that needs them, except costly ones, which are kept: in an output that is not needed before the end, so
+that its memory accesses overlap with the computation of these, or in scratch.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ SCRATCH_BYTES = 1 << 18
 
 
 class Kept(NamedTuple):
-    """Where a costly value stands until the last phase."""
+    """Where a costly value is stored until the last phase."""
 
     buffer: Value
-    output: Value | None  # whose buffer that is; None: scratch
+    output: Value | None  # the output that has this buffer; None: scratch
 
 
 #: Combines two sets of carried values.
@@ -75,7 +75,7 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows) -> Finished:
 
 
 def several_rows(planned: Plan, inner: Sequence[int], schedule: Rows, target: Target) -> bool:
-    """Whether one tile holds all rows of a program: where threads share it."""
+    """Whether one tile, which threads share, holds all rows of a program."""
     if not target.shares_tiles:
         return False
     whole = len(inner) == 1 and inner[0] <= schedule.tile and len(planned.sizes) > 1
@@ -83,7 +83,7 @@ def several_rows(planned: Plan, inner: Sequence[int], schedule: Rows, target: Ta
 
 
 def _several(planned: Plan, target: Target, schedule: Rows, outer: Sequence[int], width: int) -> Finished:
-    """One tile of several neighbouring rows for each program."""
+    """Each program computes one tile of several adjacent rows."""
     *far, near = outer
     kernel = Kernel(planned, target, (prod(far), -(-near // schedule.rows)))
     b = kernel.b
@@ -103,7 +103,7 @@ def _several(planned: Plan, target: Target, schedule: Rows, outer: Sequence[int]
 def _unrolled(
     planned: Plan, target: Target, schedule: Rows, outer: Sequence[int], inner: Sequence[int]
 ) -> Finished:
-    """Some neighbouring rows at a time, each in registers of its own: these are joined across rows, and what follows from each row
+    """Several adjacent rows at a time, each in separate registers: these are combined across rows, and what follows from each row
     is computed for all of them at once."""
     *far, near = outer
     size = schedule.unroll
@@ -136,7 +136,7 @@ def _unrolled(
 
 
 def rows_strip(kernel: Kernel, schedule: Rows, first: Value, rows: int) -> None:
-    """Part of another kernel: so many rows from the `first` on, counted over all outer loops."""
+    """As part of another kernel: `rows` rows from the `first` on, counted over all outer loops."""
     b = kernel.b
     kept = len(kernel.plan.loops[reductions(kernel.plan.ops, kernel.target)[0].result])
     outer, inner = kernel.plan.sizes[:kept], kernel.plan.sizes[kept:]
@@ -159,7 +159,7 @@ class _Row:
         self.inner = tuple(inner)
         self.row_values: dict[Value, Value] = {}  # results of reductions and what follows from them alone
         self.kept: dict[Value, Kept] = {}
-        self.filled: set[Value] = set()  # those of them that an earlier phase wrote
+        self.filled: set[Value] = set()  # the kept values that an earlier phase stored
 
     def full(self, value: Value) -> bool:
         """Whether a value runs over the reduced loops."""
@@ -200,7 +200,7 @@ class _Row:
             self.walk((), lambda tile, _: tile.store(written))
 
     def phases(self) -> list[list[Reduction]]:
-        """Reductions by how many others must be known before them."""
+        """Reductions, grouped by how many others must be known before them."""
         depth: dict[Value, int] = {}
         phases: list[list[Reduction]] = []
         found = {r.op: r for r in reductions(self.plan.ops, self.kernel.target)}
@@ -215,7 +215,7 @@ class _Row:
         return phases
 
     def keep_costly(self, phases: Sequence[Sequence[Reduction]]) -> None:
-        """Gives a place to full values that are slow to compute and needed in more than one phase."""
+        """Assigns buffers to full values that are slow to compute and needed in more than one phase."""
         if not self.schedule.keep:
             return
         wanted: dict[Value, set[int]] = {}
@@ -242,7 +242,7 @@ class _Row:
             there = {v for v, number in first.items() if number < start or v is value}
             output = self.output_for(value, self.needed(later, there))
             if output is None and not fits:
-                continue  # scratch has a size that is known
+                continue  # scratch needs a known size
             buffer = (
                 self.b.alloc(type=MemRefType(self.inner, element_type(value.type), None, 0, 3))
                 if output is None
@@ -251,8 +251,8 @@ class _Row:
             self.kept[value] = Kept(buffer, output)
 
     def output_for(self, value: Value, read: Collection[Value]) -> Value | None:
-        """An output that can hold a value until its own elements are there: none that may be one buffer with what is
-        `read` meanwhile, and that no other value has."""
+        """An output that can store a value until its own elements are computed: none that may share memory with what is
+        `read` meanwhile, and that stores no other value."""
         plan, kernel = self.plan, self.kernel
         taken = {kept.output for kept in self.kept.values()}
         for output in plan.outputs:
@@ -271,10 +271,10 @@ class _Row:
         beyond: Attribute | None = None,
         back: bool = False,
     ) -> Sequence[Value]:
-        """Runs over the tiles of the row, with elements `beyond` its end; outer reduced loops one by one. `back`: what is met twice
-        changes nothing, so that the last tile may reach back into the one before.
+        """Runs over the tiles of the row, with elements `beyond` its end; outer reduced loops one by one. `back`: visiting an element
+        twice changes nothing, so the last tile may overlap the one before.
 
-        With `join`, long rows are walked in blocks that start from `carried` anew and are joined: sums of few
+        With `join`, long rows are computed in blocks that start from `carried` anew and are joined: sums of few
         parts each, whose errors grow far slower than those of one long sum.
         """
         b, step, size = self.b, self.schedule.tile, self.inner[-1]
@@ -315,14 +315,14 @@ class _Row:
         return tile
 
     def reduce(self, phase: Sequence[Reduction]) -> None:
-        """Accumulates by lanes over full tiles; each reduction ends as one value of the row."""
+        """Accumulates in lanes over full tiles; each reduction ends as one value of the row."""
         b = self.b
         step = self.schedule.tile
         row = self.inner[-1]
         width = min(step, power_of_two(row) if self.kernel.shares_tiles else step if is_open((row,)) else row)
         gathered = [self.gathered(r, width) for r in phase]
         starts = [r.starts(b, (size,)) for r, size in zip(phase, gathered, strict=True)]
-        starts += [r.starts(b, (), none=True) for r in phase]  # what shorter tiles gave
+        starts += [r.starts(b, (), none=True) for r in phase]  # the results of shorter tiles
         twice = [*phase, *phase]
 
         def body(tile: Tile, values: Sequence[Value]) -> list[Value]:
@@ -358,8 +358,8 @@ class _Row:
         self.follow_up()
 
     def gathered(self, reduction: Reduction, width: int) -> int:
-        """In how many lanes a reduction gathers tiles of a width. What is best needs less than where it is: on a CPU each lane asks only
-        of the best of some registers whether it is better than what it had, and the first such tile is searched in the end."""
+        """In how many lanes a reduction accumulates tiles of a width. The best value needs fewer than its position: on a CPU each lane
+        compares only the best of several registers with its own best, and the first tile with that is searched at the end."""
         target, position = self.kernel.target, isinstance(reduction, Position)
         if self.kernel.shares_tiles:
             return width if position else min(width, pieces_wide(self.plan, self.schedule.threads))
@@ -368,7 +368,7 @@ class _Row:
         return lanes if position and whole else width
 
     def searched(self, reduction: Position, parts: Parts, width: int) -> Parts:
-        """Where in the tile that begins at the first place of the best element that is."""
+        """The position of the best element, within the tile that begins at its first position."""
         b, (best, starts) = self.b, parts
         top = reduction.across(b, best, [0])
         start = reduction.first(b, best, starts, top, 0)
@@ -378,7 +378,7 @@ class _Row:
         return [top, reduction.first(b, source, places, top, 0)]
 
     def follow_up(self) -> None:
-        """Computes what follows for the whole row from the reductions known by now, outside the loops."""
+        """Computes the values of the whole row that follow from the reductions known by now, outside the loops."""
         tile = Tile(self.kernel, [*self.outer, *(Span(self.b.index(0)) for _ in self.inner)], self.row_values)
         ready = set(self.row_values)
         for op in self.plan.ops:
@@ -389,7 +389,7 @@ class _Row:
                 self.row_values[result] = tile.at(result)
 
     def needed(self, values: Sequence[Value], known: Collection[Value]) -> set[Value]:
-        """Values, and what they are computed from, where some are `known`."""
+        """Values, and all that they are computed from, except those that are `known`."""
         seen: set[Value] = set()
         stack = list(values)
         while stack:
@@ -403,7 +403,7 @@ class _Row:
 
 
 class _RowTile(Tile):
-    """A tile whose costly values are kept: written by the first phase, read by the later ones."""
+    """A tile whose costly values are kept: stored by the first phase, loaded by the later ones."""
 
     row: _Row
 

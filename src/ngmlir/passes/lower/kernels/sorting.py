@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of integers along an axis: digit by digit. Where few of many are wanted, those that may be among them are selected
-first, or inserted one by one; on GPUs by exchanges.
+"""Sorting of integers along an axis: radix sort, digit by digit. If few of many are wanted, candidates for these are selected
+first, or inserted one by one; GPUs use compare-and-exchange networks.
 
 A program of a CPU sorts whole rows. It keeps the keys with their positions in scratch, with keys of 32 bits and less as one number
-of 64 bits, and so has no two that are equal.
+of 64 bits, so that no two are equal.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from .finished import Finished
 from .frame import Span, positions
 from .single import SingleFrame
 
-#: Bits of a digit: its counters and the places that are written side by side are few enough for the near caches.
+#: Bits of a digit: its counters and the places that are written to are few enough for the near caches.
 DIGIT = 8
 _VALUES = 1 << DIGIT
-#: Elements that are selected, at least and for each that is wanted, before they are sorted: with more of them that is seldom,
-#: with less it is short.
+#: Capacity for selected elements, at least and for each that is wanted, before they are reduced to those: with more of them that is
+#: rare, with fewer it is fast.
 SELECTED, SELECTED_EACH = 2048, 4
-#: Elements, for each lane of a register, of which each is compared with all others in less time than their digits take; and in how many
-#: registers they are at once.
+#: Elements, for each lane of a register, up to which comparing each with all others takes less time than a radix sort; and how many
+#: registers are compared at once.
 RANKED, RANKS = 32, 4
-#: What sorting an element costs beside one that is copied.
+#: Cost of sorting an element, relative to copying it.
 _STEPS = 32
 
 
 def argsort_kernel(op: Op, target: Target) -> Finished:
-    """The first positions of ascending signed integers; of equal ones the first comes first."""
+    """The first positions of the ascending order of signed integers; equal ones are in the order of their positions."""
     check_plain_order(op)
     axis = get_i64(op, "axis")
     before, size, after = merged(shape_of(op.operands[0].type), axis)
@@ -59,12 +59,12 @@ def argsort_kernel(op: Op, target: Target) -> Finished:
     return frame.done()
 
 
-#: A key with its position in its lower half; or the two.
+#: A key with its position in its lower half; or the two separately.
 _Record = tuple[Value, ...]
 
 
 class _Row:
-    """One row that is sorted."""
+    """Sorts one row."""
 
     def __init__(self, frame: SingleFrame, outer: Value, inner: Value, size: int, kept: int):
         self.frame, self.b, self.size, self.kept = frame, frame.b, size, kept
@@ -72,7 +72,7 @@ class _Row:
         key = element_type(frame.sources[0].type)
         assert isinstance(key, IntegerType)
         self.key, self.packed = key, key.width <= 32
-        # Where the key begins.
+        # The lowest bit of the key.
         self.low = 32 if self.packed else 0
         self.sign = -(1 << key.width - 1)
 
@@ -92,7 +92,7 @@ class _Row:
         return self.frame.scalar(buffer, [place])
 
     def records(self, *shape: int) -> list[Value]:
-        """Scratch for records."""
+        """Allocates scratch for records."""
         type = MemRefType(shape, i64, None, 0, 3)
         return [self.b.alloc(type=type) for _ in range(1 if self.packed else 2)]
 
@@ -118,16 +118,16 @@ class _Row:
     # -- digits ------------------------------------------------------------------------------------------
 
     def sort(self) -> None:
-        """All of the row."""
+        """Sorts the whole row."""
         lines = self.records(2, self.size)
         different = self.read_all(lines)
         self.finish(lines, self.in_order(lines, self.b.index(self.size), different))
 
     def in_order(self, lines: Sequence[Value], length: Value, different: Value) -> Value:
-        """Sorts `length` records of the first line, whose keys differ in some bits: gives the line in which they are then.
+        """Sorts `length` records of the first line, whose keys differ in some bits: returns the line in which they are then.
 
-        From the lowest digit to the highest: elements go, in the order in which they stand, where those of their digit belong.
-        Digits that all keys share are passed by.
+        From the lowest digit to the highest, records are moved, in their order, to the places of their digits. Digits that are
+        equal in all keys are skipped.
         """
         b = self.b
         counts = b.alloc(type=MemRefType((_VALUES,), i32, None, 0, 3))
@@ -148,13 +148,13 @@ class _Row:
         return b.loop(0, self.key.width // DIGIT, 1, [b.index(0)], order, name="digit")[0]
 
     def value(self, key: Value, shift: Value) -> Value:
-        """The digit that begins at a bit, as a position."""
+        """The digit that begins at a bit, as an index."""
         b = self.b
         down = b.shift_right_logical(key, shift)
         return b.cast(b.bitwise_and(down, b.number(_VALUES - 1, i64)), type=index)
 
     def read_all(self, lines: Sequence[Value]) -> Value:
-        """The records of the row; gives the bits of the keys that are not the same in all."""
+        """Reads the records of the row; returns the bits in which the keys differ."""
 
         def read(i: Value) -> _Record:
             record = self.unsigned(self.read(i), i)
@@ -164,11 +164,11 @@ class _Row:
         return self.differences(self.b.index(self.size), read)
 
     def unsigned(self, key: Value, place: Value) -> _Record:
-        """A record with the sign of its key turned round, so that digits are unsigned."""
+        """A record with the sign bit of its key inverted, so that digits are unsigned."""
         return self.record(self.b.bitwise_xor(key, self.b.number(self.sign, self.key)), place)
 
     def differences(self, length: Value, read: Callable[[Value], _Record]) -> Value:
-        """The bits of the keys that are not the same in all of so many records."""
+        """The bits in which the keys of `length` records differ."""
         b = self.b
 
         def join(i: Value, carried: Sequence[Value]) -> list[Value]:
@@ -180,7 +180,7 @@ class _Row:
         return b.bitwise_xor(some, every)
 
     def count(self, lines: Sequence[Value], here: Value, length: Value, shift: Value, counts: Value) -> None:
-        """How many records have a lesser digit than each: where those of that digit begin."""
+        """How many records have a smaller digit, for each digit: where its records begin."""
         b, zero, one = self.b, self.b.number(0, i32), self.b.number(1, i32)
         b.loop(0, _VALUES, 1, (), lambda v, _: b.store(zero, counts, [v]))
 
@@ -199,7 +199,7 @@ class _Row:
     def move(
         self, lines: Sequence[Value], here: Value, there: Value, length: Value, shift: Value, counts: Value
     ) -> None:
-        """Each record to the next place of its digit."""
+        """Moves each record to the next place of its digit."""
         b = self.b
 
         def one(i: Value, _: object) -> None:
@@ -214,8 +214,8 @@ class _Row:
     # -- selection ---------------------------------------------------------------------------------------
 
     def select(self, most: int) -> None:
-        """Keys that may be among the first so far stand in scratch, in the order of their places, with these beside them. Where they
-        are more than `most`, the first ones stay; a tile of which no key is less than the last of these is passed by."""
+        """Keeps the keys that may be among the first in scratch, in the order of their positions, which are next to them. If there are more
+        than `most`, only the first ones are kept; a tile without a key less than the last of these is skipped."""
         b, size, width = self.b, self.size, self.frame.width
         begin = size if at_least(most, size) else most
         number = i32 if self.packed else i64
@@ -268,7 +268,7 @@ class _Row:
         self.finish(lines, self.in_order(lines, length, self.differences(length, found)))
 
     def rank(self, width: int) -> None:
-        """Writes each of the positions in scratch where it belongs: behind as many as are less."""
+        """Writes each of the positions in scratch to its rank: the number of records that are less."""
         b, whole = self.b, -(-self.kept // width) * width
         (records,), (ranks,), type = self.records(whole), self.records(whole), VectorType((width,), i64)
         result = self.frame.results[0]
@@ -294,17 +294,17 @@ class _Row:
         b.loop(0, self.kept, 1, (), write)
 
     def put(self, count: Value, key: Value, place: Value, wanted: Value) -> Value:
-        """The number of keys in scratch after one more, if it is wanted; if not, the next one is written over it."""
+        """The number of keys in scratch after one more, if it is wanted; if not, the next one overwrites it."""
         b = self.b
         b.store(key, self.keys, [count])
         b.store(place, self.places, [count])
         return b.add(count, b.select(wanted, b.index(1), b.index(0)))
 
     def shortened(self, count: Value) -> list[Value]:
-        """Only the first ones of so many keys in scratch stay: their number, and the last of them. Of equal ones the first stay."""
+        """Keeps only the first of `count` keys in scratch: returns their number, and the last of them. Of equal ones the first are kept."""
         b = self.b
         greatest = b.number((1 << self.key.width - 1) - 1, self.wide)
-        b.store(greatest, self.keys, [count])  # what is read beyond the end comes after all
+        b.store(greatest, self.keys, [count])  # what is read beyond the end is greatest
         last, less = self.last(count)
         width = self.frame.target.lanes(item_bytes(element_type(self.wide)))
         type = VectorType((width,), element_type(self.wide))
@@ -328,8 +328,8 @@ class _Row:
         return [b.index(self.kept), last]
 
     def last(self, count: Value) -> list[Value]:
-        """A number that as many of the keys are less than as are wanted, or the last of those that are, and how many are less than it: from the
-        highest bit to the lowest those are set with which fewer are less."""
+        """A number such that as many keys are less as are wanted, or the last of those wanted, and how many keys are less than it: from the
+        highest bit to the lowest, bits are set unless too many keys are less."""
         b, number, wanted = self.b, element_type(self.wide), self.b.index(self.kept)
         one = b.number(1, self.wide)
 
@@ -363,8 +363,8 @@ class _Row:
     # -- insertion ---------------------------------------------------------------------------------------
 
     def insert(self) -> None:
-        """The least so far stand sorted in scratch. A tile of elements of which none is less than the last of them is
-        passed by."""
+        """Keeps the least elements so far sorted in scratch. A tile without an element less than the last of them is
+        skipped."""
         b, best = self.b, self.records(self.kept)
         greatest = b.number((1 << 63) - 1, i64)
         last = b.index(self.kept - 1)

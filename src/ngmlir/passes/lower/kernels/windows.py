@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows summed back."""
+"""Sums of overlapping windows."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from .single import SingleFrame
 
 @dataclass(frozen=True)
 class _Phases:
-    """Every `step`-th element of a dimension, from `first` + r on, for each r below `count`: window q + `offset` - k *
-    `back` touches element q of these with tap `tap` + r + k * `skip`, for each k below `taps`."""
+    """Every `step`-th element of a dimension, from `first` + r on, for each r below `count`: element q of these is the sum of tap
+    `tap` + r + k * `skip` of window q + `offset` - k * `back`, for each k below `taps`."""
 
     first: int
     count: int
@@ -40,7 +40,7 @@ class _Phases:
 
 
 def _phases(taps: int, step: int, dilation: int) -> list[_Phases]:
-    """The elements of a dimension by what is left of their place divided by the step: all of one phase are touched by
+    """The elements of a dimension, grouped by their position modulo the step: all of one phase are sums of
     the same taps."""
     skip, back = step // gcd(step, dilation), dilation // gcd(step, dilation)
     found: list[_Phases] = []
@@ -63,17 +63,17 @@ def _phases(taps: int, step: int, dilation: int) -> list[_Phases]:
     return found
 
 
-#: Blocks of a multiprocessor of a GPU from which on phases stay together, and taps that are read at once: tiles of the next
+#: Blocks of a multiprocessor of a GPU from which on each computes all phases, and taps that are loaded at once: tiles of the next
 #: phase or tap wait for those of the last one.
 _BLOCKS, _TOGETHER = 8, 4
 
 
 def overlap_add_kernel(op: Op, target: Target) -> Finished:
-    """Every element of the result is the sum of the taps that touch it: nothing is written twice."""
+    """Every element of the result is the sum of the taps that contribute to it: nothing is written twice."""
     axes, steps, dilations = (get_i64s(op, name) for name in ("axes", "steps", "dilations"))
     taps = shape_of(op.operands[0].type)[: len(axes)]
     windows = shape_of(op.operands[0].type)[len(axes) :]
-    # Neighbouring dimensions without windows are one loop.
+    # Adjacent dimensions without windows are one loop.
     groups: list[list[int]] = []
     for d in range(len(windows)):
         if groups and d not in axes and groups[-1][-1] not in axes:
@@ -102,7 +102,7 @@ def overlap_add_kernel(op: Op, target: Target) -> Finished:
     b, zero = frame.b, numeric_literal(0, element)
 
     def add(spans: list[Span], phases: Sequence[_Phases], rest: Sequence[Value]) -> None:
-        """One tile of the elements whose places begin with phase `rest` of each of `phases`."""
+        """One tile of the elements of phase `rest` of each of `phases`."""
         whole_loops = [*sizes, *(p.count for p in phases), *(p.taps for p in phases)]
         outer, first = len(sizes), len(sizes) + len(phases)
         taken = [AffineExpr(p.tap, {outer + i: 1, first + i: p.skip}) for i, p in enumerate(phases)]
@@ -136,7 +136,7 @@ def overlap_add_kernel(op: Op, target: Target) -> Finished:
         for g, p, r in zip(places, phases, rest, strict=True):
             indices[g] = b.add(b.multiply(indices[g], b.index(step_of[g])), b.add(r, b.index(p.first)))
         distance = [step_of.get(g, 1) for g in tiled]
-        # Phases that begin late may have an element less than others.
+        # Phases that begin later may have one element less than others.
         short = any(
             p.first + p.count - 1 + (sizes[g] - 1) * step_of[g] >= lengths[g]
             for g, p in zip(places, phases, strict=True)
@@ -147,7 +147,7 @@ def overlap_add_kernel(op: Op, target: Target) -> Finished:
         )
 
     def every(spans: list[Span], phases: Sequence[_Phases], rest: Sequence[Value]) -> None:
-        """All of some phases."""
+        """All elements of some phases."""
         if len(rest) == len(phases):
             add(spans, phases, rest)
         elif phases[len(rest)].count == 1:
@@ -156,7 +156,7 @@ def overlap_add_kernel(op: Op, target: Target) -> Finished:
             b.loop(0, phases[len(rest)].count, 1, (), lambda r, _: every(spans, phases, [*rest, r]))
 
     def one(spans: list[Span], phases: Sequence[_Phases], rest: Sequence[Value]) -> None:
-        """The `rest`-th of some phases, where there are so many."""
+        """The `rest`-th of some phases, if there is one."""
         inside = [
             b.less(r, b.index(p.count))
             for r, p, most in zip(rest, phases, parted, strict=True)
