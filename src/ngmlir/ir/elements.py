@@ -170,7 +170,7 @@ def same_bytes(left: memoryview, right: memoryview) -> bool:
 
 
 def hexadecimal_bytes(text: str) -> bytes | None:
-    """The bytes of `0x...`; None where it is none."""
+    """The bytes of `0x...`; None if it is not valid."""
     try:
         return bytes.fromhex(text[2:]) if text.startswith("0x") else None
     except ValueError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers in text, as values of their type."""
+"""Parser of numbers, as values of their type."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from .literals import float_bits, float_value, integer_fits, special_floats, wra
 from .nest_parser import NestParser
 from .types import FloatType, IntegerType, Type
 
-#: Digits that are read, whatever the type, and at most.
+#: Digits that are accepted for any type, and for very wide types.
 DIGITS, _MOST_DIGITS = 40, 4000
 
 
 class NumberParser(NestParser):
-    """A cursor that also reads numbers."""
+    """A cursor that also parses numbers."""
 
     def float_bits(self, token: Token, type: FloatType) -> int:
         if token.kind == "hex":

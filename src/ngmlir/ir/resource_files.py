@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants in a binary file beside the text: written in one go, mapped when the text is read.
+"""Constants in a binary file next to the text: written at once, mapped when the text is parsed.
 
     {-#
       external_resources: {

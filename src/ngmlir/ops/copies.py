@@ -73,7 +73,7 @@ class _Copy(NamedTuple):
     target: _Window
 
 
-#: An index, a buffer, or the executions of copies one of which a token stands for.
+#: What is known of an index, of a buffer, or of a token: the executions of copies of which it may be that of one.
 _Known: TypeAlias = Sum | _Window | frozenset[int]
 
 

@@ -11,7 +11,7 @@ from . import ng
 NONPOSITIVE = "ng.nonpositive"
 #: Instructions of a function of the math library, approximately.
 MATH_WORK = 20
-#: Ops that are exact, and of floats too long to be written in place of each other.
+#: Exact ops whose arithmetic on floats is too long for a decomposition.
 _EXACT = frozenset({ng.RemainderOp.name})
 #: All ops that the library implements for some element types.
 LIBRARY = _EXACT | {

@@ -145,7 +145,7 @@ class _Function:
         return enough
 
     def inside(self, op: Op) -> int:
-        """What an op with regions has in the arena besides what it reads and gives: as if it were all of the function."""
+        """The bytes of the arena for an op with regions, without its operands and results: planned as if it were the whole function."""
         values = list(dict.fromkeys(reads(op)))
         block = Block([value.type for value in values])
         again = copied(op, dict(zip(values, block.args, strict=True)))

@@ -13,7 +13,7 @@ from ..fuse.gradient_loops import streamed_gradient
 from ..fuse.score_loops import Streams, streamed
 from .candidate import Candidate, fixed, fixed_pair
 
-#: Keys of a block, approximately: their scores and the panel of results stay in the near cache. Panels of queries in a program.
+#: Keys of a block, approximately: their scores and the panel of results stay in the L1 or L2 cache. Panels of queries in a program.
 KEYS, PANELS = 128, 4
 
 

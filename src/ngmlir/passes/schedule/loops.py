@@ -144,7 +144,7 @@ def _tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles
 
 
 def _short_rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]]:
-    """Several rows of which a register has room for two, where each can be read by itself."""
+    """Schedules with several short rows in one tile, if a register holds two of them and each can be loaded separately."""
     sizes, item = usual(plan.sizes), widest_item(plan)
     work, lanes, columns = work_of(plan), target.lanes(item), sizes[-1]
     if 2 * columns > lanes or plan.in_line is None:
@@ -156,7 +156,7 @@ def _short_rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[
     for rows in [fixed(given, "rows", 0)] if "rows" in given else [rows for rows in most if rows > 1]:
         made = Tiles(tile=columns, part=fixed(given, "part", part_of(sizes, lanes)), rows=rows)
         registers = -(-rows * columns // lanes)
-        # Each row of what lies apart is loaded by itself, and moved to its place in a register.
+        # Rows that are not adjacent in memory are loaded separately, and moved to their places in a register.
         cycles = max(work.cycles(target, registers), rows * apart / target.loads) + rows * apart / target.fmas
         turns = prod(sizes[:-2]) * -(-sizes[-2] // rows)
         roof = prod(sizes) / lanes * work.roof(target)

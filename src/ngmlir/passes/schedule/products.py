@@ -34,11 +34,11 @@ UNROLL, UNROLL_MANY = 4, {16: 1, 12: 2}
 WORTH_CUTTING = 1.5
 #: Multiplications of one program on a CPU: some tens of microseconds.
 PROGRAM_MULTIPLICATIONS = 1 << 21
-#: The same if the right side is in a near cache for every program: fewer, so that small products use all cores.
+#: The same if the right side is in the L1 or L2 cache of every program: fewer, so that small products use all cores.
 NEAR_PROGRAM_MULTIPLICATIONS = 1 << 19
-#: Bytes of a right side that is in a near cache in any case.
+#: Bytes of a right side that is in the L1 or L2 cache in any case.
 NEAR_BYTES = 1 << 19
-#: Rows from which on a packed copy pays off of a right side that is in a near cache.
+#: Rows from which on a packed copy pays off of a right side that is in the L1 or L2 cache.
 PACK_FROM_ROWS = 96
 #: The same if it is not, or if its elements would be widened for each row.
 PACK_FAR_FROM_ROWS = 12
@@ -46,12 +46,13 @@ PACK_FAR_FROM_ROWS = 12
 PACK_FROM_COLUMNS = 32
 #: With at most this many rows the right side is read in memory order, a few of its rows at a time.
 FEW_ROWS = 8
-#: Depth of a block that a program packs itself, and of one that is read unpacked from beyond the near caches.
+#: Depth of a block that a program packs itself, and of one that is read unpacked from beyond the L2 cache.
 PART_DEPTH, FAR_DEPTH = 512, 64
 #: Bytes of each row of the right side that one program reads at least, if rows are few: such products are bound by memory,
 #: which is fastest for long contiguous ranges.
 RUN_BYTES = 1 << 11
-#: Columns of a part that programs pack themselves, in which runs of elements end; of longer runs, as many as fit into so many L2 caches.
+#: Columns of a part that each program packs, unless runs of elements are longer; parts with whole longer runs take at most so many
+#: L2 caches.
 PART_COLUMNS, PART_CACHES = 512, 4
 #: Cycles to locate a contiguous chunk of windows: its index in each of its loops, and whether it crosses a border.
 PIECE_CYCLES = 10
@@ -105,7 +106,7 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
         block_rows = _whole(NEAR_PROGRAM_MULTIPLICATIONS // max(1, per_row), tile_rows, product.rows)
         columns = product.columns
     elif pack:
-        # All rows of a block are multiplied by a panel while it is in a near cache, and are used again for the next one. They stay in
+        # All rows of a block are multiplied by a panel while it is in the L1 or L2 cache, and are used again for the next one. They stay in
         # the L2 cache only if panels and results that are streamed through it do not evict them.
         rows_bytes = target.l2_bytes // 4
         near_depth = PART_DEPTH if product.rows > PACK_FROM_ROWS else PART_DEPTH // 2

@@ -13,7 +13,7 @@ from ...ops.settings import Schedule
 from ...support.target import Target
 from ..fuse.links import Link, handed, places
 
-#: The part (as divisor) of the L2 cache that strips fill, next to their operands; and how many times the cache they may take.
+#: Strips fill the L2 cache divided by PART_OF_CACHE, the rest is for operands of products; they take at most CACHES times that cache.
 PART_OF_CACHE, CACHES = 2, 2
 #: With this many rows, or all there are, operands of products are read seldom enough: that many multiply-adds per element.
 ENOUGH_ROWS = 32

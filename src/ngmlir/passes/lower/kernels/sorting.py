@@ -22,7 +22,7 @@ from .finished import Finished
 from .frame import Span, positions
 from .single import SingleFrame
 
-#: Bits of a digit: its counters and the places that are written to are few enough for the near caches.
+#: Bits of a digit: its counters and the places that are written to are few enough for the L1 and L2 caches.
 DIGIT = 8
 _VALUES = 1 << DIGIT
 #: Capacity for selected elements, at least and for each that is wanted, before they are reduced to those: with more of them that is

@@ -21,7 +21,7 @@ _SMALL = 4096
 
 
 class Stuck(Exception):
-    """A step that exceeds the limit together with the values that are `there`, none of which can be dropped, and those that it gives."""
+    """A step that exceeds the limit; `there` are the values in memory, none of which can be dropped, and those that it computes."""
 
     def __init__(self, step: Step, needed: int, there: Sequence[Held], limit: float):
         super().__init__()
@@ -127,7 +127,7 @@ class _Run:
         self.release([*step.reads, *step.gives])
 
     def stuck(self, step: Step, needed: int) -> Stuck:
-        """The error at a step that needs so many bytes more."""
+        """The error at a step that needs `needed` more bytes."""
         there = dict.fromkeys([*self.there, *step.gives])
         return Stuck(step, self.used + needed, [*there], self.limit)
 

@@ -12,9 +12,8 @@ def dropped(found: Steps, order: Sequence[Step]) -> dict[Step, list[Held]]:
     """The values that are not kept, by the step after which they are dropped: those computed between the sources and the values of a
     note, where steps run in that order.
 
-    One kernel may compute a value of a note together with others. Of these, the following ones are kept with it, since later values are
-    computed from both: those first read before the next note ends, and after the last note those that a step reads which depends on no
-    other step after it.
+    One kernel may compute a value of a note together with others. Others from which later values are computed are kept with it: those
+    first read before the next note ends; after the last note, those first read by a step that depends on no other step after the note.
     """
     place = {step: at for at, step in enumerate(order)}
     ends: list[tuple[int, list[Held], list[Held]]] = []
