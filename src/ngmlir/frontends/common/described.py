@@ -33,7 +33,7 @@ class Described:
         return made
 
     def _call(self) -> dict[str, Any]:
-        """The arguments of the call by name; those in no parameter of their own by their places."""
+        """The arguments of the call by name; those without a named parameter by position."""
         args, named = self._made_with
         try:
             bound = inspect.signature(type(self)).bind(*args, **named)

@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 
 def places(file: Path, content: memoryview) -> tuple[dict[str, Place], memoryview]:
-    """The tensors of a file by name, and the bytes that they lie in. UserError for a file that is damaged: it says how."""
+    """The tensors of a file by name, with their byte ranges. UserError for a damaged file, with the reason."""
     if len(content) < 8:
         damaged(file, f"it has {counted(len(content), 'byte')}, fewer than the length of its header")
     length = int.from_bytes(content[:8], "little")

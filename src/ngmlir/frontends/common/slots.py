@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an optimizer keeps from step to step: tensors beside each variable, and a count of steps."""
+"""The state of an optimizer: tensors for each variable, and a count of steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["counter", "own_name", "slot", "step_count"]
 
 
 def own_name(op: Op) -> str:
-    """The name that an op has in its scope; empty where nobody gave it one."""
+    """The name of an op within its scope; empty for a generated name."""
     given = op.given_name or (op.automatic_name if isinstance(op, AssignableTensorOp) else "")
     return given.removeprefix(f"{op.scope}/") if op.scope else given
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of windows as users give them: a number, one for each dimension, a name; and how windows lie with them."""
+"""Settings of windows as users give them: a number, one for each dimension, a name; and the positions of windows that follow from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Setting = Any
 
 
 def per_dimension(given: Setting, names: str, default: Any, what: str) -> dict[str, Any]:
-    """A setting for each of some dimensions; those that a mapping does not name stand at the default."""
+    """A setting for each of some dimensions; the default for those that a mapping does not name."""
     if is_named(given):
         unknown = [name for name in given if name not in [*names]]
         if unknown:
@@ -39,7 +39,7 @@ def per_dimension(given: Setting, names: str, default: Any, what: str) -> dict[s
 
 @dataclass(frozen=True)
 class Window:
-    """How a window lies along one dimension (C, D, H or W)."""
+    """The settings of a window along one dimension (C, D, H or W)."""
 
     taps: int
     stride: Any

@@ -158,8 +158,8 @@ class _Building:
         return self.turns[id(rotation)]
 
     def turned(self, x: Value, rotation: Rotation) -> Value:
-        """With positions embedded. Pairs of neighbours are put half of the rotated elements apart, in queries and keys alike,
-        which leaves their products as they are."""
+        """Applies rotary position embedding. Adjacent pairs are moved to a distance of half the rotated elements, in queries
+        and keys alike, which does not change their products."""
         b, shape = self.b, shape_of(x.type)
         turns = self.angles(rotation)
         size, half = rotation.size, rotation.size // 2

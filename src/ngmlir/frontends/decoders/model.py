@@ -19,7 +19,7 @@ from .session import Session
 from .templates import Messages, prompt_of
 from .tokens.tokenizer import Decoding, Tokenizer
 
-#: Tokens that an answer has at most, where nobody says how many.
+#: The default of the most tokens of an answer.
 MOST = 256
 
 

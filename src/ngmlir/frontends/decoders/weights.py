@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights as they lie in files, and the ops that make f32 tensors of them."""
+"""Weights in the formats of files, and the ops that decode them to f32 tensors."""
 
 from __future__ import annotations
 

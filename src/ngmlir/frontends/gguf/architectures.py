@@ -167,7 +167,7 @@ class _Metadata:
         return [kinds[each] for each in self.windowed(count, self.known.window)]
 
     def windowed(self, count: int, usual: Callable[[int], bool]) -> list[bool]:
-        """Of each layer, whether it attends to near positions only: as the file says, by a flag for each layer or by the number of
+        """For each layer, whether it attends to near positions only: as the file says, by a flag for each layer or by the number of
         layers of which the last does not, else as usual."""
         key = f"{self.name}.attention.sliding_window_pattern"
         flags = self.file.numbers(key)

@@ -234,7 +234,7 @@ class _Reader:
         if length > len(self.data) - self.at:
             self.damaged(f"{what} would have {length:,} bytes")
         raw = bytes(self.take(length, what))
-        # Text of other encodings stands in descriptions; tokens have to be right, and are looked at later.
+        # Descriptions may have other encodings. Tokens must be valid, and are checked later.
         return raw.decode("utf-8", errors="surrogateescape")
 
     def take(self, size: int, what: str) -> memoryview:

@@ -81,7 +81,7 @@ def _value(key: str, value: Any) -> bytes:
     raise UserError(f"{key} is {value!r}", hint="numbers, booleans, texts, and lists of one kind of them")
 
 
-#: Integers as they are written: kind, code, and which ones.
+#: The formats of integers: kind, code, and range.
 _INTEGERS = ((4, "I", 0, 1 << 32), (5, "i", -(1 << 31), 0), (10, "Q", 0, 1 << 64), (11, "q", -(1 << 63), 0))
 
 

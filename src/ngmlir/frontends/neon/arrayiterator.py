@@ -61,7 +61,7 @@ class Batches:
     """Dictionaries from the names of inputs to arrays, batch after batch; each also holds `iteration`, which counts from 1.
 
     A `for` gives `total_iterations` of them, and `next(batches)` one. A `for` that was left early goes on where it stopped, and
-    begins anew where it did not, as after `reset`. Orders of samples follow from a seed, which is drawn from NumPy's global
+    restarts where it did not, as after `reset`. Orders of samples follow from a seed, which is drawn from NumPy's global
     generator here.
     """
 
@@ -81,7 +81,7 @@ class Batches:
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Begins anew."""
+        """Restarts the iteration."""
         self.index = self._passes = 0
 
     def __iter__(self) -> Iterator[Batch]:
@@ -102,7 +102,7 @@ class Batches:
         return next(self)
 
     def shuffle_data(self) -> None:
-        """Draws another order, from NumPy's global generator; each pass from then on has one of its own."""
+        """Draws another order, from NumPy's global generator; each later pass has a different one."""
         self.shuffle = True
         self._seed, self._dealt = int(np.random.randint(1 << 31)), None
 
@@ -127,7 +127,7 @@ class Batches:
 
 
 class ArrayIterator(Batches):
-    """Batches of samples that lie along the first axis of arrays.
+    """Batches of samples, which are along the first axis of arrays.
 
     Args:
         data_arrays: an array, a sequence of arrays (called 0, 1, ...), or {key: {"data": array, "axes": names}}.
@@ -207,7 +207,7 @@ class SequentialArrayIterator(Batches):
         streams: whether a window goes on, one batch later, at the same place of the batch, without shuffling: layers that keep
             their state from batch to batch (`reset_cells=False`) need that.
 
-    Raises UserError where there are fewer windows than a batch, and where there is no target to be turned round or given before.
+    Raises UserError where there are fewer windows than a batch, and where there is no target to reverse or to give as the previous one.
     """
 
     def __init__(
@@ -269,7 +269,7 @@ class SequentialArrayIterator(Batches):
     def batch(self, index: int) -> Batch:
         number, size = index % self.nbatches, self.batch_size
         dealt = self.order(self.ndata, index) if self.shuffle else np.arange(self.ndata)
-        if self.streams:  # what follows a window stands in the same place of the next batch
+        if self.streams:  # the continuation of a window is at the same position of the next batch
             chosen = dealt.reshape(size, self.nbatches)[:, number]
         else:
             chosen = dealt[number * size : (number + 1) * size]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The axes that programs of layers share, and axes that stand beside one of the same name."""
+"""The axes that programs of layers share, and second axes of the same name."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class CallbackData(dict[str, Array]):
         self.stopped = why
 
     def say(self, text: str) -> None:
-        """Prints a line, and wipes away a progress bar that stands where it would."""
+        """Prints a line, after clearing a progress bar."""
         if self.progress is not None and self.progress.shown:
             wipe_line()
         print(text, flush=True)
@@ -337,7 +337,7 @@ def _check_batches(dataset: Any) -> None:
 
 
 def _batch_places(computation: Any) -> dict[Any, int | None]:
-    """Of each output, where its batch axis stands."""
+    """For each output, the index of its batch axis."""
     if not isinstance(computation, BoundComputation):
         return {}
     places: dict[Any, int | None] = {}

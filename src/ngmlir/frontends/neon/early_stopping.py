@@ -18,12 +18,12 @@ __all__ = ["EarlyStopping"]
 class EarlyStopping(Callback):
     """Ends the loop when an evaluated value has not improved for some evaluations, and puts the best state back.
 
-    It stands behind the LossCallback that notes the value. What is kept and put back is the state of the transformer at the best
+    It must come after the LossCallback that records the value. What is kept and put back is the state of the transformer at the best
     evaluation: weights, running averages, what optimizers keep, and random numbers. It is put back also where the data end
     before. `best` is the best value, and `best_iteration` after how many batches it was.
 
     Args:
-        monitor: what is looked at: the name under which it is noted, such as `loss/wrong`.
+        monitor: the name of the recorded value, such as `loss/wrong`.
         patience: after how many evaluations in a row without an improvement the loop ends.
         min_change: by how much a value must be better to be an improvement.
         mode: `min` where less is better, `max` where more is.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of a graph: the ops that a function made, by what they are, by name, and by what they stand in."""
+"""Parts of a graph: the ops that a function made, by type, by name, and by scope."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ComputationalGraph:
         """The ops that a CSS selector matches, in order of creation.
 
         An element is an op's type (`AssignOp`, `variable`), `#W` its name, `.weight` its label, `[mode=inference]` its
-        metadata; what it stands in are scopes, by name: `Affine > Linear .weight`. UserError for what is no selector.
+        metadata; its ancestors are scopes, by name: `Affine > Linear .weight`. UserError for what is no selector.
         """
         return selected([*self.ops], css)
 
@@ -162,11 +162,11 @@ class SubGraph(Described, ComputationalGraph):
 
     @staticmethod
     def scope_op_creation(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-        """Decorates a method of a subgraph: the ops that it makes belong to the subgraph, and stand in its scope."""
+        """Decorates a method of a subgraph: the ops that it makes belong to the subgraph and its scope."""
 
         @wraps(method)
         def scoped(self: S, *args: P.args, **named: P.kwargs) -> R:
-            if self._is_open:  # one method calls another: both stand in one scope
+            if self._is_open:  # one method calls another: both use one scope
                 return method(self, *args, **named)
             self._is_open = True
             try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops by CSS selectors: an element is an op (its type), `#` its name, `.` its label, `[key=value]` its metadata, and what
-it stands in are the scopes that it was made in, called by their names."""
+"""Ops by CSS selectors: an element is an op (its type), `#` its name, `.` its label, `[key=value]` its metadata, and its
+ancestors are the scopes that it was made in, by name."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def load(source: Any, threads: int | None = None, *, exact: bool = False) -> Mod
     weights sum integers too, each row rounded to 23 bits below its greatest number in a block. With `exact` all are the f32
     product of dequantized operands.
 
-    Weights in files beside the model are mapped, and have to lie in its folder. Raises UserError for what is no model,
+    Weights in external files are mapped, and must be in the folder of the model. Raises UserError for what is no model,
     Limit with every operator that is not supported.
     """
     _needs_onnx()
@@ -67,7 +67,7 @@ def quantize(
       scale for each `block` (16 to 256) of neighbours along the depth. Activations stay in f32.
 
     `calibration` are inputs of the model as they occur in use: a mapping from names to arrays, an array where there is one input, a
-    path (`.npz`, `.npy`, a folder of these), or a sequence of such. Arrays are taken apart along their first dimension where the model
+    path (`.npz`, `.npy`, a folder of these), or a sequence of such. Arrays are split along their first dimension where the model
     leaves it open or states a divisor of it. A fifth of the calls is used to compare with f32 and not to calibrate. `random` makes
     up so many samples instead, to try things out. `keep` names nodes that stay in f32 (`layer1*` names all that begin so). With
     `timed`, a call is timed in both forms. `target` runs the model meanwhile; `progress` is told of each step.

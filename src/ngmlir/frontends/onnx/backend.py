@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX's own interface to whoever runs models: `onnx.backend.test` and others call it."""
+"""The backend interface of ONNX, which `onnx.backend.test` and others call."""
 
 from __future__ import annotations
 

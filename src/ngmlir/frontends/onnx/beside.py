@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files beside a model, which hold its tensors: in its folder, reached by no link, mapped."""
+"""External data files of a model: in its folder, not through links, mapped."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ...support.mapping import mapped
 
 
 def beside(folder: Path | None, location: str, offset: int, size: int, what: str) -> memoryview:
-    """Bytes of a file beside the model. `folder` is the model's; None: it has none. UserError for a file that is not the
-    model's own, and for one that ends before."""
+    """Bytes of an external data file. `folder` is the model's; None: it has none. UserError for a file outside of the
+    folder, and for one that is too short."""
     if folder is None:
         raise UserError(f"{what} lies in the file '{location}', but the model was not read from a file")
     with _opened(_inside(folder, location, what), what) as stream:

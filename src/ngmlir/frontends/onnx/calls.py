@@ -41,8 +41,8 @@ class Program:
 
 
 class Decides(Exception):
-    """The elements of an input (a leaf: the number of the input and of an array in it) decide a shape, or what else is told in
-    `decided`, as a node asks."""
+    """The elements of an input (a leaf: the number of the input and of an array in it) decide a shape, or another fact in
+    `decided`, that a node needs."""
 
     def __init__(self, leaf: tuple[int, int], node: int, decided: str):
         super().__init__()

@@ -48,7 +48,7 @@ class Contents:
         self, proto: ModelProto, folder: Path | None, weights: Mapping[int, memoryview], files: Files
     ):
         """`weights` are the bytes of initializers, by number, that the tensors of `proto` do not hold themselves; `files`
-        gets to know where tensors lie."""
+        records the files that hold tensors."""
         self.proto = proto
         self.folder = folder
         self.weights = {t.name: weights.get(i) for i, t in enumerate(proto.graph.initializer)}
@@ -144,7 +144,7 @@ class Contents:
         """No program is kept for nodes alone: parts of a model are made for what a run chose."""
 
     def beside(self) -> list[tuple[str, int, int]] | None:
-        """The parts of files beside the model that hold its tensors; None where not all of them are known."""
+        """The parts of external files that hold the model's tensors; None where not all of them are known."""
         return beside_of(self.proto)
 
     def products(self, program: Program) -> int:
@@ -160,7 +160,7 @@ class Contents:
         return [stated_port(name, type) for name, type in self.overridable.items()]
 
     def overriding(self, names: Sequence[str]) -> Part:
-        """All nodes, with these initializers as inputs beside those of the model."""
+        """All nodes, with these initializers as additional inputs of the model."""
         inputs = [*self.inputs, *(port for port in self.with_value() if port.name in names)]
         return self.part(self.proto.graph.node, inputs, self.output_names)
 
@@ -172,8 +172,8 @@ class Contents:
         folded: int = FOLDED,
         shapes: Sequence[tuple[int, ...]] | None = None,
     ) -> Program:
-        """The same, or a note of the input that turned out to decide shapes. `whole`: what is known already is among the
-        results of the module too; `folded` as for `Emitter`; `shapes` in the place of those that leaves of the values have."""
+        """The module, or the input that turned out to decide shapes. `whole`: known results are also results of the
+        module; `folded` as for `Emitter`; `shapes` replace the shapes of the leaves of the values."""
         self.files.check()
         leaves = leaves_of(values)
         for place, array in leaves:

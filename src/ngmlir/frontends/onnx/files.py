@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that tensors of a model lie in, and the bytes of a model that are read from one."""
+"""The files that hold tensors of a model, and the bytes of a model that are read from one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAPPED = 1 << 16
 
 
 class Files:
-    """Where tensors lie that have been read so far."""
+    """The files of the tensors that were read so far."""
 
     def __init__(self) -> None:
         self._mappings: set[Mapping] = set()
@@ -27,12 +27,12 @@ class Files:
         self.mapped: tuple[tuple[Mapping, int], ...] = ()
 
     def add(self, data: Iterable[Any]) -> None:
-        """Buffers or arrays, which may lie in files."""
+        """Adds buffers or arrays, which may be mapped files."""
         self._mappings |= {mapping for each in data if (mapping := mapping_of(each))}
         self.mapped = tuple((mapping, len(mapping)) for mapping in self._mappings)
 
     def lying(self, arrays: Iterable[Any]) -> tuple[tuple[Mapping, int], ...]:
-        """Those of the files that some arrays lie in."""
+        """Those of the files that contain some arrays."""
         found = {mapping for each in arrays if (mapping := mapping_of(each))}
         return tuple(each for each in self.mapped if each[0] in found)
 
@@ -42,7 +42,7 @@ class Files:
             mapping.let_go()
 
     def check(self) -> None:
-        """UserError where a file was cut off that tensors lie in: to read on would end the process."""
+        """UserError where a file with tensors was truncated: reading it would terminate the process."""
         if not all(mapping.intact for mapping in self._mappings):
             raise UserError(
                 "a file that the model was read from is shorter than it was",

@@ -202,8 +202,8 @@ class CompiledModel:
         return self._overridden[names] if names else None
 
     def report(self, *values: Any, **named: Any) -> Report:
-        """What became of the model, as `DeviceComputation.report` tells it: for inputs like these; without any for those that the
-        model states, or that it was called with last. Raises UserError where there are none, Limit where there is no one
+        """The compilation report of the model, as that of `DeviceComputation.report`: for inputs like these; without any for those that
+        the model states, or that it was called with last. Raises UserError where there are none, Limit where there is no one
         program: where elements of an input decide shapes."""
         from ...transformers.report import report  # brings the compiler along
 
@@ -288,8 +288,8 @@ class CompiledModel:
         return f"the model was compiled for {made} {what}"
 
     def _for_any(self, program: Program, given: Sequence[Given]) -> CpuRows | GpuRows | None:
-        """What runs a program for these and any other lengths of what the model leaves open; None where these need programs
-        of their own."""
+        """A callable for these and any other values of the open lengths of the model; None where they need separate
+        programs."""
         if program.module is None or self._once or self._programs.device.runs_on_host:
             return None
         numbers = {place: i for i, (place, _) in enumerate(leaves_of(given))}
@@ -415,7 +415,7 @@ class CompiledModel:
         return self._quick_of(program, made.bind({}, unready), self._files_of(made.program.code))
 
     def _files_of(self, code: Code) -> tuple[tuple[MappedFile, int], ...]:
-        """The files that constants of a program lie in."""
+        """The files that contain constants of a program."""
         return self.model.files.lying(code.constants_in_memory.values())
 
     def _quick_of(

@@ -33,7 +33,7 @@ class Node:
     verbs: Verbs
     folder: Path | None
     run: Run
-    #: Whether it stands in the model's graph itself.
+    #: Whether it is in the outermost graph of the model.
     outermost: bool = False
 
     def integer(self, name: str, default: int = 0) -> int:

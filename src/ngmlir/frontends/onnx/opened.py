@@ -28,7 +28,7 @@ _NUMBERS = {element: number for number, element in ELEMENTS.items()}
 
 
 class Stated(NamedTuple):
-    """What a model says outwards, and which parts of which files beside it hold its tensors."""
+    """The interface of a model, and the parts of external files that hold its tensors."""
 
     inputs: list[Port]
     outputs: list[str]

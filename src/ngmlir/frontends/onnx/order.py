@@ -13,7 +13,7 @@ from .survey import called, graphs_of
 
 
 def in_order(proto: ModelProto) -> ModelProto | None:
-    """The model with the nodes of each graph in an order in which they can run; None where they stand in one. UserError where
+    """The model with the nodes of each graph in an order in which they can run; None where they already are. UserError where
     there is none: where nodes wait for each other."""
     if not any(map(_misplaced, _bodies(proto))):
         return None
@@ -56,7 +56,7 @@ def outside(node: NodeProto) -> set[str]:
 
 
 def _misplaced(body: GraphProto | FunctionProto) -> list[int]:
-    """An order for nodes of which one stands before another that it reads of, those that can stay as they are; [] where none
+    """An order for nodes of which one precedes another whose result it reads, which changes as little as possible; [] where none
     does."""
     makers: dict[str, int] = {}
     for at, node in enumerate(body.node):

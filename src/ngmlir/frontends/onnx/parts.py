@@ -22,8 +22,8 @@ _ENDLESS = (1 << 63) - 1
 
 
 class Parts:
-    """All that does not wait for a node, that node, and the rest for what it gave. The node is run in NumPy, a Loop some
-    iterations at a time by a program of its own."""
+    """The nodes that do not depend on a node, that node, and the nodes that depend on it. The node is run in NumPy, a Loop some
+    iterations at a time by a separate program."""
 
     def __init__(self, model: Contents, cut: Cut, compile: Compile):
         self.model, self.cut, self.compile = model, cut, compile

@@ -22,7 +22,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 #: An array, a list of arrays, or None for an optional that holds nothing.
 Given: TypeAlias = "Array | list[Array] | None"
 
-#: Bytes of elements that are kept as they are.
+#: Arrays of at most so many bytes are kept.
 _LITTLE = 4096
 
 

@@ -38,7 +38,7 @@ class Verbs(ng.NgVerbs["Tensor"]):
 
     @abstractmethod
     def later(self, x: Tensor) -> Tensor:
-        """The same, of which nothing is computed while the model is read."""
+        """The tensor, excluded from constant folding."""
 
     @abstractmethod
     def numbers(self, value: Any, element: Type, shape: Sequence[int] = ()) -> Tensor:
@@ -141,7 +141,7 @@ class Tensor:
         return self.verbs.cast(self, type=TensorType(self.shape, element))
 
     def reshape(self, shape: Sequence[int]) -> Tensor:
-        """The same elements in another shape."""
+        """The elements in another shape."""
         shape = tuple([exact(d) for d in shape])
         if shape == self.shape:
             return self
@@ -248,7 +248,7 @@ class Tensor:
         return self.verbs.gather(self, given, axis=self.axis(axis))
 
     def bitcast(self, element: Type) -> Tensor:
-        """The same bits as elements of another type of that width."""
+        """Reinterprets the bits as elements of another type of that width."""
         if bit_width(element) != bit_width(self.element):
             raise UserError(f"{self.element} and {element} differ in width")
         return self.verbs.bitcast(self, type=TensorType(self.shape, element))

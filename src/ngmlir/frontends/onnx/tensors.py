@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of a model: element types, and tensors that lie in the file or beside it, without a copy where possible."""
+"""Arrays of a model: element types, and tensors in the file or in external files, without a copy where possible."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def checked_shape(dims: Any, what: str) -> tuple[int, ...]:
 def array_of(
     tensor: TensorProto, folder: Path | None, what: str = "", stored: memoryview | None = None
 ) -> Array:
-    """The elements of a tensor. `folder` is where a file beside the model must lie; None: there is none. `stored` are its
-    bytes where they were left out of it.
+    """The elements of a tensor. `folder` must contain external files; None: there is none. `stored` are its
+    bytes where they were removed from it.
 
     Raises UserError where size and shape differ, or for a file that is not the model's; Limit for element types that
     nothing here computes with.
@@ -80,7 +80,7 @@ def _unpacked(
     what: str,
     stored: memoryview | None,
 ) -> Array:
-    """Elements of fewer than 8 bits, which share bytes in files, the first in the lowest bits: each in a byte of its own."""
+    """Elements of fewer than 8 bits, which share bytes in files, the first in the lowest bits: unpacked to one byte each."""
     count = 8 // width
     packed = TensorProto()
     packed.CopyFrom(tensor)
@@ -127,7 +127,7 @@ def sparse_array(tensor: SparseTensorProto, folder: Path | None, what: str) -> A
 
 
 def external_place(tensor: TensorProto, what: str = "") -> tuple[str, int, int]:
-    """The file beside the model that holds the elements of a tensor, where in it they begin, and how many bytes they are."""
+    """The external file that holds the elements of a tensor, their offset in it, and their number of bytes."""
     what = what or f"the tensor '{tensor.name}'"
     entries = {entry.key: entry.value for entry in tensor.external_data}
     shape, dtype = checked_shape(tensor.dims, what), dtype_of(element_of(tensor.data_type, what))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tensors of a model lie in files beside it."""
+"""The tensors of a model in external files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .tensors import external_place
 
 
 def beside_of(proto: ModelProto) -> list[tuple[str, int, int]] | None:
-    """The parts of files beside a model that its initializers lie in; None where one cannot be, or where tensors that are
-    no initializers lie there."""
+    """The parts of external files that hold a model's initializers; None where one is invalid, or where other tensors are in
+    external files."""
     nodes = [*proto.graph.node, *(node for function in proto.functions for node in function.node)]
     if any(map(is_beside, (*tensors_in(nodes), *_sparse(proto)))):
         return None
@@ -25,7 +25,7 @@ def beside_of(proto: ModelProto) -> list[tuple[str, int, int]] | None:
 
 
 def is_beside(tensor: TensorProto) -> bool:
-    """Whether the elements of a tensor lie in a file beside the model."""
+    """Whether the elements of a tensor are in an external file."""
     return tensor.data_location == TensorProto.EXTERNAL
 
 

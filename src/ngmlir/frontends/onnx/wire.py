@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts the bytes of a model into its large weights, which stay where they lie, and the rest, which is little.
+"""Splits the bytes of a model into its large weights, which are not copied, and the rest, which is small.
 
-The rest is a model too, in which these tensors hold nothing. To part them, only the fields on the way to the elements of
-an initializer are looked at; what those say is judged by whoever reads the rest.
+The rest is a model too, in which these tensors are empty. Only the fields on the path to the elements of an initializer are
+read here; the reader of the rest validates them.
 """
 
 from __future__ import annotations

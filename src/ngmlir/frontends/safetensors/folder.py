@@ -178,7 +178,7 @@ class _Config:
         return [near if window and each else far for each in self._windowed(count)]
 
     def _windowed(self, count: int) -> list[bool]:
-        """Of each layer, whether it attends to near positions only."""
+        """For each layer, whether it attends to near positions only."""
         types = self.found.get("layer_types")
         if isinstance(types, list):
             names = cast("list[Any]", types)

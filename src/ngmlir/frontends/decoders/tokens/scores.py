@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from .merging import merged
 from .tokenizer import Tokenizer, Vocabulary
 
-#: What stands for a space in tokens.
+#: The character for a space in tokens.
 SPACE = "\u2581"
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 

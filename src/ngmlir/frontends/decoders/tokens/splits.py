@@ -52,7 +52,7 @@ def kind_of(name: str) -> Sequence[str]:
 
 
 def words(text: str, patterns: Sequence[str]) -> list[str]:
-    """Text in words: what a pattern matches, and what is between, is a word of its own, and is split by the next pattern."""
+    """Splits text into words: the matches of a pattern, and the text between them, are words, which the next pattern splits further."""
     found = [text]
     for pattern in patterns:
         found = [part for word in found for part in _split(compiled(pattern), word)]
@@ -104,7 +104,7 @@ _CLASS = re.compile(r"\\[pP]\{(\w+)\}|\\[sS]")
 
 @cache
 def _ranges(category: str) -> str:
-    """The characters of a general category, or of all that begin with its letter, as they stand in brackets."""
+    """The characters of a general category, or of all that begin with its letter, as the contents of a bracket expression."""
     made: list[str] = []
     for first, last in _runs():
         if _category(first).startswith(category):

@@ -15,9 +15,9 @@ from ....support.diagnostics import UserError
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Tokens by number. `control` tokens are commands to a model (the end of a turn), `added` ones are text that is one token
-    wherever it stands. `begin` and `end` are put before and after a text where `add_begin` and `add_end` say so. `stops` end an
-    answer. `strips_left` and `strips_right` take spaces beside them."""
+    """Tokens by number. `control` tokens are commands to a model (the end of a turn), `added` ones are text that is always one
+    token. `begin` and `end` are put before and after a text where `add_begin` and `add_end` say so. `stops` end an
+    answer. `strips_left` and `strips_right` also remove adjacent spaces."""
 
     tokens: Sequence[str]
     control: frozenset[int] = frozenset()
@@ -48,7 +48,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def pieces(self, text: str, first: bool) -> list[int]:
-        """The tokens of text without special ones; `first` where nothing stands before it, or a special token."""
+        """The tokens of text without special ones; `first` at the beginning, or after a special token."""
 
     @abstractmethod
     def bytes_of(self, token: int) -> bytes:

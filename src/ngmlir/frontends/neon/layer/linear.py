@@ -111,7 +111,7 @@ class Affine(Layer):
         nout: the number of elements of the output.
         bias_init: initial value of the bias; None means 0.
         activation: a function of a tensor; None is the identity.
-        batch_norm: whether batch normalization stands in the place of the bias.
+        batch_norm: whether batch normalization replaces the bias.
         axes: the axes of the output, in place of `nout`.
         keep_axes: axes of the input that are not summed over; N and REC without them.
         name, metadata, trainable, dtype, param_dtype: as of Layer.

@@ -77,14 +77,14 @@ class BatchNorm(Layer):
 
 class Dropout(Layer):
     """In training, elements at random set to 0: each stays with probability `keep`, the same ones for all samples of the
-    batch, drawn anew at each run. What stays is not scaled; in inference all is multiplied by `keep`. Along a ragged axis they are
+    batch, drawn again at each run. Elements that stay are not scaled; in inference all is multiplied by `keep`. Along a ragged axis they are
     drawn for each step, the same ones for all sequences.
 
     After a call in training `layer.mask` is the tensor of what stays: 1 or 0, over all axes but N, and over the steps of a ragged axis.
 
     Args:
         keep: the probability to stay.
-        seed: of the random numbers; without one each layer has a stream of its own.
+        seed: of the random numbers; without one each layer has a separate stream.
         name, metadata, trainable, dtype, param_dtype: as of Layer.
     """
 

@@ -218,7 +218,7 @@ def linear_classifier(n: Node, x: Tensor) -> list[Thing]:
 
 @operator("ZipMap", domain=_ML)
 def zip_map(n: Node, x: Tensor) -> Maps:
-    """Of each row a dictionary from labels to its elements."""
+    """For each row a dictionary from labels to its elements."""
     keys = n.integers("classlabels_int64s") or n.texts("classlabels_strings")
     rows = x if x.rank == 2 else x.with_axes([0])
     if rows.shape[1] != len(keys):

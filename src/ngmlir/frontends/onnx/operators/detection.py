@@ -33,7 +33,7 @@ def non_max_suppression(
 
 
 def _corners(boxes: Array, centred: bool) -> Array:
-    """Low and high of both directions, whichever corners are told."""
+    """The lower and upper corners of boxes, whichever corners are given."""
     if centred:
         x, y, width, height = np.moveaxis(boxes, -1, 0)
         return np.stack([y - height / 2, x - width / 2, y + height / 2, x + width / 2], -1)

@@ -193,7 +193,7 @@ def pad(
 
 
 def around(verbs: Verbs, length: int, before: int, after: int, mode: str) -> Tensor:
-    """Which element of an axis stands at each place when it is padded with its own."""
+    """The index of the element at each position of an axis that is padded with its own elements."""
     places, size = verbs.arange(before + length + after) - before, verbs.length(length)
     match mode:
         case "edge":

@@ -51,7 +51,7 @@ def batch_normalization(
     n: Node, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor
 ) -> list[Tensor]:
     shape = [1, x.shape[1], *[1] * (x.rank - 2)] if x.rank > 1 else [x.shape[0]]
-    if not n.flag("spatial", True):  # each place has numbers of its own
+    if not n.flag("spatial", True):  # each position has its own numbers
         shape = [1, *x.shape[1:]]
     if n.flag("training_mode"):
         axes = [0, *range(2, x.rank)]

@@ -97,7 +97,7 @@ def einsum(n: Node, *operands: Tensor) -> Tensor:
 
 
 def _diagonal(n: Node, x: Tensor, letters: list[str]) -> tuple[Tensor, list[str]]:
-    """A tensor with each letter once: where one stands twice, its diagonal."""
+    """A tensor with each letter once: the diagonal for repeated letters."""
     for letter in dict.fromkeys(letters):
         while letters.count(letter) > 1:
             first = letters.index(letter)

@@ -53,7 +53,7 @@ def shifted(n: Node, x: Tensor, zero: Tensor, element: Type) -> Tensor:
 
 
 def held(x: Tensor) -> Tensor:
-    """Weights as they are held: products multiply their codes, which nothing computes before."""
+    """Quantised weights in stored form: products multiply their codes without decoding them first."""
     return x.verbs.later(x) if x.rank > 1 and x.element in (i8, ui8) else x
 
 

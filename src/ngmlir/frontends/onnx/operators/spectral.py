@@ -78,7 +78,7 @@ def stft(
 def mel_weight_matrix(
     n: Node, bands: Tensor, length: Tensor, rate: Tensor, lowest: Tensor, highest: Tensor
 ) -> Tensor:
-    """[frequency, band]: triangles whose corners are equally far apart in mels."""
+    """[frequency, band]: triangles with equidistant corners on the mel scale."""
     count, size = int(n.settle(bands).reshape(-1)[0]), int(n.settle(length).reshape(-1)[0])
     per_second = float(n.settle(rate).reshape(-1)[0])
     low, high = (float(n.settle(e).reshape(-1)[0]) for e in (lowest, highest))

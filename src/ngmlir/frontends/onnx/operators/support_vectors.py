@@ -81,7 +81,7 @@ def svm_classifier(n: Node, x: Tensor) -> list[Thing]:
 
 
 def _planes(weights: Array, sizes: list[int], pairs: list[tuple[int, int]]) -> Array:
-    """[vector, pair of classes] -> its weight: those of class i stand in row j - 1 for the pair (i, j), those of j in row i."""
+    """[vector, pair of classes] -> its weight: those of class i are in row j - 1 for the pair (i, j), those of j in row i."""
     starts = np.cumsum([0, *sizes])
     made = np.zeros((sum(sizes), len(pairs)), np.float32)
     for at, (i, j) in enumerate(pairs):
@@ -100,7 +100,7 @@ def _votes(n: Node, scores: Tensor, pairs: list[tuple[int, int]], classes: int) 
 
 
 def _probabilities(n: Node, scores: Tensor, pairs: list[tuple[int, int]], classes: int) -> Tensor:
-    """Of each class, from those of all pairs (Wu, Lin and Weng, "Probability estimates for multi-class classification by pairwise
+    """The probability of each class, from those of all pairs (Wu, Lin and Weng, "Probability estimates for multi-class classification by pairwise
     coupling", JMLR 2004, algorithm 2), with libsvm's limits for steps and errors."""
     emitter, rows = emitter_of(n), scores.shape[0]
     slope, shift = n.verbs.known(_floats(n, "prob_a")), n.verbs.known(_floats(n, "prob_b"))

@@ -12,7 +12,7 @@ from ..tensor import Tensor
 
 @operator("TfIdfVectorizer")
 def tf_idf_vectorizer(n: Node, x: Tensor) -> Tensor:
-    """How often each gram of the pool stands in a row, also with words between its own."""
+    """How often each n-gram of the pool occurs in a row, also with other words between its words."""
     pool = n.integers("pool_int64s")
     if pool is None:
         raise n.limit("TfIdfVectorizer of strings")

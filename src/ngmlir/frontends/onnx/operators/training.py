@@ -14,7 +14,7 @@ Step = Callable[..., tuple[Tensor, ...]]
 
 
 def _each(step: Step, inputs: tuple[Tensor, ...], kinds: int) -> list[Tensor]:
-    """A step of each weight: inputs and outputs stand by kind."""
+    """A step of each weight: inputs and outputs are grouped by kind."""
     count = len(inputs) // kinds
     if count * kinds != len(inputs):
         raise UserError(f"{len(inputs)} tensors for {kinds} kinds of state")

@@ -86,7 +86,7 @@ def _compared(mode: str, value: Tensor, split: Tensor) -> Tensor:
 
 
 def _compared_in(x: Tensor) -> Tensor:
-    """Features as they are compared: doubles as they are, all else as f32."""
+    """Features in the type in which they are compared: double for doubles, f32 for others."""
     return x if x.element is f64 else x.cast(f32)
 
 

@@ -21,7 +21,7 @@ from .reductions import exponent
 
 @dataclass(frozen=True)
 class Slide:
-    """How windows lie over the last dimensions of a tensor."""
+    """The settings of windows over the last dimensions of a tensor."""
 
     taps: tuple[int, ...]
     steps: tuple[int, ...]
@@ -58,7 +58,7 @@ def slide_of(n: Node, lengths: Sequence[int], taps: Sequence[int]) -> Slide:
 
 
 def _reaching(filters: Tensor, slide: Slide, lengths: Sequence[int]) -> tuple[Tensor, Slide]:
-    """Without the outer taps that lie beyond the elements in every window, as those of wide dilations do."""
+    """Removes outer taps that are outside of the elements in every window, as with wide dilations."""
     taps, low, high = list(slide.taps), list(slide.low), list(slide.high)
     for d, (length, step, by, span) in enumerate(
         zip(lengths, slide.steps, slide.dilations, slide.spans, strict=True)
@@ -173,7 +173,7 @@ def conv_transpose(n: Node, x: Tensor, filters: Tensor, bias: Tensor | None = No
 
 
 def overlapped(spread: Tensor, slide: Slide, lengths: Sequence[int]) -> Tensor:
-    """Windows summed where they lie over last dimensions of these lengths."""
+    """The sum of overlapping windows over last dimensions of these lengths."""
     rank = len(slide.taps)
     outer = spread.shape[rank : spread.rank - rank]
     axes = list(range(len(outer), len(outer) + rank))

@@ -16,8 +16,8 @@ from ..ports import Array
 
 @dataclass
 class Accuracy:
-    """Of one tensor, over all samples: `signal` and `noise` are sums of squares of its f32 form and of the difference from it,
-    NaN and infinities aside that both have."""
+    """The error of one tensor over all samples: `signal` and `noise` are sums of squares of its f32 form and of the difference
+    from it, without NaN and infinities that both have."""
 
     name: str
     elements: int = 0
@@ -43,7 +43,7 @@ class Accuracy:
 
     @property
     def cosine(self) -> float:
-        """Of the angle between both as vectors; NaN where one is zero."""
+        """The cosine similarity of both as vectors; NaN where one is zero."""
         scale = sqrt(self.signal * self.quantised)
         return self.product / scale if scale else nan
 
@@ -90,7 +90,7 @@ class LayerReport:
 
 @dataclass(frozen=True)
 class OutputReport:
-    """An output of the model, quantised beside f32."""
+    """The comparison of an output of the model with f32."""
 
     name: str
     snr: float

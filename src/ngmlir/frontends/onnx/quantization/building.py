@@ -33,7 +33,7 @@ from .graph import Graph
 
 #: Versions of files that all readers of these operators know.
 _FORMAT = 8
-#: A file holds so many bytes at most; with more, the weights lie in a file beside it.
+#: A file holds so many bytes at most; with more, the weights are in an external file.
 _LARGEST = (1 << 31) - (1 << 24)
 #: Smaller tensors stay in the model itself.
 _SMALL = 1024
@@ -55,8 +55,8 @@ def model_of(
     domains: Iterable[str] = (),
     outputs: Sequence[str] | None = None,
 ) -> ModelProto:
-    """The model with these nodes, as far as its outputs need them, and with the weights that they read. `outputs` are others
-    in place of its own."""
+    """The model with these nodes, as far as its outputs need them, and with the weights that they read. `outputs` replace those
+    of the model."""
     old = graph.contents.proto
     shown = list(old.graph.output) if outputs is None else [ValueInfoProto(name=name) for name in outputs]
     kept = needed_nodes(nodes, (o.name for o in shown))
@@ -110,7 +110,7 @@ def _initializer(contents: Contents, tensor: TensorProto) -> TensorProto:
 
 
 def _gather(made: ModelProto, folder: Path) -> None:
-    """Tensors of attributes and inner graphs that lie in files beside the model: into the model."""
+    """Moves external tensors of attributes and inner graphs into the model."""
     nodes = [*made.graph.node, *(node for function in made.functions for node in function.node)]
     for tensor in tensors_in(nodes):
         if is_beside(tensor):
@@ -139,8 +139,8 @@ def with_opset(model: Model, least: int) -> Model:
 
 
 def written(proto: ModelProto, path: str | os.PathLike[str], external: bool = False) -> int:
-    """Writes a model to a file, and its weights to a file beside it if they are too large for one, or if asked for; the number
-    of bytes written. Files keep their old content until all is written."""
+    """Writes a model to a file, and its weights to an external file if they are too large for one, or if `external`; returns the
+    number of bytes. Files keep their old content until all is written."""
     name = os.fspath(path)
     if not external and proto.ByteSize() < _LARGEST:
         data = proto.SerializeToString()

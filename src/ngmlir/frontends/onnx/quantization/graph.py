@@ -39,7 +39,7 @@ _QUANTISED = frozenset(
 
 
 class Graph:
-    """Nodes are told by their number, in an order in which they can run."""
+    """The nodes of a model by number, in an order in which they can run."""
 
     def __init__(self, model: Model):
         self.model = model
@@ -157,7 +157,7 @@ class Graph:
         return found
 
     def inner_products(self) -> list[str]:
-        """The nodes with weights in bodies of control flow and in functions of the model, which stay as they are."""
+        """The nodes with weights in bodies of control flow and in functions of the model, which are not quantised."""
         kinds = {"MatMul", "Gemm", "Conv"}
         inside = [n for node in self.nodes for g in graphs_of(node) for n in _all(g.node)]
         inside += [n for f in self.functions.values() for n in _all(f.node)]
@@ -195,7 +195,7 @@ def name_of(node: NodeProto) -> str:
 
 
 def attribute(node: NodeProto, name: str, default: Any) -> Any:
-    """An attribute of a node, or what stands for it."""
+    """An attribute of a node, or its default."""
     found = next((a for a in node.attribute if a.name == name), None)
     return default if found is None else helper.get_attribute_value(found)
 

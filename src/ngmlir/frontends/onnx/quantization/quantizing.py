@@ -45,7 +45,7 @@ class Quantized:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes an `.onnx` file, which keeps its old content until all is written. Weights that do not fit into one, or that
-        lay in files beside the model before, are in a file beside it, with `.data` behind its name."""
+        were in external files before, are written to an external file, with `.data` appended to its name."""
         written(self.model, path, self.external)
 
 
@@ -115,7 +115,7 @@ def quantized(
 
 
 def _nobody(text: str) -> None:
-    """Takes what nobody wants to know."""
+    """Ignores a line of progress."""
 
 
 def _nothing(mode: str, kept: bool) -> UserError:
@@ -295,7 +295,7 @@ def _time(report: Report, model: Model, proto: ModelProto, samples: Samples, tar
 
 
 def _bytes_of(model: Model) -> int:
-    """Bytes of a model, with those of files beside it."""
+    """Bytes of a model, including its external files."""
     contents = model.contents
     inner = sum(len(data) for data in contents.weights.values() if data is not None)
     return contents.proto.ByteSize() + inner + sum(size for _, _, size in contents.beside() or [])

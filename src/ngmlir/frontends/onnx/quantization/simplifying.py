@@ -15,8 +15,8 @@ from .graph import Graph, attribute, copied, name_of
 
 
 def simplified(graph: Graph, kept: Set[str]) -> int:
-    """Folds what scales and moves the channels of convolutions, and removes what gives its input again; the number of nodes
-    that were folded. Nodes that are `kept` stay as they are."""
+    """Folds nodes that scale and shift the channels of convolutions, and removes nodes that return their input; returns the number
+    of folded nodes. Nodes that are `kept` are not changed."""
     _without_copies(graph, kept)
     count, gone = 0, set[int]()
     for i, node in enumerate(graph.nodes):
@@ -134,7 +134,7 @@ def _without_copies(graph: Graph, kept: Set[str]) -> None:
 
 
 def _is_copy(graph: Graph, i: int) -> bool:
-    """Whether a node gives its input again, and nobody needs the name of what it gives."""
+    """Whether a node returns its input, and the name of its output is not needed."""
     node = graph.nodes[i]
     outputs = [name for name in node.output if name]
     if node.op_type not in ("Identity", "Dropout") or node.input[0] not in graph.varying or len(outputs) != 1:

@@ -54,7 +54,7 @@ class Plan:
     def __init__(self, graph: Graph, products: Mapping[int, Product], kept: set[int]):
         self.graph, self.products, self.kept = graph, products, kept
         self.coded: dict[str, Coded] = {}
-        #: Tensors of which nobody reads the f32 form, so that a convolution that gives one is computed in integers throughout.
+        #: Tensors whose f32 form is not read, so that a convolution that computes one is in integers throughout.
         self.whole: set[str] = set()
         for i, product in products.items():
             node = graph.nodes[i]
@@ -100,7 +100,7 @@ class Plan:
         return node.output[0] if node.op_type in ("Relu", "Clip") and node.input[0] == name else name
 
     def join(self) -> None:
-        """Concatenations whose parts nobody else reads: the parts have the range of the whole, and codes are concatenated."""
+        """Concatenations whose parts have no other readers: the parts get the range of the whole, and codes are concatenated."""
         graph = self.graph
         for name in [n for n, how in self.coded.items() if not how.moved]:
             i = graph.makers.get(name)

@@ -30,7 +30,7 @@ _MIXTURE: dict[str, Any] = {
 
 
 def _activated(n: Node, x: Tensor, linear: Tensor | None) -> Tensor:
-    """The activation of the first layer; `linear` is the other operand of a gate, if it has a layer of its own."""
+    """The activation of the first layer; `linear` is the other operand of a gate, if it has a separate layer."""
     kind = n.text("activation_type")
     if kind == "swiglu":
         if n.flag("swiglu_limit_after_activation"):

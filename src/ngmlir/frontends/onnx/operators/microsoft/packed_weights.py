@@ -123,7 +123,7 @@ def matmul_nbits(
     scales = scales.reshape([rows, blocks])
     if g_idx is None:
         return _times(n, a, dequantized_blocks(n, codes, scales, zero_points, bits, block), bias)
-    # Each input feature is a block of its own.
+    # Each input feature is one block.
     groups = g_idx.reshape([g_idx.size]).part(0, 0, length)
     if zero_points is not None and not zero_points.is_float:
         zero_points = unpacked(n, zero_points.reshape([rows, -(-blocks * bits // 8)]), bits).cast(f32)
