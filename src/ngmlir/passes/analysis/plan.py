@@ -107,8 +107,9 @@ class Plan:
         """The most rows of a tile of threads: iterations of the two loops around the innermost one, rounded up to powers of two."""
         if len(self.sizes) < 2 or not self.has_tiles(-2):
             return 1
-        near = power_of_two(self.sizes[-2])
-        return near * power_of_two(self.sizes[-3]) if len(self.sizes) > 2 and self.has_tiles(-3, -2) else near
+        *outer, near, _ = usual(tuple(self.sizes))
+        near = power_of_two(near)
+        return near * power_of_two(outer[-1]) if outer and self.has_tiles(-3, -2) else near
 
     def cuts(self, target: Target) -> list[list[int]]:
         """The positions at which each loop is split, on CPUs: at borders, if rows are long or the machine has no masked loads to read
