@@ -92,6 +92,19 @@ def test_greater_lengths_make_room_once(run: OpenCpu) -> None:
         right(quick(*given(n, m)), *given(n, m))
 
 
+def test_a_length_that_grows_is_given_room_to_grow_on() -> None:
+    run = compile_open(lambda lengths: from_text(TEXT, lengths=lengths), {"N": 60, "M": 20})
+    run(*given(64, 30))
+    with pytest.raises(Otherwise):
+        run.quick(otherwise)(*given(65, 3))
+    run(*given(65, 3))
+    quick = run.quick(otherwise)
+    for n, m in ((80, 3), (80, 30)):
+        right(quick(*given(n, m)), *given(n, m))
+    with pytest.raises(Otherwise):
+        quick(*given(100, 3))
+
+
 @pytest.mark.parametrize("relation", ["==", "!=", ">=", "<"])
 def test_guards_are_looked_at(run: OpenCpu, relation: str) -> None:
     run(*given(64, 30))

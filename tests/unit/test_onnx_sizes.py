@@ -122,6 +122,27 @@ def test_one_sample_has_a_program_for_all_numbers_of_steps(compiled: list[Any]) 
     assert len(compiled) == 2, "the first lengths of several samples and of one have one of their own"
 
 
+def test_calls_of_one_sample_and_of_several_alternate(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = attention(1, 16, 2, "steps")
+    run, reference = ng.compile(load(model)), ng.compile(load(model), target="numpy")
+    draw = np.random.default_rng(0)
+
+    def given(batch: int, steps: int) -> Any:
+        return draw.normal(size=(batch, steps, 16)).astype(np.float32)
+
+    for lengths in ((3, 4), (2, 7), (1, 9), (1, 5), (4, 12), (1, 12)):
+        run(given(*lengths))
+    arrays = [given(*lengths) for lengths in ((2, 5), (1, 7), (3, 6), (1, 4), (1, 7), (4, 9), (2, 9))]
+    wanted = [reference(x)[0] for x in arrays]
+
+    def slowly(*_: Any) -> Any:
+        raise AssertionError("lengths for which there is room need no Python")
+
+    monkeypatch.setattr(type(run), "_results", slowly)
+    for x, each in zip(arrays, wanted, strict=True):
+        np.testing.assert_allclose(run(x)[0], each, rtol=1e-4, atol=1e-5)
+
+
 def test_nodes_that_compute_with_the_length_itself(compiled: list[Any]) -> None:
     """What a model does with the number of its rows is different for each."""
     nodes = [

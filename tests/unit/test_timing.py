@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import ngmlir as ng
-from ngmlir.compiler import compile_module
+from ngmlir.compiler import compile_module, compile_open
 from ngmlir.ops.words import from_text
 from ngmlir.runtime.timing import Profile, listening
 from ngmlir.tools.umbrella import main
@@ -159,3 +159,20 @@ func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
     assert f"exp, {file}:2" in capsys.readouterr().out
     assert json.loads(trace.read_text())["traceEvents"]
     assert main(["run", file, "--random=0", "--profile", "--target=numpy"]) == 1
+
+
+def test_programs_for_all_lengths_are_told_as_numbers(tmp_path: Path) -> None:
+    text = """\
+func.func @main(%x: tensor<[N]x8xf32>, %y: tensor<8x[N]xf32>) -> tensor<[N]x[N]xf32> {
+  %0 = ng.dot %x, %y contract [1] x [0] : (tensor<[N]x8xf32>, tensor<8x[N]xf32>) -> tensor<[N]x[N]xf32>
+  return %0 : tensor<[N]x[N]xf32>
+}"""
+    profile = Profile()
+    with listening(profile):
+        run = compile_open(lambda lengths: from_text(text, lengths=lengths), {"N": 60})
+    for n in (50, 5, 50):
+        run(np.ones((n, 8), np.float32), np.ones((8, n), np.float32))
+    found = json.loads(json.dumps(profile.to_json()))["kernels"]
+    assert sorted((row["calls"], row["bytes"] > 0) for row in found) == [(1, True), (2, True)]
+    assert found[0]["kernel"] in str(profile)
+    profile.write(tmp_path / "trace.json")

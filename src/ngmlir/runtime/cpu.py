@@ -117,11 +117,11 @@ class Code:
             used = [array.reshape(-1).view(np.uint8) for array in self.prepared]
             weights.keep(store, self._key, used, [self.constants_in_memory[i] for i in self._moved])
 
-    def touches_much(self, signature: Signature) -> bool:
-        """Whether calls of a function are long enough to release the interpreter lock."""
+    def touched(self, signature: Signature) -> int:
+        """The most bytes that a call of a function reads and writes."""
         touched = sum(parameter.bytes for parameter in (*signature.arguments, *signature.results))
         touched += self.artifact.constant_bytes + sum(array.nbytes for array in self.prepared)
-        return touched + signature.arena_bytes >= _LARGE_BYTES
+        return touched + signature.arena_bytes
 
     @property
     def is_watched(self) -> bool:
@@ -154,6 +154,11 @@ def _digest(artifact: Artifact) -> str:
     for code in (artifact.code, *artifact.kernels):
         found.update(sha256(code).digest())
     return found.hexdigest()
+
+
+def touches_much(bytes: int) -> bool:
+    """Whether calls that touch so many bytes are long enough to release the interpreter lock."""
+    return bytes >= _LARGE_BYTES
 
 
 class Arena:
@@ -256,7 +261,7 @@ class CpuExecutable:
     def _set(self, program: Program, release_gil: bool | None) -> None:
         self.program, code = program, program.code
         self.signature = signature = program.signature
-        self.release_gil = code.touches_much(signature) if release_gil is None else release_gil
+        self.release_gil = touches_much(code.touched(signature)) if release_gil is None else release_gil
         self.__call__ = self._fastest(Call(self.program, {}), {})
 
     @staticmethod

@@ -40,6 +40,7 @@ from .library import Library
 from .sizes import Sizes, Step
 
 _HEADER, _ARGUMENT, _RESULT, _STATE, _STEP = 8, 5, 6, 2, 4  # words per record
+_CONTEXT, _RELEASE = 0, 5  # words of the header
 _METH_FASTCALL = 0x80
 #: The most arguments and results of a program, and the most sizes: they are on the stack of the thread, which may be small.
 _MOST_SLOTS = 4096
@@ -61,38 +62,60 @@ def builtin(
     release_gil: bool,
     fallback: Callable[..., Any],
     behind: Sequence[int] = (),
-    sizes: Sizes | None = None,
-    keeping: object = None,
 ) -> Callable[..., Any] | None:
-    """The fast way to call a program, or None if the object layout of this Python is not known, or there are too many
-    arguments.
+    """The fast way to call a program, or None if there is no plan for it.
 
-    `fallback` or `keeping` must keep alive what `context` points to, and `behind`: the addresses that follow those of
-    the buffers in the table. With `sizes`, the signature's shapes follow from lengths, which calls compute by its steps.
+    `fallback` must keep alive what `context` points to, and `behind`: the addresses that follow those of the buffers in
+    the table.
     """
-    known = layout()
-    if known is None or len(signature.arguments) + len(signature.results) > _MOST_SLOTS:
+    plan = plan_of(signature, bound, behind)
+    if plan is None:
         return None
-    library = _library(known)
-    name = signature.name.encode()
-    method = _MethodDef(name, library["ngmlir_entry"], _METH_FASTCALL, None)
+    return builtin_of(plan, signature.name, context, release_gil, fallback, dict(bound))
+
+
+def plan_of(
+    signature: Signature,
+    bound: Mapping[int, np.ndarray],
+    behind: Sequence[int] = (),
+    sizes: Sizes | None = None,
+) -> np.ndarray | None:
+    """The plan of calls, complete but for the context and whether they release the interpreter lock; None if the object
+    layout of this Python is not known, or there are too many arguments.
+
+    With `sizes`, the signature's shapes follow from lengths, which calls compute by its steps; its words come last.
+    """
+    if layout() is None or len(signature.arguments) + len(signature.results) > _MOST_SLOTS:
+        return None
     if sizes is not None and not (sizes.are_words and len(sizes.words) <= _MOST_SLOTS):
         return None
-    plan = _plan(signature, context, bound, release_gil, behind, sizes or Sizes())
+    return _plan(signature, bound, behind, sizes or Sizes())
+
+
+def builtin_of(
+    plan: np.ndarray,
+    name: str,
+    context: Context,
+    release_gil: bool,
+    fallback: Callable[..., Any],
+    keeping: object,
+) -> Callable[..., Any]:
+    """A builtin that calls by a plan, which it completes and keeps; `fallback` or `keeping` must keep alive what the plan
+    and the context point to."""
+    known = layout()
+    assert known is not None
+    library = _library(known)
+    method = _MethodDef(name.encode(), library["ngmlir_entry"], _METH_FASTCALL, None)
+    plan[_CONTEXT], plan[_RELEASE] = ctypes.addressof(context), release_gil
     # The builtin keeps this tuple alive, and with it all that its code reads.
-    own = (plan, fallback, method, library, context, dict(bound), keeping)
+    own = (plan, fallback, method, library, context, keeping)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     return make(ctypes.addressof(method), own, None)
 
 
 def _plan(
-    signature: Signature,
-    context: Context,
-    bound: Mapping[int, np.ndarray],
-    release_gil: bool,
-    behind: Sequence[int],
-    sizes: Sizes,
+    signature: Signature, bound: Mapping[int, np.ndarray], behind: Sequence[int], sizes: Sizes
 ) -> np.ndarray:
     """The words that the code below reads."""
     tied = dict(signature.tied)
@@ -119,7 +142,7 @@ def _plan(
     words += table
     for step in sizes.steps:
         words += step
-    header = [ctypes.addressof(context), len(arguments), len(results), len(table), len(states), release_gil]
+    header = [0, len(arguments), len(results), len(table), len(states), 0]
     return np.array([*header, len(sizes.steps), len(sizes.words), *words, *sizes.words], np.int64)
 
 

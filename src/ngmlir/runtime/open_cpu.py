@@ -8,7 +8,7 @@ similar lengths share the same offsets and the same memory. Nothing is compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import ge
 from threading import RLock
@@ -22,8 +22,8 @@ from ..support.diagnostics import UserError
 from ..support.lengths import ARENA, ARENA_PART, LEAST, Guard, Length, expression_of, is_open
 from ..support.lru import LruCache
 from ..support.signature import Parameter, Signature
-from .cpu import Arena, Code, CpuExecutable, Program
-from .entry import builtin
+from .cpu import Arena, Code, CpuExecutable, Program, touches_much
+from .entry import builtin_of, plan_of
 from .executable import check_count
 from .sizes import Sizes
 
@@ -31,6 +31,11 @@ from .sizes import Sizes
 _READY = 64
 #: How many arena layouts a quick call tries.
 _QUICK = 16
+#: How many ways to handle what no layout serves have their builtins cached.
+_CHAINS = 4
+#: Before the name of a length: the greatest one that a layout has room for.
+_MOST = "most."
+_LARGEST = (1 << 63) - 1
 
 
 def size_class(length: int) -> int:
@@ -48,17 +53,54 @@ class _Places:
     bytes: int
 
 
-class _Chain(NamedTuple):
-    """Builtins of which each calls the one before it for lengths that its arena layout has no room for."""
+class _Chain:
+    """Builtins of which each calls the one before it for lengths that its arena layout has no room for. Their plans differ
+    only in the offsets of the layout and in the greatest lengths that it has room for."""
 
-    otherwise: Callable[..., Any]
-    guards: tuple[Guard, ...]
-    arena: Arena
-    links: list[tuple[tuple[int, ...], Callable[..., Any]]]
+    def __init__(self, of: OpenCpu, otherwise: Callable[..., Any], guards: Iterable[Guard]):
+        signature, self.otherwise = of.signature, otherwise
+        self.links: list[tuple[tuple[int, ...], Callable[..., Any]]] = []
+        self.program: Program | None = None
+        self._names, self._touched = of.names, of.code.touched(signature)
+        words = [*signature.lengths, *[_MOST + name for name in of.names]]
+        sizes = Sizes(words)
+        for name, dimension in of.where.items():
+            sizes.read(name, *dimension)
+        for name in of.names:
+            length, most = Length.named(name, LEAST), Length.named(_MOST + name, LEAST)
+            sizes.require(Guard(expression_of(length - LEAST), ">="))
+            sizes.require(Guard(expression_of(most - length), ">="))
+        for guard in (*signature.guards, *guards):
+            sizes.require(guard)
+        self._plan = plan_of(signature, {}, sizes=sizes)
+        first = 0 if self._plan is None else len(self._plan) - len(sizes.words)
+        self._words = {name: first + i for i, name in enumerate(words)}
 
     @property
     def head(self) -> Callable[..., Any]:
         return self.links[-1][1] if self.links else self.otherwise
+
+    def add(self, above: tuple[int, ...], places: _Places, program: Program) -> None:
+        """Serves lengths up to those `above` by a layout in the arena of the program, unless it does already."""
+        most = dict(zip(self._names, above, strict=True))
+        if self._plan is None or max(above, default=0) > _LARGEST or any(above == a for a, _ in self.links):
+            return
+        # A layout for lesser lengths is not tried any more.
+        while self.links and all(map(ge, above, self.links[-1][0])):
+            self.links.pop()
+        if len(self.links) >= _QUICK:
+            self.links.clear()
+        plan = self._plan.copy()
+        for name, value in (
+            *places.table.items(),
+            *[(_MOST + name, length) for name, length in most.items()],
+        ):
+            if name in self._words:
+                plan[self._words[name]] = value
+        releases = touches_much(_value(self._touched, {**most, **places.table}))
+        name = program.signature.name
+        made = builtin_of(plan, name, program.context, releases, self.head, program)
+        self.links.append((above, made))
 
 
 class OpenCpu:
@@ -74,10 +116,11 @@ class OpenCpu:
         self._alone: LruCache[tuple[int, ...], CpuExecutable] = LruCache(_READY)
         self._placed: LruCache[tuple[int, ...], _Places] = LruCache(_READY)
         self._arena = Arena(0)
+        self._program = self._whole()
         #: Makes the executable for lengths for which the guards do not hold.
         self.otherwise: Callable[[Mapping[str, int]], CpuExecutable] | None = None
         self._lock = RLock()
-        self._chain: _Chain | None = None
+        self._chains: LruCache[tuple[Callable[..., Any], frozenset[Guard]], _Chain] = LruCache(_CHAINS)
         self._run = self._run_slowly
 
     def serves(self, lengths: Mapping[str, int]) -> bool:
@@ -107,50 +150,35 @@ class OpenCpu:
         return self._run(*values)
 
     def _run_slowly(self, *values: Any) -> tuple[np.ndarray, ...]:
-        found = self.at(self.lengths(values))
+        lengths, before = self.lengths(values), self._run
+        if self.serves(lengths):
+            self._room(lengths)
         self._run = self.quick(self._run_slowly)
-        return found(*values)
+        # A new builtin may serve these values: an executable of their lengths is made only if it does not.
+        return (self.at(lengths) if self._run == before else self._run)(*values)
 
-    def quick(self, otherwise: Callable[..., Any], guards: tuple[Guard, ...] = ()) -> Callable[..., Any]:
+    def ready(self, lengths: Mapping[str, int]) -> Callable[..., tuple[np.ndarray, ...]]:
+        """What takes arrays of these lengths, for which the guards hold; builtins that are asked for from now on take them
+        too."""
+        self._room(lengths)
+        return self if len(self.where) == len(self.names) else self.at(lengths)
+
+    def quick(self, otherwise: Callable[..., Any], guards: Iterable[Guard] = ()) -> Callable[..., Any]:
         """A builtin for arrays of all lengths that an arena layout exists for and these guards hold for. It calls
         `otherwise` with all other values."""
         if self.code.is_watched or len(self.where) < len(self.names):
             return otherwise
         with self._lock:
-            chain, kept = self._chain, self._placed.items()[-1:]
-            if chain is None or chain[:3] != (otherwise, guards, self._arena):
-                chain = self._chain = _Chain(otherwise, guards, self._arena, [])
+            key = otherwise, frozenset(guards)
+            chain = self._chains.find(key) or self._chains.add(key, _Chain(self, *key))
+            kept = self._placed.items()[-1:]
+            if chain.program is not self._program:
+                chain.program, chain.links = self._program, []
                 kept = self._placed.items()[-_QUICK:]
             for above, places in kept:
-                if places.bytes <= len(self._arena.bytes) and all(above != each for each, _ in chain.links):
-                    # A layout for lesser lengths is not tried any more.
-                    while chain.links and all(map(ge, above, chain.links[-1][0])):
-                        chain.links.pop()
-                    if len(chain.links) >= _QUICK:
-                        chain.links.clear()
-                    chain.links.append((above, self._builtin(above, places, guards, chain.head)))
+                if places.bytes <= len(self._arena.bytes):
+                    chain.add(above, places, self._program)
             return chain.head
-
-    def _builtin(
-        self, above: tuple[int, ...], places: _Places, guards: Sequence[Guard], otherwise: Callable[..., Any]
-    ) -> Callable[..., Any]:
-        signature, most = self.signature, dict(zip(self.names, above, strict=True))
-        sizes = Sizes(signature.lengths)
-        for name in places.table.keys() & {*signature.lengths}:
-            sizes.set(name, places.table[name])
-        for name, dimension in self.where.items():
-            sizes.read(name, *dimension)
-        for name, length in most.items():
-            of = Length.named(name, length)
-            sizes.require(Guard(expression_of(of - LEAST), ">="))
-            sizes.require(Guard(expression_of(length - of), ">="))
-        for guard in (*signature.guards, *guards):
-            sizes.require(guard)
-        closed = _closed(signature, {**most, **places.table}, places.bytes)
-        program = Program(self.code, replace(self._entry, signature=closed), self._arena)
-        releases = self.code.touches_much(closed)
-        made = builtin(signature, program.context, {}, releases, otherwise, sizes=sizes, keeping=program)
-        return made or otherwise
 
     def lengths(self, values: Sequence[Any]) -> dict[str, int]:
         """The lengths that the arguments of a call have. UserError for arguments of another rank."""
@@ -170,7 +198,7 @@ class OpenCpu:
 
     def peak(self, lengths: Mapping[str, int]) -> int:
         """Bytes of temporaries of a call."""
-        return self._places(lengths).bytes
+        return self._placed_for({name: size_class(lengths[name]) for name in self.names}).bytes
 
     def _otherwise(self, lengths: Mapping[str, int]) -> CpuExecutable:
         if self.otherwise is None:
@@ -180,16 +208,44 @@ class OpenCpu:
         return self.otherwise(lengths)
 
     def _made(self, lengths: Mapping[str, int]) -> CpuExecutable:
-        places = self._roomy(lengths) or self._places(lengths)
-        if places.bytes > len(self._arena.bytes):
-            # The cached executables use the smaller arena, which no call needs any more.
-            self._ready = LruCache(_READY)
-            self._arena = Arena(places.bytes)
+        places = self._room(lengths)
         known = {**lengths, **places.table}
         signature = _closed(self.signature, known, places.bytes)
         table = np.array([known[name] for name in self.signature.lengths], np.int64)
         entry = replace(self._entry, signature=signature)
         return CpuExecutable.of(Program(self.code, entry, self._arena, table))
+
+    def _room(self, lengths: Mapping[str, int]) -> _Places:
+        """Offsets for these lengths that fit into the present arena; it is replaced if there are none."""
+        with self._lock:
+            places = self._roomy(lengths) or self._placed_for(self._above(lengths))
+            if places.bytes > len(self._arena.bytes):
+                # The cached executables use the smaller arena, which no call needs any more.
+                self._ready = LruCache(_READY)
+                self._arena = Arena(places.bytes)
+                self._program = self._whole()
+            return places
+
+    def _whole(self) -> Program:
+        """The program with the present arena, and shapes that follow from the lengths of each call."""
+        signature = replace(self.signature, arena_bytes=len(self._arena.bytes))
+        return Program(self.code, replace(self._entry, signature=signature), self._arena)
+
+    def _above(self, lengths: Mapping[str, int]) -> dict[str, int]:
+        """Lengths for which to make a new layout: those that the last one has room for, and a quarter more than each that
+        has grown, if they do not take much more memory."""
+        least = {name: size_class(lengths[name]) for name in self.names}
+        if not (last := self._placed.keys()[-1:]):
+            return least
+        wide = {
+            name: most if lengths[name] <= most else size_class(lengths[name] * 5 // 4)
+            for name, most in zip(self.names, last[0], strict=True)
+        }
+        return wide if self._bytes(wide) <= 2 * self._bytes(least) else least
+
+    def _bytes(self, lengths: Mapping[str, int]) -> int:
+        """The bytes of all temporaries together."""
+        return sum(_value(size, lengths) for size, _, _ in self.signature.arena)
 
     def _roomy(self, lengths: Mapping[str, int]) -> _Places | None:
         """Offsets that were assigned for larger lengths and fit into the present arena."""
@@ -199,8 +255,7 @@ class OpenCpu:
                 return found if found.bytes <= len(self._arena.bytes) else None
         return None
 
-    def _places(self, lengths: Mapping[str, int]) -> _Places:
-        above = {name: size_class(lengths[name]) for name in self.names}
+    def _placed_for(self, above: Mapping[str, int]) -> _Places:
         key = tuple(above.values())
         found = self._placed.find(key)
         if found is None:

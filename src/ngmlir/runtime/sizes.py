@@ -44,10 +44,6 @@ class Sizes:
         self._numbers: dict[int, int] = {}
         self._made: dict[tuple[Step, int, int], int] = {}
 
-    def set(self, name: str, value: int) -> None:
-        """Sets a length that is the same for all calls."""
-        self.words[self._lengths[name]] = value
-
     def read(self, name: str, argument: int, dimension: int, times: int, more: int) -> None:
         """Computes a length from a dimension of an argument, which is `times * length + more`."""
         found = self._word()

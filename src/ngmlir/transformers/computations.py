@@ -31,7 +31,6 @@ from .specialise import Key, Specialised
 from .statistics import OutputStatistics
 
 if TYPE_CHECKING:
-    from ..runtime.cpu import CpuExecutable
     from ..runtime.open_cpu import OpenCpu
     from .report import Report
 
@@ -242,8 +241,8 @@ class DeviceComputation:
                 raise NeedsLength("what is computed by Python functions")
             return self.transformer.transformed_module(made[-1].lifted.module)
 
-        def program(wanted: Key, executable: CpuExecutable, _: OpenCpu) -> Program:
-            return made[0].at(wanted, executable)
+        def program(wanted: Key, lengths: Mapping[str, int], code: OpenCpu) -> Program:
+            return made[0].at(wanted, code.at(lengths))
 
         with self.programs.making(), using_threads(self.transformer.threads):
             return self.programs.for_lengths(key, at, [make], program)

@@ -30,7 +30,6 @@ from .compiled_programs import Compiled, compiled, looking
 from .specialise import Key, Specialised
 
 if TYPE_CHECKING:
-    from ..runtime.cpu import CpuExecutable
     from ..runtime.open_cpu import OpenCpu
 
 V = TypeVar("V")
@@ -148,9 +147,9 @@ class FedProgram(Generic[V]):
             told[:] = [(lookups(program), agreed, computed, is_apart, lowered.interface, lowered.measures)]
             return with_limit(lowered.module, self._limit)
 
-        def use(key: Key, executable: CpuExecutable, _: OpenCpu) -> V:
+        def use(key: Key, lengths: Mapping[str, int], code: OpenCpu) -> V:
             ((fed, agreed, computed, is_apart, interface, measures),) = told
-            bind = in_memory(executable)
+            bind = in_memory(code.at(lengths))
             if not measures:
                 of = self._shapes(shapes, key)
                 guard = partial(self._finding().get, of) if is_apart else None

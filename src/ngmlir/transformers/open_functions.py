@@ -23,7 +23,6 @@ from .host_steps import Run
 from .specialise import Key, Specialised
 
 if TYPE_CHECKING:
-    from ..runtime.cpu import CpuExecutable
     from ..runtime.open_cpu import OpenCpu
 
 #: How many programs of one function are cached.
@@ -81,9 +80,10 @@ class CompiledFunction:
         key, symbol = tuple(known.values()), self.of.main.symbol
         names = {place: name for name, places in self.of.names.items() for place in places}
 
-        def program(_: Key, executable: CpuExecutable, code: OpenCpu) -> Run:
+        def program(_: Key, lengths: Mapping[str, int], code: OpenCpu) -> Run:
+            run = code.ready(lengths)
             self._run = code.quick(self._run_slowly)
-            return executable
+            return run
 
         at = {i: names[place] for i, place in enumerate(known)}
         found = self._programs.for_lengths(key, at, [self.of.module], program, symbol, first=True)

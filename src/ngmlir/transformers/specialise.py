@@ -26,7 +26,6 @@ from ..support.lru import LruCache
 from ..support.rows import Length
 
 if TYPE_CHECKING:
-    from ..runtime.cpu import CpuExecutable
     from ..runtime.open_cpu import OpenCpu
     from ..runtime.rows import CpuRows, GpuRows
 
@@ -58,12 +57,12 @@ class _Open(Generic[V]):
 @dataclass(frozen=True)
 class _ForAll(Generic[V]):
     """Code for all lengths: `key` has None at the indices in `at`, which are lengths of these names; `program` makes
-    the program for a key from an executable, or returns None if that is impossible."""
+    the program for a key and its lengths, or returns None if that is impossible."""
 
     key: Key
     at: Mapping[int, str]
     code: OpenCpu
-    program: Callable[[Key, CpuExecutable, OpenCpu], V | None]
+    program: Callable[[Key, Mapping[str, int], OpenCpu], V | None]
 
     def find(self, key: Key) -> V | None:
         """The program for a key; None if the code does not serve it."""
@@ -72,8 +71,7 @@ class _ForAll(Generic[V]):
         lengths = {name: key[i] for i, name in self.at.items()}
         if any(key[i] != lengths[name] for i, name in self.at.items()):
             return None
-        found = self.code.find(lengths)
-        return None if found is None else self.program(key, found, self.code)
+        return self.program(key, lengths, self.code) if self.code.serves(lengths) else None
 
 
 def _without(key: Key, places: Mapping[int, str]) -> Key:
@@ -196,7 +194,7 @@ class Specialised(Generic[V]):
         key: Key,
         at: Mapping[int, str],
         makes: Sequence[Callable[[Mapping[str, int]], Module]],
-        program: Callable[[Key, CpuExecutable, OpenCpu], V | None],
+        program: Callable[[Key, Mapping[str, int], OpenCpu], V | None],
         entry: str | None = None,
         *,
         first: bool = False,

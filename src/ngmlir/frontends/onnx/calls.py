@@ -101,9 +101,11 @@ def limits(
     at: Mapping[int, str],
     names: Sequence[str],
     program: Program,
+    like: Sequence[Any],
 ) -> tuple[Guard, ...]:
     """Guards for calls of a program for all lengths, `names`: its code is known to be right for the lengths that were `seen`,
-    and no other of the `programs`, by keys that have lengths in the places `at`, is for exactly the lengths of the call."""
+    and no other of the `programs`, by keys that have lengths in the places `at`, is for exactly the lengths of the call, which
+    has those that are none of `names` in common with the key `like`."""
     lengths = {name: Length.named(name, LEAST) for name in names}
     found: list[Guard] = []
     for name, each in seen.items():
@@ -113,6 +115,8 @@ def limits(
             found += [Guard(expression_of(offset % each.step), "==")] if each.step > 1 else []
     for key, made in programs:
         if made.program is program or max(at) >= len(key):
+            continue
+        if any(key[i] != like[i] for i, n in at.items() if n not in lengths):
             continue
         own = {lengths[n]: key[i] for i, n in at.items() if n in lengths and isinstance(key[i], int)}
         if min(own.values(), default=0) >= LEAST:

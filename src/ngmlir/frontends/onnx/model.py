@@ -148,7 +148,8 @@ class CompiledModel:
         self._parts: Parts | None = None
         #: The last program, for arrays that fit it.
         self._quick: Quick | None = None
-        self._quick_for_any: Quick | None = None
+        #: The quick ways of programs for all lengths: lengths of 1 have programs of their own.
+        self._quick_for_any: dict[OpenCpu, Quick | None] = {}
         self._names, self._outputs = model.input_names, Outputs.of(model.output_names)
         #: The inputs of the last call, without their elements.
         self._asked: list[Given] | None = None
@@ -172,7 +173,7 @@ class CompiledModel:
     def __call__(self, *values: Any, **named: Any) -> Outputs:
         """The outputs in order. By name, initializers that the model lists among its inputs may be given too, in the place of
         their elements. Raises UserError for values that do not fit the inputs."""
-        for quick in (self._quick, self._quick_for_any):
+        for quick in (self._quick, *self._quick_for_any.values()):
             if quick is None:
                 continue
             run, files = quick
@@ -362,12 +363,14 @@ class CompiledModel:
 
         files = cache(self._files_of)  # the same for all lengths
 
-        def program(key: Key, executable: CpuExecutable, code: OpenCpu) -> _Made | None:
+        def program(key: Key, lengths: Mapping[str, int], code: OpenCpu) -> _Made | None:
             if beyond(key):
                 return None
-            run = code.quick(unready, limits(self._seen, self._programs.items(), at, code.names, told[0]))
-            self._quick_for_any = self._quick_of(told[0], run, files(executable.program.code))
-            return _Made(told[0], executable, self._quick_for_any)
+            run = code.ready(lengths)
+            guards = limits(self._seen, self._programs.items(), at, code.names, told[0], key)
+            quick = self._quick_of(told[0], code.quick(unready, guards), files(code.code))
+            self._quick_for_any = {**self._quick_for_any, code: quick}
+            return _Made(told[0], run, quick)
 
         makes = [from_samples] if self.model.contents.tells_lengths else [directly, from_samples]
         return self._programs.for_lengths(key, at, makes, program)
