@@ -47,11 +47,10 @@ def argsort_kernel(op: Op, target: Target) -> Finished:
     def row(span: Span) -> None:
         outer, inner = frame.delinearize(span.start, (before, after))
         line = _Row(frame, outer.start, inner.start, size, kept)
-        selected = max(SELECTED, SELECTED_EACH * kept)
         if at_least(INSERTED, kept) and below(kept, size):
             line.insert()
         elif at_least(size, 2 * kept):
-            line.select(selected)
+            line.select(max(SELECTED, SELECTED_EACH * kept))
         else:
             line.sort()
 
