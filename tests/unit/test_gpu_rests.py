@@ -21,7 +21,7 @@ from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
 from ngmlir.runtime.buffers import DTYPES
 from ngmlir.runtime.counted import counted
-from ngmlir.support.machines import MEETING_BLOCKS, PIECE_BYTES
+from ngmlir.support.machines import CHUNK_BYTES, MEETING_BLOCKS
 
 NAMES = {"sum": "f32", "max": "bf16", "min": "f64", "product": "i32"}
 
@@ -65,7 +65,7 @@ def test_the_end_of_a_line_lies_within_what_one_thread_moves() -> None:
     """Of many tiles, whole ones move in pieces of 16 bytes, and of the last one what is left of a piece element by element."""
     few = TARGET.threads * MEETING_BLOCKS * TARGET.multiprocessors
     for kind, rest in (("f64", 1), ("f32", 2), ("bf16", 7), ("i8", 5)):
-        length = few * PIECE_BYTES // ITEM[kind] + rest
+        length = few * CHUNK_BYTES // ITEM[kind] + rest
         type = tensor((length,), kind)
         of = from_text(
             f"func.func @main(%a: {type}) -> {type} {{\n %r = ng.add %a, %a : {type}\n func.return %r : {type}\n}}"

@@ -25,11 +25,11 @@ THREAD_REGISTERS = 255
 #: *Guessed:* the approximate latency of a load from a GPU's memory in seconds: its bytes must be in flight so long.
 MEMORY_LATENCY = 600e-9
 #: *Hardware:* bytes that one thread of a GPU moves at once at most, and `ldmatrix` reads of each row.
-PIECE_BYTES = 16
+CHUNK_BYTES = 16
 #: *Hardware:* bytes in which a GPU's memory answers.
 SECTOR_BYTES = 32
 #: *Hardware:* bytes of the pieces in which GPUs with matrix instructions copy to shared memory in the background.
-COPIED_BYTES = (4, 8, PIECE_BYTES)
+COPIED_BYTES = (4, 8, CHUNK_BYTES)
 #: *Guessed:* a copy has so many instructions of each thread at most, and is a loop where more are needed.
 COPIES_WRITTEN_OUT = 32
 #: *Guessed:* blocks of each multiprocessor from which on memory binds whatever one block waits for: threads of a GPU read a row each of
@@ -127,7 +127,7 @@ class Gpu(NamedTuple):
     matrix: tuple[MatrixAtom, ...]
 
     @property
-    def bytes_under_way(self) -> float:
+    def bytes_in_flight(self) -> float:
         """The bytes in flight of one multiprocessor that saturate memory."""
         return self.bandwidth * 1e9 * MEMORY_LATENCY / self.multiprocessors
 

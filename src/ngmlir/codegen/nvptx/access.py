@@ -17,11 +17,11 @@ from ...ops.accesses import whole_of
 from ...ops.fields import find_i64s
 from ...ops.layouts import Layout, blocked, padded
 from ...support.diagnostics import Limit
-from ...support.machines import PIECE_BYTES, SECTOR_BYTES
+from ...support.machines import CHUNK_BYTES, SECTOR_BYTES
 from .facts import Facts
 
 #: The widest access of one thread in bytes, to which every buffer is aligned.
-WIDEST = PIECE_BYTES
+WIDEST = CHUNK_BYTES
 
 
 class Bound(NamedTuple):

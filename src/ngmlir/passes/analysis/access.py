@@ -18,7 +18,7 @@ from ...ir.types import element_type, shape_of
 from ...ops.fields import get_i64s
 from ...ops.parts import first_of_part
 from ...support.lengths import is_same, usual
-from ...support.machines import PIECE_BYTES
+from ...support.machines import CHUNK_BYTES
 from ...support.target import Target
 
 #: Least length of a row, in vector registers, for which separate loops over its parts before, between and after borders pay.
@@ -37,7 +37,7 @@ def is_part(op: Op, target: Target) -> bool:
     first = first_of_part(op)
     if first is None or not target.shares_tiles:
         return first is not None
-    return first * item_bytes(element_type(op.operands[0].type)) % PIECE_BYTES == 0
+    return first * item_bytes(element_type(op.operands[0].type)) % CHUNK_BYTES == 0
 
 
 def masks(item: int, target: Target) -> bool:

@@ -16,7 +16,7 @@ from ...ir.types import FloatType, element_type, shape_of
 from ...ops.fields import get_i64
 from ...support.diagnostics import Location
 from ...support.lengths import is_open, power_of_two, usual
-from ...support.machines import PIECE_BYTES
+from ...support.machines import CHUNK_BYTES
 from ...support.target import Target
 from .access import Access, access_in, is_long
 from .sides import Side, depths, side_in
@@ -229,9 +229,9 @@ def narrowest_item(planned: Plan) -> int:
     """Bytes of the smallest element that the kernel reads along the last loop."""
     last = len(planned.sizes) - 1
     read = [v for v in planned.inputs if last in planned.loops.get(v, ())]
-    return min((item_bytes(element_type(v.type)) for v in read), default=PIECE_BYTES)
+    return min((item_bytes(element_type(v.type)) for v in read), default=CHUNK_BYTES)
 
 
-def pieces_wide(planned: Plan, threads: int) -> int:
-    """Elements along the last loop that a block reads if each thread reads one chunk of `PIECE_BYTES`."""
-    return threads * PIECE_BYTES // narrowest_item(planned)
+def chunk_width(planned: Plan, threads: int) -> int:
+    """Elements along the last loop that a block reads if each thread reads one chunk of `CHUNK_BYTES`."""
+    return threads * CHUNK_BYTES // narrowest_item(planned)

@@ -152,7 +152,7 @@ class Implicit(Side):
         return self.piece(dimension, length, step) < min(lanes // _PIECES, self.run(dimension))
 
 
-def copied_piece(length: int, item: int, along: bool) -> int:
+def copied_chunk(length: int, item: int, along: bool) -> int:
     """Bytes of the chunks in which a GPU copies rows of `length` elements of `item` bytes to shared memory asynchronously, for matrix
     instructions to read: rows `along` the depth, or across it, which `ldmatrix` transposes for elements of 2 bytes only; 0 where
     it cannot."""

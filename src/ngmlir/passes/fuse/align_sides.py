@@ -14,10 +14,10 @@ from ...ops.builder import Builder
 from ...ops.schedules import SCHEDULE
 from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep
-from ...support.machines import PIECE_BYTES
+from ...support.machines import CHUNK_BYTES
 from ...support.target import Target
 from ..analysis.access import MOVES
-from ..analysis.sides import Side, Strided, copied_piece, depths
+from ..analysis.sides import Side, Strided, copied_chunk, depths
 from ..analysis.views import source
 
 #: Ops that only move or repeat elements.
@@ -80,7 +80,7 @@ class _Matrix:
     @property
     def ready(self) -> bool:
         """Whether it can be read in place."""
-        return copied_piece(self.shape[-1], self.item, self.along) > 0
+        return copied_chunk(self.shape[-1], self.item, self.along) > 0
 
     @property
     def across(self) -> int:
@@ -106,7 +106,7 @@ def is_aligned(side: Value, depth: int, found: Side) -> bool:
     if not isinstance(found, Strided) or not found.turned or not _Matrix(side, depth).along:
         return False
     item = item_bytes(element_type(side.type))
-    return item <= 2 and not copied_piece(found.shape[-1], item, along=False)
+    return item <= 2 and not copied_chunk(found.shape[-1], item, along=False)
 
 
 def _aligned(op: Op, b: Builder, target: Target) -> Sequence[Value] | None:
@@ -115,7 +115,7 @@ def _aligned(op: Op, b: Builder, target: Target) -> Sequence[Value] | None:
         return None
     turned = [side for side in sides if not (side.ready or side.along)]
     depth, item = sides[0].shape[sides[0].depth], min(side.item for side in sides)
-    missing = 0 if copied_piece(depth, item, along=True) else -depth % (PIECE_BYTES // item)
+    missing = 0 if copied_chunk(depth, item, along=True) else -depth % (CHUNK_BYTES // item)
     single_bytes = not missing and all(side.item == 1 for side in turned)
     least = _BYTES_WORTH if single_bytes else _ROWS_WORTH
     worth = (

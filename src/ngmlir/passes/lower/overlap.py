@@ -15,7 +15,7 @@ from ...ops.builder import Builder
 from ...ops.positions import known
 from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep_op
-from ...support.machines import PIECE_BYTES
+from ...support.machines import CHUNK_BYTES
 from ...support.target import Target
 from ..graph.dead_code import without
 from ..graph.inline import copied
@@ -284,8 +284,8 @@ def _parted(values: Sequence[Value], at: int) -> tuple[Sequence[Value], Sequence
 
 
 def _whole_pieces(type: MemRefType) -> int:
-    """The stride between stages of a buffer with strided rows: its extent, rounded up to the unit of copies (PIECE_BYTES)."""
-    piece = max(1, PIECE_BYTES // item_bytes(type.element))
+    """The stride between stages of a buffer with strided rows: its extent, rounded up to the unit of copies (CHUNK_BYTES)."""
+    piece = max(1, CHUNK_BYTES // item_bytes(type.element))
     return -(-type.extent // piece) * piece
 
 

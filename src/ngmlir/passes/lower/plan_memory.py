@@ -13,7 +13,7 @@ from ...ops.builder import Builder
 from ...rewrite.contracts import contract
 from ...support.diagnostics import Bug
 from ...support.target import Target
-from .memory.lives import Lives
+from .memory.live_ranges import LiveRanges
 from .memory.schedule import Schedule
 from .memory.steps import (
     Buffer,
@@ -84,14 +84,14 @@ def planned_bytes(module: Module, entry: str = "main") -> int:
 
 def _planned(main: Op, kernels: dict[str, Op], once: Collection[str], target: Target) -> Op:
     schedule = Schedule(main, once)
-    lives = Lives(schedule, kernels)
+    lives = LiveRanges(schedule, kernels)
     return _Writer(schedule, lives, kernels).function(lives.arena(target))
 
 
 class _Writer:
     """Emits the steps as ops on buffers."""
 
-    def __init__(self, schedule: Schedule, lives: Lives, kernels: dict[str, Op]):
+    def __init__(self, schedule: Schedule, lives: LiveRanges, kernels: dict[str, Op]):
         self.main, self.schedule, self.lives, self.kernels = schedule.main, schedule, lives, kernels
 
     def function(self, size: int) -> Op:

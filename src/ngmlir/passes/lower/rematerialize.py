@@ -17,7 +17,7 @@ from ...support.target import Target
 from ..graph.dead_code import without
 from ..graph.inline import copied
 from ..graph.invariants import reads
-from .memory.lives import Lives
+from .memory.live_ranges import LiveRanges
 from .memory.schedule import Schedule
 from .rematerialization.keeping import Stuck, sequence
 from .rematerialization.notes import dropped
@@ -153,7 +153,7 @@ class _Function:
         return usual(self.arena(self.function.rebuilt(regions=[Region(block)], attributes={})))
 
     def arena(self, function: Op) -> int:
-        return Lives(Schedule(function, self.once), self.kernels).arena(self.target)
+        return LiveRanges(Schedule(function, self.once), self.kernels).arena(self.target)
 
     def of(self, steps: Sequence[Step]) -> Op:
         return self.function.with_blocks(lambda block: _written(block, steps))

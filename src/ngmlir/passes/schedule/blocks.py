@@ -14,10 +14,10 @@ from ...ops.schedules import Blocks
 from ...ops.settings import Given
 from ...support.lengths import power_of_two
 from ...support.machines import (
+    CHUNK_BYTES,
     COPIES_WRITTEN_OUT,
     GPU_REGISTERS,
     MEMORY_LATENCY,
-    PIECE_BYTES,
     THREAD_REGISTERS,
     WARP,
     MatrixAtom,
@@ -25,7 +25,7 @@ from ...support.machines import (
 from ...support.target import Target
 from ..analysis.product import Product
 from .candidate import Candidate, fixed, fixed_pair, spilled
-from .staging import asked_bytes, bytes_waiting, can_wait, copies
+from .staging import asked_bytes, can_stage, copies, stage_bytes
 
 #: Partitions of a multiprocessor, each of which issues an instruction of one of its warps per cycle; threads that issue per cycle.
 _PARTS = 4
@@ -99,7 +99,7 @@ def _by_matrix(
     most = max(atom.depth, power_of_two(product.depth))
     steps = [step for step in _STEPS if atom.depth <= step <= most]
     free = not _all_given(given)
-    for made in _cuts(product, given, _TILES, steps, _STAGES if can_wait(product, target) else (1,)):
+    for made in _cuts(product, given, _TILES, steps, _STAGES if can_stage(product, target) else (1,)):
         registers = _registers(product, target, made)
         if free and (
             registers > _MOST_REGISTERS or _shared_bytes(product, target, made) > target.shared_bytes
@@ -120,7 +120,7 @@ def _step_bytes(product: Product, made: Blocks) -> int:
 
 def _waits(product: Product, target: Target, made: Blocks) -> bool:
     """Whether tiles of later iterations are loaded into shared memory."""
-    return made.stages > 1 and can_wait(product, target)
+    return made.stages > 1 and can_stage(product, target)
 
 
 def _copies_in_loops(product: Product, made: Blocks) -> bool:
@@ -134,9 +134,9 @@ def _shared_bytes(product: Product, target: Target, made: Blocks) -> int:
     rows, columns = made.tile
     if _waits(product, target, made):
         item = max(item_bytes(product.result), product.end.item if product.end else 0)
-        result = rows * (columns * item + PIECE_BYTES)
+        result = rows * (columns * item + CHUNK_BYTES)
         under_way = min(made.stages, -(-product.depth // made.step))  # with few iterations all of them
-        return under_way * bytes_waiting(product, made.tile, made.step) + result
+        return under_way * stage_bytes(product, made.tile, made.step) + result
     return _step_bytes(product, made)
 
 
@@ -196,7 +196,7 @@ def _by_threads(product: Product, target: Target, made: Blocks) -> _Feed:
         map(item_bytes, (product.lhs_element, product.rhs_element))
     )
     read *= made.step * made.threads
-    begun = made.tile[0] * made.tile[1] * made.step + read / PIECE_BYTES
+    begun = made.tile[0] * made.tile[1] * made.step + read / CHUNK_BYTES
     adds = target.gpu.multiply_adds
     rate = adds.get(product.accumulator.text.lstrip("u"), adds["i32"])
     return _Feed(rate, begun / _ISSUED, read / _WAVEFRONT_BYTES)

@@ -17,7 +17,7 @@ from ...support.lengths import is_open, power_of_two, usual
 from ...support.machines import GPU_REGISTERS, REGISTER_BYTES, WARP
 from ...support.target import Target
 from ..analysis.group import FREE
-from ..analysis.plan import Plan, pieces_wide, widest_item
+from ..analysis.plan import Plan, chunk_width, widest_item
 from ..analysis.reduction import Reduction, reductions
 from .candidate import Candidate, fixed, tile_sizes
 from .moves import boxes, flat, rows_together
@@ -165,7 +165,7 @@ def _short_rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[
 
 def at_once(plan: Plan) -> int:
     """Elements that a thread of a GPU requests at once in a loop that accumulates, as far as there are registers."""
-    most = min(_PIECES * pieces_wide(plan, 1), _BAND_REGISTERS // (work_of(plan).live + 1))
+    most = min(_PIECES * chunk_width(plan, 1), _BAND_REGISTERS // (work_of(plan).live + 1))
     return 1 << max(0, most.bit_length() - 1)
 
 
@@ -307,7 +307,7 @@ def _bands(
     size = plan.sizes[-1]
     # Requests of a warp are as wide as possible: then no lanes have to be combined. But tiles have as little padding as possible,
     # and with little work more blocks are faster, unless one has all its rows in flight at once.
-    width = min(power_of_two(size), max(target.threads, pieces_wide(plan, WARP)))
+    width = min(power_of_two(size), max(target.threads, chunk_width(plan, WARP)))
     each = at_once(plan)
     rows = power_of_two(plan.sizes[reduced[-1]]) if reduced and plan.has_tiles(reduced[-1]) else 1
     busy = target.multiprocessors

@@ -151,7 +151,7 @@ def _leaves_lanes_idle(columns: int, item: int) -> bool:
     return (bytes < 4 * _REQUEST and bytes % _REQUEST != 0) or bytes % SECTOR_BYTES != 0
 
 
-def take_turns(target: Target, rows: int) -> bool:
+def exceeds_resident_blocks(target: Target, rows: int) -> bool:
     """Whether there are more blocks of a GPU, with one row each, than its multiprocessors run at once."""
     return target.shares_tiles and rows * target.threads > target.gpu.threads * target.multiprocessors
 
@@ -160,7 +160,7 @@ def _spends_on_finding(target: Target, shape: Sequence[int], item: int, rows: in
     """Whether there are more blocks of a GPU, with `rows` rows each, than run at once, and these spend more time on indices
     than on transfers."""
     short = rows * shape[-1] * item < _SHORT
-    return short and take_turns(target, prod(shape[:-1]) // rows)
+    return short and exceeds_resident_blocks(target, prod(shape[:-1]) // rows)
 
 
 def rows_together(target: Target, shape: Sequence[int], item: int, blocks: int = 2) -> int:

@@ -11,14 +11,14 @@ from ...support.machines import MEETING_BLOCKS, SECTOR_BYTES
 from ...support.target import Target
 
 #: Blocks of one multiprocessor that loops over tiles assume, and the most iterations of such a loop in flight.
-RESIDENT, _MOST_UNDER_WAY = 4, 4
+RESIDENT, _MOST_IN_FLIGHT = 4, 4
 
 
 def stages_for(target: Target, bytes: int, blocks: int) -> int:
     """Iterations of a loop that are in flight at once on a GPU, so that memory is kept busy: each block loads so many bytes in an
     iteration, and then waits. If there are several, one more is added: the one that is waited for."""
     together = min(RESIDENT, max(1, blocks // target.multiprocessors))
-    rounds = min(_MOST_UNDER_WAY, ceil(target.gpu.bytes_under_way / (max(1, bytes) * together)))
+    rounds = min(_MOST_IN_FLIGHT, ceil(target.gpu.bytes_in_flight / (max(1, bytes) * together)))
     return rounds + 1 if rounds > 1 else 1
 
 
@@ -26,7 +26,7 @@ def stages_for(target: Target, bytes: int, blocks: int) -> int:
 _ROW_ELEMENTS = 128
 
 
-def a_row_each(target: Target, columns: int, lines: Sequence[int], rows: int, near: int) -> bool:
+def row_per_thread(target: Target, columns: int, lines: Sequence[int], rows: int, near: int) -> bool:
     """Whether each thread of a block has a short row of its own: there are many, `near` of them adjacent, and few of those
     in memory (`lines`: bytes of each) begin at a sector."""
     return (

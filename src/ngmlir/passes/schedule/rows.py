@@ -18,7 +18,7 @@ from ..analysis.plan import Plan, widest_item
 from ..analysis.reduction import Position, reductions
 from .candidate import Candidate, fixed, tile_sizes
 from .loops import REGISTERS, SEARCH, TURN, at_once, work_of
-from .programs import PROGRAM_ELEMENTS, RESIDENT, a_row_each, stages_for, tile_width
+from .programs import PROGRAM_ELEMENTS, RESIDENT, row_per_thread, stages_for, tile_width
 
 #: Cycles to search the lanes of a register.
 LANES = 8.0
@@ -147,4 +147,4 @@ def _apart(plan: Plan, target: Target, kept: int) -> bool:
     columns = plan.sizes[kept]
     full = [v for v in (*plan.inputs, *plan.outputs) if len(plan.loops.get(v, ())) > kept]
     lines = [columns * item_bytes(element_type(v.type)) for v in full]
-    return a_row_each(target, columns, lines, prod(plan.sizes[:kept]), plan.sizes[kept - 1])
+    return row_per_thread(target, columns, lines, prod(plan.sizes[:kept]), plan.sizes[kept - 1])

@@ -7,13 +7,13 @@ from math import gcd
 
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type
-from ...support.machines import PIECE_BYTES, SECTOR_BYTES
+from ...support.machines import CHUNK_BYTES, SECTOR_BYTES
 from ...support.target import Target
 from ..analysis.product import Product
-from ..analysis.sides import Implicit, Strided, copied_piece
+from ..analysis.sides import Implicit, Strided, copied_chunk
 
 
-def can_wait(product: Product, target: Target) -> bool:
+def can_stage(product: Product, target: Target) -> bool:
     """Whether both sides are copied tile by tile in memory order, for matrix instructions to read. Where tiles extend beyond a
     side, zeros are copied."""
     atom = product.atom(target)
@@ -33,7 +33,7 @@ def _pieces(product: Product) -> list[int]:
         scattered = isinstance(side, Implicit) or (
             isinstance(side, Strided) and side.row != len(side.shape) - 2
         )
-        found.append(0 if scattered else copied_piece(length, item_bytes(element), not depth_first))
+        found.append(0 if scattered else copied_chunk(length, item_bytes(element), not depth_first))
     return found
 
 
@@ -52,12 +52,12 @@ def waiting(product: Product, tile: tuple[int, int], step: int) -> tuple[MemRefT
 
 def _padded(shape: tuple[int, int], element: Type) -> MemRefType:
     """A buffer with rows an odd number of chunks apart, so the eight that one instruction reads are in different banks."""
-    piece = PIECE_BYTES // item_bytes(element)
+    piece = CHUNK_BYTES // item_bytes(element)
     pieces = -(-shape[1] // piece)
     return MemRefType(shape, element, ((pieces | 1) * piece, 1), 0, 3)
 
 
-def bytes_waiting(product: Product, tile: tuple[int, int], step: int) -> int:
+def stage_bytes(product: Product, tile: tuple[int, int], step: int) -> int:
     """Bytes of the buffers of both sides in one iteration."""
     return sum(type.extent * item_bytes(type.element) for type in waiting(product, tile, step))
 

@@ -16,7 +16,7 @@ from ...support.diagnostics import UNKNOWN, Location
 from ..gpu_device import GpuFacts, Later
 from .context import Context
 from .launches import Bound, Copy, Piece
-from .memory import PIECE_BYTES, Ring
+from .memory import CHUNK_BYTES, Ring
 from .modules import CudaModule, load
 from .streams import Event, LaterOnHost, Pinned, handle_of
 
@@ -24,7 +24,7 @@ from .streams import Event, LaterOnHost, Pinned, handle_of
 class CudaDevice(Context):
     """GPU number `ordinal`. All work goes through one stream."""
 
-    together_bytes = PIECE_BYTES
+    together_bytes = CHUNK_BYTES
 
     def __init__(self, ordinal: int = 0):
         super().__init__(ordinal)

@@ -13,7 +13,7 @@ from .driver import Driver, OutOfMemory
 
 #: Pinned memory for copies, and the largest part of a copy: while one part is copied, the next is filled.
 RING_BYTES = 16 << 20
-PIECE_BYTES = RING_BYTES // 4
+CHUNK_BYTES = RING_BYTES // 4
 #: How many parts may be in flight at the same time.
 _EVENTS = 256
 #: How many of the largest buffers an error lists.
@@ -139,7 +139,7 @@ class Ring:
         self._events: list[Any] = []
 
     def take(self, size: int) -> int:
-        """The address of `size` bytes, at most PIECE_BYTES, that no copy uses any more. `done` must follow."""
+        """The address of `size` bytes, at most CHUNK_BYTES, that no copy uses any more. `done` must follow."""
         api, value = self.driver.api, self.driver.value
         if not self._base:
             self._base = int(value(api.cuMemHostAlloc(RING_BYTES, 0)))
@@ -228,15 +228,15 @@ class Ring:
 
 
 def _pieces(wanted: Sequence[tuple[int, int, int]]) -> Iterator[list[tuple[int, int, int]]]:
-    """Groups of copies of at most PIECE_BYTES: long copies are split, short ones are grouped."""
+    """Groups of copies of at most CHUNK_BYTES: long copies are split, short ones are grouped."""
     together: list[tuple[int, int, int]] = []
-    room = PIECE_BYTES
+    room = CHUNK_BYTES
     for source, to, size in wanted:
-        for begin in range(0, size, PIECE_BYTES):
-            part = min(PIECE_BYTES, size - begin)
+        for begin in range(0, size, CHUNK_BYTES):
+            part = min(CHUNK_BYTES, size - begin)
             if part > room:
                 yield together
-                together, room = [], PIECE_BYTES
+                together, room = [], CHUNK_BYTES
             together.append((source + begin, to + begin, part))
             room -= -(-part // 16) * 16
     if together:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ....support.machines import PIECE_BYTES, WARP
+from ....support.machines import CHUNK_BYTES, WARP
 from ....support.target import Target
 
 #: Programs (parallel instances of a kernel) that keep a CPU busy, however many cores it has: results must not depend on that.
@@ -59,7 +59,7 @@ class Room:
     @staticmethod
     def of(target: Target, item: int, elements: int) -> Room:
         if target.shares_tiles:
-            columns = max(target.threads, WARP * PIECE_BYTES // item)
+            columns = max(target.threads, WARP * CHUNK_BYTES // item)
             return Room(
                 2 * target.multiprocessors, elements or BLOCK_ELEMENTS, 1, BLOCK_DEPTH,
                 columns, columns, True,

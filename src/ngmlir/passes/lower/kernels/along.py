@@ -17,9 +17,9 @@ from ...analysis.plan import Plan
 from ...analysis.product import Product
 from .epilogue import store_epilogue
 from .finished import Finished
-from .frame import several, share
 from .fusion_kernel import Kernel
 from .reading import Matrix
+from .tiling import several, share
 
 
 class AlongKernel:

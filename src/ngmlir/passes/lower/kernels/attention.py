@@ -28,12 +28,12 @@ from ...fuse.score_loops import Streamed, streamed
 from ...schedule.attention import DEPTH, POWERS
 from .extents import Extent
 from .finished import Finished
-from .frame import Span
 from .fusion_kernel import Tile
 from .masked_blocks import LEAST
-from .packing import LINE_BYTES, right_side, uncrowded
+from .packing import LINE_BYTES, conflict_free_stride, right_side
 from .reading import Matrix
 from .streaming import Streaming
+from .tiling import Span
 
 
 def attention_kernel(fusion: Op, target: Target, schedule: Stream) -> Finished:
@@ -79,7 +79,7 @@ class _Builder(Streaming):
 
         self.over_keys(blocks)
         self.over_panels(count, self.end)
-        return Finished(self.frame.finish(), self.inputs, self.shapes, name="attention")
+        return Finished(self.builder.finish(), self.inputs, self.shapes, name="attention")
 
     def copied(self) -> Value | None:
         """Where the values of a block are copied to, if their rows conflict in the L1 cache and several panels read them."""
@@ -91,7 +91,7 @@ class _Builder(Streaming):
         distinct = sets // gcd(sets, -(-run * item // LINE_BYTES))
         if keys <= distinct * self.target.l1_ways:
             return None
-        return self.scratch(keys, uncrowded(self.columns, item, self.target))
+        return self.scratch(keys, conflict_free_stride(self.columns, item, self.target))
 
     def copy(self, to: Value, start: Value, keys: Extent) -> None:
         """Copies the values of a block of keys."""
@@ -104,7 +104,7 @@ class _Builder(Streaming):
 
             Extent(b, self.columns).tiles(2 * self.lanes, some, "column")
 
-        self.frame.tiles(keys.most, DEPTH, (), rows, "key", masks=False)
+        self.builder.tiles(keys.most, DEPTH, (), rows, "key", masks=False)
         self.values, self.first_value = Matrix(b, to, [], None), b.index(0)
 
     def begin(self, panel: Value) -> None:
@@ -155,7 +155,7 @@ class _Builder(Streaming):
             return [b.add(values[0], b.sum(made, axes=[0]))]
 
         start_sum = b.number(0, self.line)
-        (sums,) = self.frame.tiles(keys.most, POWERS, [start_sum], powers, "key", masks=False)
+        (sums,) = self.builder.tiles(keys.most, POWERS, [start_sum], powers, "key", masks=False)
         total = b.load(self.totals, [panel, zero], type=self.line)
         b.store(b.add(b.multiply(total, factor), sums), self.totals, [panel, zero])
 
@@ -176,7 +176,7 @@ class _Builder(Streaming):
                 )
                 return [b.dot_tile(left, right, values[0])]
 
-            (result,) = self.frame.tiles(keys.most, DEPTH, [result], step, "key", masks=False)
+            (result,) = self.builder.tiles(keys.most, DEPTH, [result], step, "key", masks=False)
             b.store(result, self.results, place)
 
         Extent(b, self.columns).even_tiles(self.rows, weighted)
@@ -205,7 +205,7 @@ class _Builder(Streaming):
         query = [self.batch, self.outer, self.query(panel)]
         for kept, result in zip(
             (b.load(self.largest, [panel, b.index(0)], type=self.line), total),
-            self.frame.results[1:],
+            self.builder.results[1:],
             strict=False,
         ):
             b.store(kept, result, query, masked=self.masked)
@@ -220,7 +220,7 @@ class _Builder(Streaming):
                 made = b.multiply(made, b.broadcast(factor, type=type, dimensions=[1]))
                 query = b.add(self.query(panel), at.start)
                 out = b.transpose(made, permutation=[1, 0])
-                b.store(out, self.frame.results[0], [self.batch, self.outer, query, i], masked=self.masked)
+                b.store(out, self.builder.results[0], [self.batch, self.outer, query, i], masked=self.masked)
 
             Extent(b, self.lanes).tiles(side, lanes, "query")
 

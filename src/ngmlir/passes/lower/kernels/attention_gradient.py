@@ -19,10 +19,10 @@ from ...fuse.gradient_loops import StreamedGradient, Total
 from ...schedule.attention import DEPTH, POWERS
 from .extents import Extent
 from .finished import Finished
-from .frame import Span
 from .fusion_kernel import Tile
 from .reading import Matrix
 from .streaming import Streaming
+from .tiling import Span
 
 
 def gradient_kernel(fusion: Op, how: StreamedGradient, target: Target, schedule: Stream) -> Finished:
@@ -59,7 +59,7 @@ class _Builder(Streaming):
         lefts = dict.fromkeys([how.weights, *(t.left for t in how.totals)])
         self.lefts = {v: self.scratch(self.panels, schedule.keys, self.lanes) for v in lefts}
         self.errors = self.scratch(schedule.keys, self.lanes)
-        for total, result in zip(how.totals, self.frame.results, strict=True):
+        for total, result in zip(how.totals, self.builder.results, strict=True):
             if total.by_key:
                 self.clear(result, [self.batch], how.key_count, total.product.columns)
         strips = -(-how.query_count // schedule.queries)
@@ -75,7 +75,7 @@ class _Builder(Streaming):
             b.loop(0, strips, 1, (), strip, name="strip")
 
         b.loop(0, how.parts, 1, (), part, name="part")
-        return Finished(self.frame.finish(), self.inputs, self.shapes, name="attention_gradient")
+        return Finished(self.builder.finish(), self.inputs, self.shapes, name="attention_gradient")
 
     def columns(self, total: Total, body: Callable[[Value, int], None]) -> None:
         """Runs over the columns of a result, in tiles of some registers."""
@@ -100,7 +100,7 @@ class _Builder(Streaming):
         b, how = self.b, self.gradient
         self.turn(how.scores, self.query_side, self.turned, panel)
         self.turn(how.error_product, self.error_side, self.turned_errors, panel)
-        for total, result in zip(how.totals, self.frame.results, strict=True):
+        for total, result in zip(how.totals, self.builder.results, strict=True):
             if not total.by_key:
 
                 def tile(i: Value, m: int, total: Total = total, result: Value = result) -> None:
@@ -168,7 +168,7 @@ class _Builder(Streaming):
             for scratch, value in made:
                 b.store(self.there(value, panel), scratch, [panel, span.start, zero])
 
-        self.frame.tiles(keys.most, POWERS, (), finish, "key", masks=False)
+        self.builder.tiles(keys.most, POWERS, (), finish, "key", masks=False)
 
     def there(self, value: Value, panel: Value) -> Value:
         """A tile with zeros for queries beyond the end, so that they add nothing to sums."""
@@ -183,7 +183,7 @@ class _Builder(Streaming):
 
     def by_key(self, number: int, total: Total, count: Value, start: Value, keys: Extent) -> None:
         """Adds the contribution of some queries to the results of a block of keys."""
-        b, result, left = self.b, self.frame.results[number], self.lefts[total.left]
+        b, result, left = self.b, self.builder.results[number], self.lefts[total.left]
 
         def tile(i: Value, m: int) -> None:
             def columns(j: Value, n: int) -> None:
@@ -197,7 +197,7 @@ class _Builder(Streaming):
                         line = self.line_of(number, total, b.add(row, k.start), k.size, j, n, self.masked)
                         return [b.dot_tile(tile, line, values[0])]
 
-                    return self.frame.tiles(self.lanes, DEPTH, values, step, "query", masks=False)
+                    return self.builder.tiles(self.lanes, DEPTH, values, step, "query", masks=False)
 
                 before = b.load(result, place, type=VectorType((m, n), self.element))
                 (after,) = b.loop(0, count, 1, [before], one, name="panel")
@@ -209,7 +209,7 @@ class _Builder(Streaming):
 
     def by_query(self, number: int, total: Total, panel: Value, start: Value, keys: Extent) -> None:
         """Adds the contribution of a block of keys to the results of a panel."""
-        b, result, left = self.b, self.frame.results[number], self.lefts[total.left]
+        b, result, left = self.b, self.builder.results[number], self.lefts[total.left]
 
         def tile(i: Value, m: int) -> None:
             def columns(j: Value, n: int) -> None:
@@ -222,7 +222,7 @@ class _Builder(Streaming):
                     return [b.dot_tile(tile, line, values[0])]
 
                 before = b.load(result, place, type=VectorType((m, n), self.element), masked=self.masked)
-                (after,) = self.frame.tiles(keys.most, DEPTH, [before], step, "key", masks=False)
+                (after,) = self.builder.tiles(keys.most, DEPTH, [before], step, "key", masks=False)
                 b.store(after, result, place, masked=self.masked)
 
             self.columns(total, columns)

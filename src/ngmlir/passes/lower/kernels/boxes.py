@@ -13,8 +13,8 @@ from ...analysis.plan import Plan, plan
 from ...schedule.moves import box_of, permuted, stripes
 from ...schedule.programs import grid_for
 from .finished import Finished
-from .frame import Span, peel_last
 from .fusion_kernel import Kernel, Tile
+from .tiling import Span, peel_last
 
 
 def boxes_kernel(fusion: Op, target: Target, schedule: Boxes) -> Finished:

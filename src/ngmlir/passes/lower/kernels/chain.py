@@ -22,12 +22,13 @@ from ...fuse.links import Link, handed, links_of, places
 from .dot import packed_sides
 from .extents import Extent
 from .finished import Finished
-from .frame import Frame, several
 from .fusion_kernel import Part
+from .kernel_builder import KernelBuilder
 from .packing import Packing
 from .panels import PanelKernel
 from .reading import Matrix
 from .rows import rows_strip
+from .tiling import several
 
 
 def chain_kernel(chain: Op, target: Target, schedule: Strips, inner: Sequence[Schedule]) -> Finished:
@@ -65,19 +66,19 @@ class _Builder:
         results = tuple([own[v].plan.result(own[v].results[v]) for v in self.given])
         self.batch, self.rows = next((link.batch, link.rows) for link in self.products)
         sizes = (self.batch, -(-self.rows // self.schedule.rows))
-        self.frame = Frame(
+        self.builder = KernelBuilder(
             self.target,
             several(sizes),
             [*self.inputs.values(), *types],
             [MemRefType(s, element_type(v.type)) for s, v in zip(results, self.given, strict=True)],
             self.chain.location,
         )
-        self.b = self.frame.b
-        self.element, self.strip = self.frame.places(sizes)
+        self.b = self.builder.b
+        self.element, self.strip = self.builder.places(sizes)
         self.scratch = self.strips()
         self.kernels = {link: self.kernel(link) for link in self.links}
         self.whole_or_rest()
-        return Finished(self.frame.finish(), tuple(self.inputs), results, tuple(self.sides.values()))
+        return Finished(self.builder.finish(), tuple(self.inputs), results, tuple(self.sides.values()))
 
     def side_types(self, link: Link) -> Iterator[MemRefType]:
         """The types of the operands of a product that are in memory, packed if so."""
@@ -100,7 +101,7 @@ class _Builder:
             if rest is None:
                 raise Bug("the fusion of a chain is not contiguous by rows", link.fusion.location)
             if value is place:
-                shape = (self.schedule.rows, *_uncrowded(rest, item_bytes(element), self.target))
+                shape = (self.schedule.rows, *_conflict_free(rest, item_bytes(element), self.target))
                 scratch[value] = self.b.alloc(type=MemRefType(shape, element, None, 0, 3))
             else:
                 scratch[value] = scratch[place]
@@ -108,8 +109,8 @@ class _Builder:
 
     def kernel(self, link: Link) -> Part:
         """The part of one fusion, bound to the buffers that it reads and writes."""
-        inputs = dict(zip(self.inputs, self.frame.sources, strict=False))
-        outputs = dict(zip(self.given, self.frame.results, strict=True))
+        inputs = dict(zip(self.inputs, self.builder.sources, strict=False))
+        outputs = dict(zip(self.given, self.builder.results, strict=True))
         buffers: dict[Value, Value] = {}
         handed_on = [value for result, value in link.results.items() if result in self.made]
         for value in link.plan.inputs:
@@ -122,7 +123,7 @@ class _Builder:
                 else:
                     buffers[value] = inputs[self.numbers[read], shape]
         results = [self.scratch[r] if r in self.made else outputs[r] for r in link.results]
-        return Part(self.frame, link.plan, buffers, dict.fromkeys(handed_on, len(link.lead)), results)
+        return Part(self.builder, link.plan, buffers, dict.fromkeys(handed_on, len(link.lead)), results)
 
     def whole_or_rest(self) -> None:
         """Computes this program's strip; the last one may have fewer rows."""
@@ -148,7 +149,7 @@ class _Builder:
                 raise Bug(f"no fusion of a chain has schedules of kind '{cut.by}'", link.fusion.location)
 
     def product(self, link: Link, dot: Op, cut: Panels, kernel: Part, first: Value, rows: int) -> None:
-        extra = dict(zip(self.sides, self.frame.sources[len(self.inputs) :], strict=True))
+        extra = dict(zip(self.sides, self.builder.sources[len(self.inputs) :], strict=True))
         left = (link, 0) not in self.sides
         number, _ = link.plan.side(dot.operands[0])
         lhs = self.scratch[source(link.fusion.operands[number])] if left else extra[link, 0]
@@ -158,7 +159,7 @@ class _Builder:
         made.strip([self.element] if product.batch else [], first, rows, left)
 
 
-def _uncrowded(rest: Sequence[int], item: int, target: Target) -> tuple[int, ...]:
+def _conflict_free(rest: Sequence[int], item: int, target: Target) -> tuple[int, ...]:
     """The shape of a row in scratch, padded by a cache line where rows would conflict in the L1 cache."""
     way = target.l1_bytes // target.l1_ways
     crowded = len(rest) == 1 and rest[0] * item % (way // 8) == 0

@@ -13,9 +13,9 @@ from ....support.target import Target
 from ...analysis.plan import Plan
 from ...analysis.reduction import Reduction, flat, in_parts, reductions
 from .finished import Finished
-from .frame import Span, each_position, exact_tiles, linear, several, share
 from .fusion_kernel import Kernel, Tile
 from .line_tiles import LineTile, line_spans
+from .tiling import Span, each_position, exact_tiles, linear, several, share
 
 
 def collapsed_columns_kernel(

@@ -13,16 +13,16 @@ from ....ir.types import MemRefType, VectorType
 from ....ops.schedules import Columns
 from ....support.lengths import is_multiple, is_open, may_be_several, power_of_two
 from ....support.target import Target
-from ...analysis.plan import Plan, pieces_wide, plan
+from ...analysis.plan import Plan, chunk_width, plan
 from ...analysis.reduction import Parts, Position, Reduction, flat, in_parts, reductions
 from ...schedule.loops import collapsed, rows_at_once
 from ...schedule.windows import order, staged
 from .collapsed_columns import collapsed_columns_kernel
 from .finished import Finished
-from .frame import Span, each_position, linear, round_up, sections, several, share
 from .fusion_kernel import Kernel, Tile
 from .reading import all_inside
 from .staged import Staged
+from .tiling import Span, each_position, linear, round_up, sections, several, share
 
 #: Elements of a window that are unrolled.
 TAPS = 16
@@ -96,7 +96,7 @@ def _for_threads(of: _Given) -> Finished:
     together = min(schedule.band, power_of_two(planned.sizes[reduced[-1]])) if schedule.band > 1 else 0
     together = together if prod(at_once) == 1 and planned.has_tiles(reduced[-1]) else 0
     positions = dict(zip(outer, places, strict=True))
-    gathered = min(together, max(1, pieces_wide(planned, schedule.threads) // width))
+    gathered = min(together, max(1, chunk_width(planned, schedule.threads) // width))
     if any(isinstance(r, Position) for r in found):
         gathered = together
     _Columns(kernel, positions, reduced, found, together=together, gathered=gathered).tile(span)

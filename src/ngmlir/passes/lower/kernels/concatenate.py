@@ -12,12 +12,12 @@ from ....ir.literals import item_bytes
 from ....ir.types import DYNAMIC, MemRefType, VectorType, element_type, shape_of
 from ....ops.fields import get_i64
 from ....support.lengths import is_open, power_of_two
-from ....support.machines import PIECE_BYTES
+from ....support.machines import CHUNK_BYTES
 from ....support.target import Target
 from ...schedule.programs import tile_width
 from .finished import Finished
-from .frame import Span
-from .single import SingleFrame
+from .single import OpKernelBuilder
+from .tiling import Span
 
 #: Rows of at least so many bytes are copied by `tile.copy`.
 COPY_BYTES = 512
@@ -40,23 +40,23 @@ def concatenate_kernel(op: Op, target: Target) -> Finished:
             busy = power_of_two(max(1, before // (2 * target.multiprocessors)))
             together = min(most // power_of_two(whole[1]), busy)
             space = (-(-before // together), 1)
-    frame = SingleFrame(op, target, space, [(before, w) for w in widths], [whole])
+    builder = OpKernelBuilder(op, target, space, [(before, w) for w in widths], [whole])
     if together:
-        _joined(frame, before, widths, together)
-    elif frame.shares_tiles:
-        _one_after_the_other(frame, before, widths)
+        _joined(builder, before, widths, together)
+    elif builder.shares_tiles:
+        _one_after_the_other(builder, before, widths)
     else:
-        frame.each_row(lambda row: _side_by_side(frame, row, widths))
-    return frame.done()
+        builder.each_row(lambda row: _side_by_side(builder, row, widths))
+    return builder.done()
 
 
-def _side_by_side(frame: SingleFrame, row: Span, widths: Sequence[int]) -> None:
+def _side_by_side(builder: OpKernelBuilder, row: Span, widths: Sequence[int]) -> None:
     """Copies one row of the result."""
-    b = frame.b
-    (result,) = frame.results
+    b = builder.b
+    (result,) = builder.results
     element = element_type(result.type)
     at = 0
-    for source, width in zip(frame.sources, widths, strict=True):
+    for source, width in zip(builder.sources, widths, strict=True):
 
         def move(span: Span, _: object, source: Value = source, at: int = at) -> None:
             tile = b.load(source, [row.start, span.start], type=VectorType((span.size,), element))
@@ -69,28 +69,28 @@ def _side_by_side(frame: SingleFrame, row: Span, widths: Sequence[int]) -> None:
                 b.subview(result, [row.start, b.index(at)], type=window),
             )
         else:
-            frame.tiles(width, frame.width, (), move)
+            builder.tiles(width, builder.width, (), move)
         at += width
 
 
-def _joined(frame: SingleFrame, before: int, widths: Sequence[int], rows: int) -> None:
+def _joined(builder: OpKernelBuilder, before: int, widths: Sequence[int], rows: int) -> None:
     """Combines some short rows of the result in shared memory, so that a block of threads stores contiguous elements."""
-    b = frame.b
-    (result,) = frame.results
+    b = builder.b
+    (result,) = builder.results
     element, total = element_type(result.type), sum(widths)
     # The pitch of the rows is an odd number of units that are moved at once, so that the elements of a column are in different banks.
-    piece = PIECE_BYTES // item_bytes(element)
+    piece = CHUNK_BYTES // item_bytes(element)
     unit = piece if total == piece else gcd(piece, *widths)
     pitch = (total // unit | 1) * unit
     whole = b.alloc(type=MemRefType((rows, total), element, (pitch, 1), 0, 3))
-    first, start = b.multiply(frame.programs[0], b.index(rows)), b.index(0)
+    first, start = b.multiply(builder.programs[0], b.index(rows)), b.index(0)
 
     def tile_of(width: int) -> tuple[VectorType, bool]:
         return VectorType((rows, power_of_two(width)), element), power_of_two(width) != width
 
     given = [
         (source, width, at)
-        for source, width, at in zip(frame.sources, widths, accumulate([0, *widths]), strict=False)
+        for source, width, at in zip(builder.sources, widths, accumulate([0, *widths]), strict=False)
         if width
     ]
     tiles: list[Value] = []
@@ -107,33 +107,33 @@ def _joined(frame: SingleFrame, before: int, widths: Sequence[int], rows: int) -
     b.store(tile, result, [first, start], masked=wider or before % rows != 0)
 
 
-def _one_after_the_other(frame: SingleFrame, before: int, widths: Sequence[int]) -> None:
+def _one_after_the_other(builder: OpKernelBuilder, before: int, widths: Sequence[int]) -> None:
     """Each block of threads copies a tile of some rows of one operand."""
-    b = frame.b
-    element = element_type(frame.results[0].type)
-    programs = [0, *accumulate(_blocks(before, width, frame.width) for width in widths)]
+    b = builder.b
+    element = element_type(builder.results[0].type)
+    programs = [0, *accumulate(_blocks(before, width, builder.width) for width in widths)]
     columns_at = [0, *accumulate(widths)]
 
     def copy(source: Value, width: int, at: int, number: Value) -> None:
-        rows, columns = _tile_of(width, frame.width)
-        row, column = frame.delinearize(number, (-(-before // rows), -(-width // columns)))
+        rows, columns = _tile_of(width, builder.width)
+        row, column = builder.delinearize(number, (-(-before // rows), -(-width // columns)))
         starts = [b.multiply(row.start, b.index(rows)), b.multiply(column.start, b.index(columns))]
         masked = width % columns != 0 or before % rows != 0
         tile = b.load(source, starts, type=VectorType((rows, columns), element), masked=masked)
         # A tile may extend beyond this operand's columns, which are another operand's: stores are limited to a view.
         window = MemRefType((before, width), element, (sum(widths), 1), DYNAMIC)
-        part = b.subview(frame.results[0], [b.index(0), b.index(at)], type=window)
+        part = b.subview(builder.results[0], [b.index(0), b.index(at)], type=window)
         b.store(tile, part, starts, masked=masked)
 
     def choose(operands: Sequence[int]) -> None:
         # Binary decisions: a chain of `if` would be nested as deeply as there are operands.
         if len(operands) == 1:
             (number,) = operands
-            first = b.subtract(frame.programs[0], b.index(programs[number]))
-            copy(frame.sources[number], widths[number], columns_at[number], first)
+            first = b.subtract(builder.programs[0], b.index(programs[number]))
+            copy(builder.sources[number], widths[number], columns_at[number], first)
             return
         middle = len(operands) // 2
-        before_middle = b.less(frame.programs[0], b.index(programs[operands[middle]]))
+        before_middle = b.less(builder.programs[0], b.index(programs[operands[middle]]))
         b.branch(before_middle, lambda: choose(operands[:middle]), lambda: choose(operands[middle:]))
 
     choose([i for i, width in enumerate(widths) if width])

@@ -15,8 +15,8 @@ from ....support.target import Target
 from ...analysis.reduction import Accumulation, merged
 from ...schedule.programs import tile_width
 from .finished import Finished
-from .frame import Span, within
-from .single import SingleFrame, vector
+from .single import OpKernelBuilder, vector
+from .tiling import Span, within
 
 
 def cumulative_kernel(op: Op, target: Target) -> Finished:
@@ -34,10 +34,10 @@ def cumulative_by_blocks(op: Op, target: Target) -> Finished:
 class PrefixScan(Accumulation):
     """The parts of one cumulative op."""
 
-    def __init__(self, frame: SingleFrame, op: Op):
+    def __init__(self, builder: OpKernelBuilder, op: Op):
         kind = get_enum(op, "combine") if "combine" in op.attributes else op.name.rpartition("_")[2]
         super().__init__(kind, element_type(op.results[0].type))
-        self.frame, self.b = frame, frame.b
+        self.builder, self.b = builder, builder.b
         self.reverse = get_bool(op, "reverse")
         self.exclusive = get_bool(op, "exclusive")
 
@@ -61,7 +61,7 @@ class PrefixScan(Accumulation):
         The remainder is a shorter tile; it is masked on a GPU, and for an open size, where it may be empty. `masked`: all tiles are masked
         across. `at` gives the indices of the tile at a position along the scan.
         """
-        b, step, masks = self.b, shape[along], self.frame.shares_tiles
+        b, step, masks = self.b, shape[along], self.builder.shares_tiles
         full = -(-size // step) if masks else size // step
         beyond = size if masks and size % step else 0
 
@@ -107,20 +107,22 @@ class PrefixScan(Accumulation):
         beyond: int,
     ) -> Value:
         """Scans one tile after `carry`; returns the next carry. The tile may extend beyond the size `beyond`, unless that is 0."""
-        b, frame = self.b, self.frame
-        new = self.enter(b, b.load(frame.sources[0], at, type=type, masked=masked))
+        b, builder = self.b, self.builder
+        new = self.enter(b, b.load(builder.sources[0], at, type=type, masked=masked))
         if beyond:
             new = within(b, new, start, beyond, self.begin(new.type), along)
         shown, carry = self.joined(new, along, carry)
-        b.store(self.leave(b, shown), frame.results[0], at, masked=masked)
+        b.store(self.leave(b, shown), builder.results[0], at, masked=masked)
         return carry
 
     def element_at(self, at: Sequence[Value], type: Type, carry: Value, masked: bool = False) -> Value:
         """Scans one element of some columns after `carry`; returns the next carry."""
-        b, frame = self.b, self.frame
-        total = self.combine(b, carry, self.enter(b, b.load(frame.sources[0], at, type=type, masked=masked)))
+        b, builder = self.b, self.builder
+        total = self.combine(
+            b, carry, self.enter(b, b.load(builder.sources[0], at, type=type, masked=masked))
+        )
         shown = carry if self.exclusive else total
-        b.store(self.leave(b, shown), frame.results[0], at, masked=masked)
+        b.store(self.leave(b, shown), builder.results[0], at, masked=masked)
         return total
 
     def joined(self, new: Value, along: int, carry: Value) -> tuple[Value, Value]:
@@ -139,9 +141,9 @@ class PrefixScan(Accumulation):
 
 def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Finished:
     before, size, after = shape
-    frame = SingleFrame(op, target, (before, after), [shape], [shape])
-    b = frame.b
-    run = PrefixScan(frame, op)
+    builder = OpKernelBuilder(op, target, (before, after), [shape], [shape])
+    b = builder.b
+    run = PrefixScan(builder, op)
 
     def column(spans: list[Span]) -> None:
         row, span = spans
@@ -156,19 +158,19 @@ def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Finished:
 
         b.loop(0, size, 1, [start], step)
 
-    frame.visit(frame.sizes, frame.width, column)
-    return frame.done()
+    builder.visit(builder.sizes, builder.width, column)
+    return builder.done()
 
 
 def _row_by_row(op: Op, target: Target, shape: Sequence[int]) -> Finished:
     """Tiles of one vector register."""
     _, size = lines = shape[:2]
-    frame = SingleFrame(op, target, lines, [lines], [lines])
-    run = PrefixScan(frame, op)
+    builder = OpKernelBuilder(op, target, lines, [lines], [lines])
+    run = PrefixScan(builder, op)
     width = target.lanes(max(4, item_bytes(run.accumulator)))
     width = width if is_open((size,)) else min(size, width)
-    frame.each_row(lambda row: run.through(size, (width,), 0, lambda start: [row.start, start], False))
-    return frame.done()
+    builder.each_row(lambda row: run.through(size, (width,), 0, lambda start: [row.start, start], False))
+    return builder.done()
 
 
 def _rows_at_once(op: Op, target: Target, shape: Sequence[int]) -> Finished:
@@ -177,32 +179,32 @@ def _rows_at_once(op: Op, target: Target, shape: Sequence[int]) -> Finished:
     held = tile_width(target, item_bytes(element_type(op.results[0].type)))
     width = min(held, power_of_two(size))
     rows = min(held // width, power_of_two(before))
-    frame = SingleFrame(op, target, (before, 1), [lines], [lines], width=1, rows=rows)
-    run = PrefixScan(frame, op)
+    builder = OpKernelBuilder(op, target, (before, 1), [lines], [lines], width=1, rows=rows)
+    run = PrefixScan(builder, op)
 
     def some(spans: list[Span]) -> None:
         row = spans[0]
         tile, along = ((width,), 0) if rows == 1 else ((rows, width), 1)
         run.through(size, tile, along, lambda start: [row.start, start], row.masked)
 
-    frame.visit(frame.sizes, 1, some, rows)
-    return frame.done()
+    builder.visit(builder.sizes, 1, some, rows)
+    return builder.done()
 
 
 def _in_bands(op: Op, target: Target, shape: Sequence[int]) -> Finished:
     """A block of threads scans adjacent columns, so many steps at once that each thread has two loads of 16 bytes in flight."""
     before, size, after = shape
     width = min(target.threads, power_of_two(after))
-    frame = SingleFrame(op, target, (before, after), [shape], [shape], width=width)
-    run = PrefixScan(frame, op)
+    builder = OpKernelBuilder(op, target, (before, after), [shape], [shape], width=width)
+    run = PrefixScan(builder, op)
     steps = min(power_of_two(size), 2 * tile_width(target, item_bytes(run.element)) // width)
 
     def lines(spans: list[Span]) -> None:
         row, span = spans
         run.through(size, (steps, width), 0, lambda start: [row.start, start, span.start], span.masked)
 
-    frame.visit(frame.sizes, frame.width, lines)
-    return frame.done()
+    builder.visit(builder.sizes, builder.width, lines)
+    return builder.done()
 
 
 def runs_kernel(op: Op, target: Target) -> Finished:
@@ -215,8 +217,8 @@ def runs_kernel(op: Op, target: Target) -> Finished:
     width = min(target.threads, power_of_two(after))
     step = gcd(run, 2 * held // width if are_vectors else held)
     whole, runs = (before, size, after)[:rank], (before, count, after)[:rank]
-    frame = SingleFrame(op, target, (before, count, after), [whole, runs], [whole], width=width)
-    b, running = frame.b, PrefixScan(frame, op)
+    builder = OpKernelBuilder(op, target, (before, count, after), [whole, runs], [whole], width=width)
+    b, running = builder.b, PrefixScan(builder, op)
     across = (width,) if are_vectors else ()
     beyond = size if size % run else 0  # the last run is shorter
 
@@ -234,8 +236,8 @@ def runs_kernel(op: Op, target: Target) -> Finished:
             [row.start, number.start, span.start][:rank],
             vector(width * are_vectors, running.accumulator),
         )
-        carry = b.load(frame.sources[1], at, type=type, masked=masked)
+        carry = b.load(builder.sources[1], at, type=type, masked=masked)
         running.steps(run // step, step, carry, tile)
 
-    frame.visit((before, count, after), width, one)
-    return frame.done()
+    builder.visit((before, count, after), width, one)
+    return builder.done()

@@ -44,10 +44,10 @@ from .digits import DigitsKernel
 from .epilogue import store_epilogue
 from .extents import Extent
 from .finished import Finished
-from .frame import Span, exact_tiles, several, share
 from .fusion_kernel import Kernel
 from .packing import LINE_BYTES, right_side
 from .panels import PanelKernel
+from .tiling import Span, exact_tiles, several, share
 
 #: Accumulators that are used in turn, to hide the latency of additions.
 CHAINS = 8

@@ -18,8 +18,8 @@ from ....support.target import Target
 from ...analysis.plan import Plan
 from ...fuse.decoding.panels import InPanels
 from .extents import Extent
-from .frame import Span, exact_tiles
 from .panels import PanelKernel
+from .tiling import Span, exact_tiles
 
 #: Registers of words that are decoded in one step.
 WORDS = 4

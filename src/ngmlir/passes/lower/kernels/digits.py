@@ -25,9 +25,9 @@ from ...fuse.decoding.affine import words_of
 from ...fuse.decoding.digits import InDigits
 from .epilogue import store_epilogue
 from .finished import Finished
-from .frame import Span, exact_tiles, several, share
 from .fusion_kernel import Kernel
 from .packing import LINE_BYTES
+from .tiling import Span, exact_tiles, several, share
 
 WORD_BYTES = WORD_BITS // 8
 #: Weights of at most so many bytes per iteration have their loads unrolled, others a loop: hardware prefetchers predict a load by its

@@ -14,7 +14,7 @@ from ....support.target import Target
 from ...analysis.plan import Plan, plan
 from ...analysis.product import Product, in_words, oriented, product_of
 from ...analysis.sides import Implicit
-from ...schedule.staging import can_wait
+from ...schedule.staging import can_stage
 from .along import AlongKernel
 from .epilogue import store_epilogue
 from .finished import Finished
@@ -102,7 +102,7 @@ def _for_threads(
 
     atom = product.atom(target)
     once = atom.depth if atom else depth
-    staged = schedule.stages > 1 and can_wait(product, target)
+    staged = schedule.stages > 1 and can_stage(product, target)
     waiting = Waiting(b, product, schedule.tile, depth) if staged else None
 
     def step(k: Value, values: Sequence[Value]) -> list[Value]:

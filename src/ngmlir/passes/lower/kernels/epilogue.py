@@ -13,8 +13,8 @@ from ....ir.types import (
 )
 from ....support.lengths import is_same
 from ...analysis.product import Product
-from .frame import Span
 from .fusion_kernel import Kernel, Tile
+from .tiling import Span
 
 
 def store_epilogue(

@@ -10,7 +10,7 @@ from ....ir.core import Value
 from ....ops.builder import Builder
 from ....support.lengths import is_open, is_same
 from ...analysis.product import split
-from .frame import Span, exact_tiles, halves
+from .tiling import Span, exact_tiles, halves
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from ...analysis.plan import Plan, plan
 from ...analysis.sides import with_merged_loops
 from ...schedule.programs import grid_for
 from .finished import Finished
-from .frame import Span
 from .fusion_kernel import Kernel, Tile
 from .single import unsigned_places_in
+from .tiling import Span
 
 
 def flat_kernel(fusion: Op, target: Target, schedule: Flat) -> Finished:

@@ -15,12 +15,13 @@ from ...analysis.group import kind
 from ...analysis.plan import Plan, splat_number
 from ...analysis.reduction import Reduction
 from .finished import Finished
-from .frame import Frame, Span, positions, within
+from .kernel_builder import KernelBuilder
 from .reading import read, write
 from .staged import Staged
+from .tiling import Span, positions, within
 
 
-class Kernel(Frame):
+class Kernel(KernelBuilder):
     """The kernel of a fusion: a buffer for each input, for each extra input, and for each output.
 
     The buffer of a value in `strips` has only the rows that are needed at a time. Its number there says how many of the value's first loops
@@ -87,13 +88,13 @@ class Part(Kernel):
 
     def __init__(
         self,
-        frame: Frame,
+        builder: KernelBuilder,
         plan: Plan,
         buffers: Mapping[Value, Value],
         strips: Mapping[Value, int],
         results: Sequence[Value],
     ):
-        self.__dict__.update(frame.__dict__)
+        self.__dict__.update(builder.__dict__)
         self.plan, self.buffers, self.strips = plan, dict(buffers), dict(strips)
         self.results, self.extra = [*results], list[Value]()
 

@@ -17,10 +17,10 @@ from ....support.lengths import is_open, is_same, power_of_two
 from ...analysis.product import part_of
 from ...analysis.sides import Implicit
 from .extents import Extent
-from .frame import Span, delinearize, exact_tiles, following
-from .packing import uncrowded
+from .packing import conflict_free_stride
 from .panels import PanelKernel
 from .reading import Matrix, read
+from .tiling import Span, delinearize, exact_tiles, following
 
 #: Registers that are copied at once.
 REGISTERS = 8
@@ -65,7 +65,7 @@ class ImplicitKernel(PanelKernel):
         item, target = item_bytes(self.product.packed_element), self.kernel.target
         along = side.depth if side is self.product.lhs and side.along_depth else side.across
         room = OPEN_REGISTERS * target.lanes(item) if is_open(side.sizes(along)[-1:]) else 0
-        return lines, uncrowded(run + room, item, target)
+        return lines, conflict_free_stride(run + room, item, target)
 
     def prepare(self, row: Value, rows: Extent, first: Value, depth: int) -> None:
         lhs, product = self.product.lhs, self.product

@@ -6,9 +6,9 @@ from __future__ import annotations
 from ....ir.core import Value
 from ....ir.types import VectorType, element_type
 from ....ops.builder import Builder
-from .frame import Span
 from .fusion_kernel import Tile
 from .reading import read
+from .tiling import Span
 
 
 def line_spans(b: Builder, rows: Span, columns: int) -> list[Span]:

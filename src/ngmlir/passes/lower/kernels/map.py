@@ -9,9 +9,9 @@ from ....support.target import Target
 from ...analysis.plan import plan
 from ...schedule.programs import grid_for
 from .finished import Finished
-from .frame import Span
 from .fusion_kernel import Kernel, Tile
 from .line_tiles import LineTile, line_spans
+from .tiling import Span
 
 
 def map_kernel(fusion: Op, target: Target, schedule: Tiles) -> Finished:

@@ -12,26 +12,26 @@ from ....support.target import Target
 from ...analysis.reduction import merged
 from .binary_search import binary_search
 from .finished import Finished
-from .frame import Span
-from .single import flat_frame, places_in
+from .single import flat_builder, places_in
+from .tiling import Span
 
 
 def argsort_of_runs(op: Op, target: Target) -> Finished:
     """The positions along rows whose two halves are sorted."""
     rows, size, _ = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
-    frame = flat_frame(op, target, rows * size, [(rows, size)])
-    b, key = frame.b, element_type(op.operands[0].type)
+    builder = flat_builder(op, target, rows * size, [(rows, size)])
+    b, key = builder.b, element_type(op.operands[0].type)
 
     def pick(spans: list[Span]) -> None:
         (span,) = spans
         row, place = places_in(b, span, (rows, size))
-        merge = _Merge(b, frame.sources[0], row, VectorType((span.size,), key), size // 2)
+        merge = _Merge(b, builder.sources[0], row, VectorType((span.size,), key), size // 2)
         places = merge.source(b.cast(place, type=merge.number))
         found = b.cast(places, type=VectorType((span.size,), element_type(op.results[0].type)))
-        b.store(found, frame.results[0], [span.start], masked=span.masked)
+        b.store(found, builder.results[0], [span.start], masked=span.masked)
 
-    frame.visit(frame.sizes, frame.width, pick)
-    return frame.done()
+    builder.visit(builder.sizes, builder.width, pick)
+    return builder.done()
 
 
 class _Merge:

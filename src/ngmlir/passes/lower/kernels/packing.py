@@ -21,8 +21,8 @@ from ....support.machines import WORD_BITS
 from ....support.target import Target
 from ...analysis.product import Product, part_of, word_bits
 from ...analysis.sides import Side
-from .frame import Span, exact_tiles, peel_last
 from .reading import Matrix
+from .tiling import Span, exact_tiles, peel_last
 
 #: Bytes of a cache line.
 LINE_BYTES = 64
@@ -135,14 +135,17 @@ def left_side(product: Product, target: Target) -> Packing:
     turned, element = product.lhs_depth_first, product.packed_element
     sizes = (product.batch, product.rows, product.depth)
     words = product.words.partition("_")[0]
-    block, line = _block(element, words, target), uncrowded(product.depth, item_bytes(element), target)
+    block, line = (
+        _block(element, words, target),
+        conflict_free_stride(product.depth, item_bytes(element), target),
+    )
     stored = product.lhs_element
     return Packing(
         *sizes, LEFT_WIDTH, turned, stored, element, block, product.lhs, words, product.steps, line
     )
 
 
-def uncrowded(run: int, item: int, target: Target) -> int:
+def conflict_free_stride(run: int, item: int, target: Target) -> int:
     """The distance of lines of so many elements of `item` bytes with which they do not map to few sets of the L1
     cache."""
     way = target.l1_bytes // target.l1_ways

@@ -29,10 +29,10 @@ from ...analysis.product import Product
 from .epilogue import store_epilogue
 from .extents import Extent
 from .finished import Finished
-from .frame import Span, several, share
 from .fusion_kernel import Kernel
 from .packing import LINE_BYTES, Panel, right_side
 from .reading import Matrix
+from .tiling import Span, several, share
 
 
 def blocks_of(schedule: Panels, product: Product) -> tuple[int, int]:
@@ -238,7 +238,7 @@ class PanelKernel:
 
     def direct(self, row: Value, rows: int, column: Value, columns: int, place: Value) -> None:
         """One register tile: the whole depth, then the epilogue."""
-        self.ask_epilogue(row, rows, column, columns)
+        self.prefetch_epilogue(row, rows, column, columns)
         total = self.b.number(0, VectorType((rows, columns), self.product.accumulator))
         total = self.deep(total, row, rows, column, columns, place, self.b.index(0), self.product.depth)
         self.finish(total, row, rows, column, columns)
@@ -287,7 +287,7 @@ class PanelKernel:
 
         return ask
 
-    def ask_epilogue(self, row: Value, rows: int, column: Value, columns: int) -> None:
+    def prefetch_epilogue(self, row: Value, rows: int, column: Value, columns: int) -> None:
         """Prefetches what the epilogue reads from beyond the L2 cache, while the depth is summed. Each row of a tile is in a
         different page, so the hardware would not prefetch it."""
         b, kernel = self.b, self.kernel

@@ -15,8 +15,8 @@ from ...analysis.indices import within
 from ...analysis.reduction import Accumulation, merged
 from .cumulative import PrefixScan
 from .finished import Finished
-from .frame import Span, positions, share
-from .single import SingleFrame, vector
+from .single import OpKernelBuilder, vector
+from .tiling import Span, positions, share
 
 
 def segment_reduce_kernel(op: Op, target: Target) -> Finished:
@@ -50,20 +50,20 @@ class _Segments:
         self.lanes = target.lanes(max(4, item_bytes(self.element)))
         # Programs are balanced as if all segments had the same number of rows. This affects speed only.
         sizes = (count - 1, self.before * max(1, -(-usual(self.rows) // (usual(count) - 1))), self.after)
-        self.frame = SingleFrame(op, target, sizes, [source, (count,)], [result])
-        self.b = self.frame.b
-        self.source, self.offsets = self.frame.sources
-        (self.result,) = self.frame.results
+        self.builder = OpKernelBuilder(op, target, sizes, [source, (count,)], [result])
+        self.b = self.builder.b
+        self.source, self.offsets = self.builder.sources
+        (self.result,) = self.builder.results
 
     def build(self) -> Finished:
-        frame, b = self.frame, self.b
-        count = frame.sizes[0]
+        builder, b = self.builder, self.b
+        count = builder.sizes[0]
         start, stop = b.index(0), b.index(count)
-        if frame.programs:
-            start, stop = share(b, frame.programs[0], frame.part, count)
+        if builder.programs:
+            start, stop = share(b, builder.programs[0], builder.part, count)
         self.limit = self.bound(stop)
         b.loop(start, stop, 1, [self.bound(start)], self.segment, name="segment")
-        return frame.done()
+        return builder.done()
 
     def segment(self, segment: Value, carried: Sequence[Value]) -> Sequence[Value]:
         """Computes one segment for all outer iterations, from where the one before ends. Rows of one element are one contiguous run."""
@@ -75,21 +75,21 @@ class _Segments:
             if self.after == 1:
                 self.elements(before.start, segment, first, end)
             else:
-                self.frame.tiles(
+                self.builder.tiles(
                     self.after,
-                    self.frame.width,
+                    self.builder.width,
                     (),
                     lambda span, _: self.columns(before.start, segment, span, first, end),
                     masks=False,
                 )
 
-        self.frame.nest((self.before,), line)
+        self.builder.nest((self.before,), line)
         return [end]
 
     def bound(self, place: Value) -> Value:
         """An offset as a position, clamped to the operand."""
         b = self.b
-        return within(b, b.cast(self.frame.scalar(self.offsets, [place]), type=index), self.rows)
+        return within(b, b.cast(self.builder.scalar(self.offsets, [place]), type=index), self.rows)
 
     def columns(self, before: Value, segment: Value, span: Span, first: Value, end: Value) -> None:
         """A tile of columns, of rows of several elements."""
@@ -192,7 +192,7 @@ class _Reduction(_Segments):
 class _Cumulative(_Segments):
     def __init__(self, op: Op, target: Target):
         super().__init__(op, target)
-        self.run = PrefixScan(self.frame, op)
+        self.run = PrefixScan(self.builder, op)
 
     def columns(self, before: Value, segment: Value, span: Span, first: Value, end: Value) -> None:
         self.step_by_step(
@@ -252,7 +252,7 @@ class _Expansion(_Segments):
 
     def elements(self, before: Value, segment: Value, first: Value, end: Value) -> None:
         b = self.b
-        one = self.frame.scalar(self.source, [before, segment, b.index(0)])
+        one = self.builder.scalar(self.source, [before, segment, b.index(0)])
         type = VectorType((self.lanes,), self.element)
         several = b.broadcast(one, type=type, dimensions=())
         # Full registers are written where they end within the program's rows; the remainder is written one by one.

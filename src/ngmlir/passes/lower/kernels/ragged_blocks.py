@@ -16,9 +16,9 @@ from ...analysis.reduction import merged
 from .binary_search import binary_search
 from .cumulative import PrefixScan
 from .finished import Finished
-from .frame import Span, positions
 from .segments import RowsBetween
-from .single import SingleFrame, flat_frame, places_in
+from .single import OpKernelBuilder, flat_builder, places_in
+from .tiling import Span, positions
 
 
 def segment_reduce_by_blocks(op: Op, target: Target) -> Finished:
@@ -31,8 +31,8 @@ def segment_expand_by_blocks(op: Op, target: Target) -> Finished:
     axis = get_i64(op, "axis")
     source, result = (merged(shape_of(v.type), axis) for v in (op.operands[0], op.results[0]))
     (count,), element = shape_of(op.operands[1].type), element_type(op.results[0].type)
-    frame = flat_frame(op, target, prod(result), [source, (count,)])
-    b = frame.b
+    builder = flat_builder(op, target, prod(result), [source, (count,)])
+    b = builder.b
 
     def pick(spans: list[Span]) -> None:
         (span,) = spans
@@ -42,18 +42,18 @@ def segment_expand_by_blocks(op: Op, target: Target) -> Finished:
         def ends(segment: Value) -> Value:
             """Whether a segment ends before the row. The first offset is not read."""
             place = b.add(segment, b.number(1, segment.type))
-            return b.less_equal(wide(b, b.gather_tile(frame.sources[1], [place], type=found)), row)
+            return b.less_equal(wide(b, b.gather_tile(builder.sources[1], [place], type=found)), row)
 
         none, last = b.number(0, row.type), b.number(count - 2, row.type)
         segment = binary_search(b, none, last, count - 1, ends)
         type = with_element(found, element)
         b.store(
-            b.gather_tile(frame.sources[0], [line, segment, column], type=type),
-            frame.results[0], [span.start], masked=span.masked,
+            b.gather_tile(builder.sources[0], [line, segment, column], type=type),
+            builder.results[0], [span.start], masked=span.masked,
         )  # fmt: skip
 
-    frame.visit(frame.sizes, frame.width, pick)
-    return frame.done()
+    builder.visit(builder.sizes, builder.width, pick)
+    return builder.done()
 
 
 def segment_cumulative_by_blocks(op: Op, target: Target) -> Finished:
@@ -61,15 +61,15 @@ def segment_cumulative_by_blocks(op: Op, target: Target) -> Finished:
     shape = before, rows, after = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
     (count,), element = shape_of(op.operands[1].type), element_type(op.results[0].type)
     width = min(target.threads, power_of_two(after))
-    frame = SingleFrame(op, target, (before, count - 1, after), [shape, (count,)], [shape], width=width)
-    b, run = frame.b, PrefixScan(frame, op)
+    builder = OpKernelBuilder(op, target, (before, count - 1, after), [shape, (count,)], [shape], width=width)
+    b, run = builder.b, PrefixScan(builder, op)
     each = power_of_two(-(-rows // (count - 1)))
     steps = max(1, min(each, target.threads // width))
     tile, dims = ((steps, width), [1, 2]) if after > 1 else ((steps,), [1])
     type = VectorType(tile, element)
 
     def bound(place: Value) -> Value:
-        return within(b, b.cast(frame.scalar(frame.sources[1], [place]), type=index), rows)
+        return within(b, b.cast(builder.scalar(builder.sources[1], [place]), type=index), rows)
 
     def lines(spans: list[Span]) -> None:
         line, segment, span = spans
@@ -82,7 +82,9 @@ def segment_cumulative_by_blocks(op: Op, target: Target) -> Finished:
             start = b.add(first, b.subtract(last, k) if run.reverse else k)
             place = positions(b, start, VectorType(tile, i64))
             inside = b.less(place, b.broadcast(b.cast(end, type=i64), type=place.type, dimensions=()))
-            new = b.load(frame.sources[0], [line.start, start, span.start], type=type, dims=dims, masked=True)
+            new = b.load(
+                builder.sources[0], [line.start, start, span.start], type=type, dims=dims, masked=True
+            )
             new = run.enter(b, new)
             new = b.select(inside, new, run.begin(new.type))
             shown, carry = run.joined(new, 0, carried[0])
@@ -92,10 +94,10 @@ def segment_cumulative_by_blocks(op: Op, target: Target) -> Finished:
                 inside = b.bitwise_and(inside, b.less(column, b.number(after, column.type)))
                 at[2] = b.minimum(column, b.number(after - 1, column.type))
             at[1] = b.minimum(place, b.number(rows - 1, place.type))
-            b.scatter_tile(run.leave(b, shown), inside, frame.results[0], at)
+            b.scatter_tile(run.leave(b, shown), inside, builder.results[0], at)
             return [carry]
 
         b.loop(0, length, steps, [run.carried(tile[1:])], band, name="row")
 
-    frame.visit(frame.sizes, width, lines)
-    return frame.done()
+    builder.visit(builder.sizes, width, lines)
+    return builder.done()

@@ -15,11 +15,12 @@ from ....ops.positions import known
 from ....support.lengths import at_least, below, is_multiple
 from ...analysis.access import Access
 from ...analysis.sides import Implicit, Side, Strided
-from .frame import Frame, Span, delinearize, positions
+from .kernel_builder import KernelBuilder
+from .tiling import Span, delinearize, positions
 
 
 def read(
-    frame: Frame,
+    builder: KernelBuilder,
     spans: Sequence[Span],
     access: Access,
     type: Type,
@@ -27,7 +28,7 @@ def read(
     aligned: bool = False,
 ) -> Value:
     """A tile of `type` at `spans` of the loops of an access. `aligned`: its start is a multiple of its size."""
-    b = frame.b
+    b = builder.b
     indices, dims, steps, masked = _located(b, spans, access)
 
     def load(masked: bool) -> Value:
@@ -41,7 +42,7 @@ def read(
             pad=access.fill if masked else None,
         )
 
-    if access.fill is None or masked or frame.shares_tiles:
+    if access.fill is None or masked or builder.shares_tiles:
         return load(masked or access.fill is not None)
     bounds: list[tuple[Value, int, int]] = []
     partly = False  # whether only a part of a tile may be inside

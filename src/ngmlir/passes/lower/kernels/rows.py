@@ -20,11 +20,11 @@ from ....ir.types import FloatType, MemRefType, VectorType, element_type, index
 from ....ops.schedules import Rows
 from ....support.lengths import is_open, may_be_several, power_of_two, usual
 from ....support.target import Target
-from ...analysis.plan import Plan, pieces_wide, plan
+from ...analysis.plan import Plan, chunk_width, plan
 from ...analysis.reduction import Parts, Position, Reduction, flat, in_parts, reductions
 from .finished import Finished
-from .frame import Span, each_position, linear, peel_last, positions, several, share
 from .fusion_kernel import Kernel, Tile
+from .tiling import Span, each_position, linear, peel_last, positions, several, share
 
 #: Scratch for the costly values of one row, in bytes.
 SCRATCH_BYTES = 1 << 18
@@ -362,7 +362,7 @@ class _Row:
         compares only the best of several registers with its own best, and the first tile with that is searched at the end."""
         target, position = self.kernel.target, isinstance(reduction, Position)
         if self.kernel.shares_tiles:
-            return width if position else min(width, pieces_wide(self.plan, self.schedule.threads))
+            return width if position else min(width, chunk_width(self.plan, self.schedule.threads))
         lanes = target.lanes(item_bytes(reduction.element))
         whole = len(self.inner) == 1 and not is_open(self.inner) and width % lanes == 0
         return lanes if position and whole else width

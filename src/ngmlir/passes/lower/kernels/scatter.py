@@ -20,8 +20,8 @@ from ...analysis.indices import position
 from ...analysis.reduction import merged
 from ...schedule.programs import tile_width
 from .finished import Finished
-from .frame import Span, peel_last, share
-from .single import SingleFrame, vector
+from .single import OpKernelBuilder, vector
+from .tiling import Span, peel_last, share
 
 #: Runs a function on the tiles of an update.
 _EachTile = Callable[[Callable[[Span], None]], Sequence[Value] | None]
@@ -44,7 +44,7 @@ class Updates:
     """The shapes of a scatter, with the dimensions before and after the axis merged, and how its updates are applied."""
 
     #: Its builder, and the buffers of its operands and its result.
-    frame: SingleFrame
+    builder: OpKernelBuilder
     #: The rows [first, stop) that this program owns, as i64.
     first: Value
     stop: Value
@@ -61,10 +61,10 @@ class Updates:
         """Begins the kernel, whose programs share a `space`."""
         shape = (self.before, self.size, self.after)
         operands = [shape, (self.count,), (self.before, self.count, self.after)]
-        self.frame = SingleFrame(self.op, target, space, operands, [shape], width=self.width)
-        self.b = self.frame.b
-        self.source, self.indices, self.updates = self.frame.sources
-        (self.result,) = self.frame.results
+        self.builder = OpKernelBuilder(self.op, target, space, operands, [shape], width=self.width)
+        self.b = self.builder.b
+        self.source, self.indices, self.updates = self.builder.sources
+        (self.result,) = self.builder.results
 
     def own(self, first: Value, stop: Value) -> None:
         """Sets the rows that this program owns."""
@@ -84,7 +84,7 @@ class Updates:
         b = self.b
 
         def one(number: Value, _: object) -> None:
-            place = position(b, self.frame.scalar(self.indices, [number]), self.size)
+            place = position(b, self.builder.scalar(self.indices, [number]), self.size)
             at = b.cast(place, type=index)
 
             def tile(span: Span) -> None:
@@ -109,7 +109,7 @@ class _Scatter(Updates):
         self.owners = -(-self.size // self.rows)
         self.begin(target, (self.owners * self.before, (self.rows + self.count) * self.after))
         # The result may share the operand's buffer: then the copy does nothing, and only the updates are written.
-        self.frame.pairs = [0, 3]
+        self.builder.pairs = [0, 3]
 
     def most_owners(self) -> int:
         """How many programs to share the rows among. One for an open size: later owners might have no rows."""
@@ -122,13 +122,15 @@ class _Scatter(Updates):
         )
 
     def build(self) -> Finished:
-        frame = self.frame
-        frame.each_row(lambda span: self.program(*frame.delinearize(span.start, (self.owners, self.before))))
-        return frame.done()
+        builder = self.builder
+        builder.each_row(
+            lambda span: self.program(*builder.delinearize(span.start, (self.owners, self.before)))
+        )
+        return builder.done()
 
     def program(self, owner: Span, row: Span) -> None:
         """Copies the rows of one owner and applies its updates."""
-        b, frame = self.b, self.frame
+        b, builder = self.b, self.builder
         first, stop = share(b, owner.start, self.rows, self.size)
         peel_last(
             b,
@@ -141,7 +143,7 @@ class _Scatter(Updates):
         self.apply(
             b.index(0),
             b.index(self.count),
-            lambda tile: frame.tiles(self.after, frame.width, (), lambda span, _: tile(span)),
+            lambda tile: builder.tiles(self.after, builder.width, (), lambda span, _: tile(span)),
             row,
         )
 

@@ -10,10 +10,10 @@ from ....support.lengths import power_of_two, usual
 from ....support.target import Target
 from ...analysis.indices import position, within
 from .finished import Finished
-from .frame import Span, positions, share
 from .scatter import Updates
 from .segments import scatter_in_order
 from .single import vector
+from .tiling import Span, positions, share
 
 #: Elements of operand and updates per owner, at least: every owner reads all indices.
 _OWNED_ELEMENTS = 1 << 11
@@ -43,9 +43,9 @@ class _Scatter(Updates):
         return max(1, min(wanted, (size + count) * after // _OWNED_ELEMENTS, size))
 
     def build(self) -> Finished:
-        frame = self.frame
-        frame.visit(frame.sizes, frame.width, lambda spans: self.program(*spans))
-        return frame.done()
+        builder = self.builder
+        builder.visit(builder.sizes, builder.width, lambda spans: self.program(*spans))
+        return builder.done()
 
     def program(self, owner: Span, row: Span, span: Span) -> None:
         """Copies the columns of `span` of the rows of one owner and applies the updates to them, a tile of indices at a time."""
@@ -54,8 +54,8 @@ class _Scatter(Updates):
         self.copy(row, first, stop, span)
         b.barrier()
         self.own(first, stop)
-        width = min(self.frame.width if self.after == 1 else self.target.threads, power_of_two(self.count))
-        self.frame.tiles(self.count, width, (), lambda part, _: self.some(row, part, span))
+        width = min(self.builder.width if self.after == 1 else self.target.threads, power_of_two(self.count))
+        self.builder.tiles(self.count, width, (), lambda part, _: self.some(row, part, span))
 
     def copy(self, row: Span, first: Value, stop: Value, span: Span) -> None:
         """Copies the owner's rows from the operand: one row at a time, or a tile of rows of one element."""

@@ -33,8 +33,8 @@ from ...analysis.plan import Shape
 from ...analysis.reduction import Accumulation, merged
 from .binary_search import binary_search
 from .finished import Finished
-from .frame import Span, positions
-from .single import SingleFrame
+from .single import OpKernelBuilder
+from .tiling import Span, positions
 
 #: Elements of the result per thread, and updates of a long segment that are combined at once.
 _HELD, _AT_ONCE = 8, 16
@@ -58,7 +58,7 @@ class RowsBetween:
         self.before, self.count, self.after = given = merged(shape_of(op.operands[0].type), axis)
         (offsets,) = shape_of(op.operands[1].type)
         self.start(op, target, offsets - 1, [given, (offsets,)])
-        self.updates, self.offsets = self.frame.sources
+        self.updates, self.offsets = self.builder.sources
 
     def start(self, op: Op, target: Target, size: int, operands: Sequence[Shape]) -> None:
         """Begins the kernel: chooses how many rows and columns a block has."""
@@ -70,8 +70,8 @@ class RowsBetween:
         # Few rows have long segments: they are shared among more blocks.
         while self.rows > 1 and columns * -(-size // self.rows) < 2 * target.multiprocessors:
             self.rows //= 2
-        self.frame = SingleFrame(op, target, shape, operands, [shape], width=self.width, rows=self.rows)
-        self.b = self.frame.b
+        self.builder = OpKernelBuilder(op, target, shape, operands, [shape], width=self.width, rows=self.rows)
+        self.b = self.builder.b
         self.element = element_type(op.results[0].type)
         self.joins = Accumulation(_KINDS[self.combine], self.element)
         # i32 holds the numbers of rows and updates, and one beyond both, which are compared with indices of any type.
@@ -80,8 +80,8 @@ class RowsBetween:
         self.at_once = _AT_ONCE * target.threads // self.width
 
     def build(self) -> Finished:
-        self.frame.visit(self.frame.sizes, self.width, lambda spans: self.tile(*spans), self.rows)
-        return self.frame.done()
+        self.builder.visit(self.builder.sizes, self.width, lambda spans: self.tile(*spans), self.rows)
+        return self.builder.done()
 
     def tile(self, before: Span, rows: Span, columns: Span) -> None:
         b, whole = self.b, VectorType((self.rows, self.width), self.element)
@@ -99,7 +99,7 @@ class RowsBetween:
                 total = self.one(total, first, end, first)
             case _:
                 total = self.joined(total, first, end, bounds)
-        b.store(self.joins.leave(b, total), self.frame.results[0], at, masked=masked)
+        b.store(self.joins.leave(b, total), self.builder.results[0], at, masked=masked)
 
     def begin(self, at: Sequence[Value], type: VectorType, masked: bool, some: Value) -> Value:
         """The initial value: of a reduction where `some` rows have any update, otherwise the result. The sum of no rows is 0."""
@@ -199,7 +199,7 @@ class _InOrder(RowsBetween):
         self.count = prod(shape_of(op.operands[1].type))
         operands = [shape, (self.count,), (self.before, self.count, self.after)]
         self.start(op, target, size, operands)
-        self.source, self.indices, self.updates = self.frame.sources
+        self.source, self.indices, self.updates = self.builder.sources
 
     def begin(self, at: Sequence[Value], type: VectorType, masked: bool, some: Value) -> Value:
         return self.joins.enter(self.b, self.b.load(self.source, at, type=type, masked=masked))

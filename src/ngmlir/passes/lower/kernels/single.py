@@ -13,10 +13,11 @@ from ....ops.builder import Builder
 from ....support.target import Target
 from ...schedule.programs import flat_width, grid_for, part_of, steps_of, tile_width
 from .finished import Finished
-from .frame import Frame, Span, positions, share
+from .kernel_builder import KernelBuilder
+from .tiling import Span, positions, share
 
 
-class SingleFrame(Frame):
+class OpKernelBuilder(KernelBuilder):
     """The builder of a kernel for one op. `sizes` is the iteration space, `operand_shapes` and `result_shapes` are the shapes of the
     buffers (dimensions that the op does not distinguish may be merged), `width` and `rows` are those of a tile."""
 
@@ -67,12 +68,12 @@ class SingleFrame(Frame):
         return self.b.load(buffer, indices, type=element_type(buffer.type))
 
 
-def flat_frame(
+def flat_builder(
     op: Op, target: Target, size: int, operand_shapes: Sequence[Sequence[int]] | None = None
-) -> SingleFrame:
+) -> OpKernelBuilder:
     """For a result of `size` elements seen as one dimension, so that a warp writes contiguous elements across its rows."""
     width = flat_width(target, size, item_bytes(element_type(op.results[0].type)))
-    return SingleFrame(op, target, (size,), operand_shapes, [(size,)], width=width)
+    return OpKernelBuilder(op, target, (size,), operand_shapes, [(size,)], width=width)
 
 
 def places_in(b: Builder, span: Span, shape: Sequence[int]) -> list[Value]:

@@ -19,8 +19,8 @@ from ....support.target import Target
 from ...analysis.reduction import merged
 from ...analysis.sorting import INSERTED, check_plain_order, comes_before
 from .finished import Finished
-from .frame import Span, positions
-from .single import SingleFrame
+from .single import OpKernelBuilder
+from .tiling import Span, positions
 
 #: Bits of a digit: its counters and the places that are written to are few enough for the L1 and L2 caches.
 DIGIT = 8
@@ -42,11 +42,11 @@ def argsort_kernel(op: Op, target: Target) -> Finished:
     before, size, after = merged(shape_of(op.operands[0].type), axis)
     kept = shape_of(op.results[0].type)[axis]
     space = (before * after, size * _STEPS)
-    frame = SingleFrame(op, target, space, [(before, size, after)], [(before, kept, after)])
+    builder = OpKernelBuilder(op, target, space, [(before, size, after)], [(before, kept, after)])
 
     def row(span: Span) -> None:
-        outer, inner = frame.delinearize(span.start, (before, after))
-        line = _Row(frame, outer.start, inner.start, size, kept)
+        outer, inner = builder.delinearize(span.start, (before, after))
+        line = _Row(builder, outer.start, inner.start, size, kept)
         if at_least(INSERTED, kept) and below(kept, size):
             line.insert()
         elif at_least(size, 2 * kept):
@@ -54,8 +54,8 @@ def argsort_kernel(op: Op, target: Target) -> Finished:
         else:
             line.sort()
 
-    frame.each_row(row)
-    return frame.done()
+    builder.each_row(row)
+    return builder.done()
 
 
 #: A key with its position in its lower half; or the two separately.
@@ -65,10 +65,10 @@ _Record = tuple[Value, ...]
 class _Row:
     """Sorts one row."""
 
-    def __init__(self, frame: SingleFrame, outer: Value, inner: Value, size: int, kept: int):
-        self.frame, self.b, self.size, self.kept = frame, frame.b, size, kept
+    def __init__(self, builder: OpKernelBuilder, outer: Value, inner: Value, size: int, kept: int):
+        self.builder, self.b, self.size, self.kept = builder, builder.b, size, kept
         self.outer, self.inner = outer, inner
-        key = element_type(frame.sources[0].type)
+        key = element_type(builder.sources[0].type)
         assert isinstance(key, IntegerType)
         self.key, self.packed = key, key.width <= 32
         # The lowest bit of the key.
@@ -85,10 +85,10 @@ class _Row:
         return (b.bitwise_or(b.shift_left(key, b.number(32, i64)), place),)
 
     def read(self, place: Value) -> Value:
-        return self.frame.scalar(self.frame.sources[0], [self.outer, place, self.inner])
+        return self.builder.scalar(self.builder.sources[0], [self.outer, place, self.inner])
 
     def element(self, buffer: Value, place: Value) -> Value:
-        return self.frame.scalar(buffer, [place])
+        return self.builder.scalar(buffer, [place])
 
     def records(self, *shape: int) -> list[Value]:
         """Allocates scratch for records."""
@@ -96,7 +96,7 @@ class _Row:
         return [self.b.alloc(type=type) for _ in range(1 if self.packed else 2)]
 
     def load(self, buffers: Sequence[Value], *at: Value) -> _Record:
-        return tuple(self.frame.scalar(buffer, at) for buffer in buffers)
+        return tuple(self.builder.scalar(buffer, at) for buffer in buffers)
 
     def store(self, record: _Record, buffers: Sequence[Value], *at: Value) -> None:
         for value, buffer in zip(record, buffers, strict=True):
@@ -104,7 +104,7 @@ class _Row:
 
     def finish(self, buffers: Sequence[Value], *at: Value) -> None:
         """Writes the positions of the first records."""
-        b, (result,) = self.b, self.frame.results
+        b, (result,) = self.b, self.builder.results
 
         def write(i: Value, _: object) -> None:
             place = self.load(buffers, *at, i)[-1]
@@ -185,10 +185,10 @@ class _Row:
 
         def add(i: Value, _: object) -> None:
             at = [self.value(self.load(lines, here, i)[0], shift)]
-            b.store(b.add(self.frame.scalar(counts, at), one), counts, at)
+            b.store(b.add(self.builder.scalar(counts, at), one), counts, at)
 
         def begin(v: Value, carried: Sequence[Value]) -> list[Value]:
-            count = self.frame.scalar(counts, [v])
+            count = self.builder.scalar(counts, [v])
             b.store(carried[0], counts, [v])
             return [b.add(carried[0], count)]
 
@@ -204,7 +204,7 @@ class _Row:
         def one(i: Value, _: object) -> None:
             record = self.load(lines, here, i)
             digit = self.value(record[0], shift)
-            place = self.frame.scalar(counts, [digit])
+            place = self.builder.scalar(counts, [digit])
             b.store(b.add(place, b.number(1, i32)), counts, [digit])
             self.store(record, lines, there, b.cast(place, type=index))
 
@@ -215,7 +215,7 @@ class _Row:
     def select(self, most: int) -> None:
         """Keeps the keys that may be among the first in scratch, in the order of their positions, which are next to them. If there are more
         than `most`, only the first ones are kept; a tile without a key less than the last of these is skipped."""
-        b, size, width = self.b, self.size, self.frame.width
+        b, size, width = self.b, self.size, self.builder.width
         begin = size if at_least(most, size) else most
         number = i32 if self.packed else i64
         self.wide = VectorType((width,), number)
@@ -228,7 +228,7 @@ class _Row:
             b.store(b.cast(self.tile(span.start, span.size), type=type), self.keys, [span.start])
             b.store(positions(b, span.start, type), self.places, [span.start])
 
-        self.frame.tiles(begin, width, (), first, masks=False)
+        self.builder.tiles(begin, width, (), first, masks=False)
         count, bound = self.shortened(b.index(begin))
 
         def some(span: Span, carried: Sequence[Value]) -> list[Value]:
@@ -249,9 +249,9 @@ class _Row:
             return list(b.branch(b.any(less, axes=[0]), enter, lambda: [count, bound]))
 
         if begin < size:
-            count, bound = self.frame.tiles(size - begin, width, [count, bound], some, masks=False)
+            count, bound = self.builder.tiles(size - begin, width, [count, bound], some, masks=False)
             self.shortened(count)
-        lanes = self.frame.target.lanes(item_bytes(i64))
+        lanes = self.builder.target.lanes(item_bytes(i64))
         if self.packed and self.kept <= RANKED * lanes:
             return self.rank(RANKS * lanes)
         lines = self.records(2, self.kept)
@@ -270,7 +270,7 @@ class _Row:
         """Writes each of the positions in scratch to its rank: the number of records that are less."""
         b, whole = self.b, -(-self.kept // width) * width
         (records,), (ranks,), type = self.records(whole), self.records(whole), VectorType((width,), i64)
-        result = self.frame.results[0]
+        result = self.builder.results[0]
 
         def pack(i: Value, _: object) -> None:
             self.store(self.record(self.element(self.keys, i), self.element(self.places, i)), [records], i)
@@ -305,7 +305,7 @@ class _Row:
         greatest = b.number((1 << self.key.width - 1) - 1, self.wide)
         b.store(greatest, self.keys, [count])  # what is read beyond the end is greatest
         last, less = self.last(count)
-        width = self.frame.target.lanes(item_bytes(element_type(self.wide)))
+        width = self.builder.target.lanes(item_bytes(element_type(self.wide)))
         type = VectorType((width,), element_type(self.wide))
 
         def some(start: Value, carried: Sequence[Value]) -> list[Value]:
@@ -357,7 +357,7 @@ class _Row:
     def tile(self, start: Value, size: int) -> Value:
         """Some keys of the row."""
         at, type = [self.outer, start, self.inner], VectorType((size,), self.key)
-        return self.b.load(self.frame.sources[0], at, type=type, dims=[1])
+        return self.b.load(self.builder.sources[0], at, type=type, dims=[1])
 
     # -- insertion ---------------------------------------------------------------------------------------
 
@@ -393,5 +393,5 @@ class _Row:
             b.branch(b.less(least, bound), lambda: b.loop(start, stop, 1, (), one))
 
         b.loop(0, self.kept, 1, (), one)
-        self.frame.tiles(self.size - self.kept, self.frame.width, (), some, masks=False)
+        self.builder.tiles(self.size - self.kept, self.builder.width, (), some, masks=False)
         self.finish(best)

@@ -22,9 +22,9 @@ from ....support.target import Target
 from ...analysis.reduction import merged
 from ...analysis.sorting import LONGEST, check_plain_order, comes_before, has_two_runs
 from .finished import Finished
-from .frame import Span
 from .merging import argsort_of_runs
-from .single import SingleFrame
+from .single import OpKernelBuilder
+from .tiling import Span
 
 #: Elements of several short rows that one block sorts.
 _SHORT_ONES = 2048
@@ -49,8 +49,8 @@ def argsort_by_blocks(op: Op, target: Target) -> Finished:
     width = power_of_two(size)
     together = max(1, min(power_of_two(rows), _SHORT_ONES // width))
     shape, operands, results = (together, width), [(rows, size)], [(rows, kept)]
-    frame = SingleFrame(op, target, (rows, size), operands, results, width=width, rows=together)
-    b, key, place = frame.b, element_type(op.operands[0].type), element_type(op.results[0].type)
+    builder = OpKernelBuilder(op, target, (rows, size), operands, results, width=width, rows=together)
+    b, key, place = builder.b, element_type(op.operands[0].type), element_type(op.results[0].type)
     assert isinstance(key, IntegerType)
     # Elements beyond the end of a row are sorted behind all others.
     greatest = numeric_literal((1 << key.width - 1) - 1, key)
@@ -58,12 +58,12 @@ def argsort_by_blocks(op: Op, target: Target) -> Finished:
     def sort(spans: list[Span]) -> None:
         at, beyond = [span.start for span in spans], any(span.masked for span in spans)
         pad = greatest if beyond else None
-        keys = b.load(frame.sources[0], at, type=VectorType(shape, key), masked=beyond, pad=pad)
+        keys = b.load(builder.sources[0], at, type=VectorType(shape, key), masked=beyond, pad=pad)
         order = b.cast(_Network(b, shape).order(keys, key), type=VectorType(shape, place))
-        b.store(order, frame.results[0], at, masked=beyond or kept < width)
+        b.store(order, builder.results[0], at, masked=beyond or kept < width)
 
-    frame.visit((rows, size), width, sort, together)
-    return frame.done(max(WARP, min(_MOST_THREADS, together * width // _HELD)))
+    builder.visit((rows, size), width, sort, together)
+    return builder.done(max(WARP, min(_MOST_THREADS, together * width // _HELD)))
 
 
 class _Network:

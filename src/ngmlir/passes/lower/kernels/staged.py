@@ -13,8 +13,9 @@ from ....ir.types import DYNAMIC, MemRefType, Type, VectorType, element_type
 from ....ops.positions import known
 from ....support.lengths import at_least, below
 from ...analysis.access import Access
-from .frame import Frame, Span, exact_tiles
+from .kernel_builder import KernelBuilder
 from .reading import position, read
+from .tiling import Span, exact_tiles
 
 #: Registers of a row, and rows, that are copied in one iteration.
 _TOGETHER = 4
@@ -36,14 +37,25 @@ class Staged:
     begins. The other loops are at one position."""
 
     def __init__(
-        self, frame: Frame, access: Access, buffer: Value, counts: Mapping[int, int], copies: int = 1
+        self,
+        builder: KernelBuilder,
+        access: Access,
+        buffer: Value,
+        counts: Mapping[int, int],
+        copies: int = 1,
     ):
-        self.frame, self.b, self.access, self.buffer, self.counts = frame, frame.b, access, buffer, counts
+        self.builder, self.b, self.access, self.buffer, self.counts = (
+            builder,
+            builder.b,
+            access,
+            buffer,
+            counts,
+        )
         self.moving = [{l: s for l, s in p.terms.items() if l in counts} for p in access.places]
         self.moved = [d for d, terms in enumerate(self.moving) if terms]
         *rows, row = (1 + sum(s * (counts[l] - 1) for l, s in self.moving[d].items()) for d in self.moved)
         self.element = element_type(buffer.type)
-        self.lanes = frame.target.lanes(item_bytes(self.element))
+        self.lanes = builder.target.lanes(item_bytes(self.element))
         # Whole registers are read and written beyond the end of a row, into the next row, which is written later.
         shape = (rows[0] + 1, *rows[1:], -(-row // self.lanes) * self.lanes)
         self.copies = self.b.alloc(type=MemRefType((copies, *shape), self.element, None, 0, 3))
@@ -63,7 +75,7 @@ class Staged:
     def read(self, spans: Sequence[Span], type: Type) -> Value:
         """A tile that results need, read from the copy."""
         here = [Span(self.places.get(s.start, s.start), s.size) for s in spans]
-        return read(self.frame, here, self.near, type, self.copy)
+        return read(self.builder, here, self.near, type, self.copy)
 
     def fill(self, spans: Sequence[Span], needed: Mapping[int, Value]) -> None:
         """Makes the copy for these positions of the loops. Of some loops only so many iterations are needed."""

@@ -18,11 +18,12 @@ from ...analysis.product import Product
 from ...fuse.score_loops import Streams
 from ...schedule.attention import DEPTH
 from .extents import Extent
-from .frame import Frame, Span, several
 from .fusion_kernel import Part, Tile, bound
+from .kernel_builder import KernelBuilder
 from .masked_blocks import LEAST, ZERO_BELOW, Corners, Mask, masks_of, seen_in
 from .packing import Panel, right_side
 from .reading import Matrix
+from .tiling import Span, several
 
 #: Queries whose masks are tested at once.
 ROWS = 8
@@ -52,21 +53,21 @@ class Streaming:
         self.panels = schedule.queries // self.lanes
         self.inputs = (*how.inputs, *how.sides, *more)
         elements = [element_type(fusion.operands[number].type) for number, _ in self.inputs]
-        self.frame = Frame(
+        self.builder = KernelBuilder(
             target,
             several(sizes),
             [MemRefType(shape, e) for (_, shape), e in zip(self.inputs, elements, strict=True)],
             [MemRefType(shape, self.element) for shape in results],
             how.place.location,
         )
-        self.b = self.frame.b
-        self.programs = self.frame.places(sizes)
-        sources = self.frame.sources
+        self.b = self.builder.b
+        self.programs = self.builder.places(sizes)
+        sources = self.builder.sources
         self.tiles, self.straight = (
-            Part(self.frame, each, bound(each, sources), {}, ()) for each in (how.plan, how.straight)
+            Part(self.builder, each, bound(each, sources), {}, ()) for each in (how.plan, how.straight)
         )
         self.masks = masks_of(how.plan, how.masked, how.scored)
-        self.sides = self.frame.sources[len(how.inputs) :]
+        self.sides = self.builder.sources[len(how.inputs) :]
         self.line = VectorType((self.lanes,), self.element)
 
     # -- the position of a program -------------------------------------------------------------------------
@@ -96,8 +97,8 @@ class Streaming:
     def places(self) -> tuple[list[Span], list[Span]]:
         """The position of this program in the loops of the batch, and in the outer loops of the queries."""
         how, sizes = self.how, self.how.plan.sizes
-        batch = self.frame.delinearize(self.batch, [sizes[l] for l in how.batch]) if how.batch else []
-        return batch, self.frame.delinearize(self.outer, [sizes[l] for l in how.outer]) if how.outer else []
+        batch = self.builder.delinearize(self.batch, [sizes[l] for l in how.batch]) if how.batch else []
+        return batch, self.builder.delinearize(self.outer, [sizes[l] for l in how.outer]) if how.outer else []
 
     def spans(self, panel: Value, keys: Span) -> list[Span]:
         """The spans of a tile of scores in the loops of the plan."""
@@ -145,7 +146,7 @@ class Streaming:
             return [b.dot_tile(tile, b.load(right, [panel, k.start, b.index(0)], type=line), values[0])]
 
         start = b.number(0, VectorType((rows, self.lanes), self.element))
-        return self.frame.tiles(product.depth, DEPTH, [start], step, "k", masks=False)[0]
+        return self.builder.tiles(product.depth, DEPTH, [start], step, "k", masks=False)[0]
 
     # -- masks --------------------------------------------------------------------------------------------
 
@@ -203,4 +204,4 @@ class Streaming:
 
             return list(b.loop(0, lines, step, values, more, name="query"))
 
-        return self.frame.tiles(keys.most, self.lanes, [b.number(0, i1)], some, "key", masks=False)[0]
+        return self.builder.tiles(keys.most, self.lanes, [b.number(0, i1)], some, "key", masks=False)[0]

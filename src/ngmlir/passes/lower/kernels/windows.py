@@ -20,9 +20,9 @@ from ...analysis.access import Access, leaves
 from ...schedule.moves import rows_together
 from ...schedule.programs import grid_for, tile_width
 from .finished import Finished
-from .frame import Span
 from .reading import read
-from .single import SingleFrame
+from .single import OpKernelBuilder
+from .tiling import Span
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ def overlap_add_kernel(op: Op, target: Target) -> Finished:
         (blocks,) = grid_for(target, sizes, tile_width(target, item), 0, rows)
         parted = most if blocks < _BLOCKS * target.multiprocessors else []
     space = [*parted, *sizes]
-    frame = SingleFrame(op, target, space, [shape], [lengths], rows=rows)
-    b, zero = frame.b, numeric_literal(0, element)
+    builder = OpKernelBuilder(op, target, space, [shape], [lengths], rows=rows)
+    b, zero = builder.b, numeric_literal(0, element)
 
     def add(spans: list[Span], phases: Sequence[_Phases], rest: Sequence[Value]) -> None:
         """One tile of the elements of phase `rest` of each of `phases`."""
@@ -116,7 +116,7 @@ def overlap_add_kernel(op: Op, target: Target) -> Finished:
         here = [*spans, *map(Span, rest)]
 
         def touched(inner: Sequence[Span]) -> Value:
-            return read(frame, [*here, *inner], access, type, frame.sources[0])
+            return read(builder, [*here, *inner], access, type, builder.sources[0])
 
         def tap(inner: list[Span], values: Sequence[Value]) -> list[Value]:
             if len(inner) == len(phases):
@@ -143,7 +143,7 @@ def overlap_add_kernel(op: Op, target: Target) -> Finished:
         )
         masked = short or any(span.masked for span in spans)
         b.store(
-            total, frame.results[0], indices, steps=distance if max(distance) > 1 else None, masked=masked
+            total, builder.results[0], indices, steps=distance if max(distance) > 1 else None, masked=masked
         )
 
     def every(spans: list[Span], phases: Sequence[_Phases], rest: Sequence[Value]) -> None:
@@ -175,5 +175,5 @@ def overlap_add_kernel(op: Op, target: Target) -> Finished:
             else:
                 every(at, phases, [])
 
-    frame.visit(space, frame.width, tile, rows)
-    return frame.done()
+    builder.visit(space, builder.width, tile, rows)
+    return builder.done()

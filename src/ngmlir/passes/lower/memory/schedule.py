@@ -187,7 +187,7 @@ class Schedule:
         """Decides where results are written. A temporary can become a result's buffer; others are copied.
 
         A tied result belongs in its argument's buffer. It is computed there if nothing reads the old value afterwards
-        (`Lives.share` decides), otherwise copied at the very end, after the copies of results that are the old value.
+        (`LiveRanges.share` decides), otherwise copied at the very end, after the copies of results that are the old value.
         """
         attribute = self.main.attributes.get("ng.tied")
         pairs = attribute.values if isinstance(attribute, DenseArrayAttr) else ()

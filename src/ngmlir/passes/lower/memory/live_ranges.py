@@ -36,7 +36,7 @@ class Moves(NamedTuple):
     copies: list[Copy]
 
 
-class Lives:
+class LiveRanges:
     """The first and last use of every buffer, then the sharing that these allow.
 
     `root(buffer)` is the buffer whose memory it uses, `dropped` are the steps (by id) that sharing makes redundant.
