@@ -92,17 +92,18 @@ def test_greater_lengths_make_room_once(run: OpenCpu) -> None:
         right(quick(*given(n, m)), *given(n, m))
 
 
-def test_a_length_that_grows_is_given_room_to_grow_on() -> None:
+def test_layouts_take_at_most_an_eighth_more_than_their_lengths_need() -> None:
+    """Here M takes no memory, so that layouts keep room for it."""
     run = compile_open(lambda lengths: from_text(TEXT, lengths=lengths), {"N": 60, "M": 20})
     run(*given(64, 30))
-    with pytest.raises(Otherwise):
-        run.quick(otherwise)(*given(65, 3))
-    run(*given(65, 3))
-    quick = run.quick(otherwise)
-    for n, m in ((80, 3), (80, 30)):
-        right(quick(*given(n, m)), *given(n, m))
-    with pytest.raises(Otherwise):
-        quick(*given(100, 3))
+    for n in (65, 100, 200):
+        with pytest.raises(Otherwise):
+            run.quick(otherwise)(*given(n, 3))
+        run(*given(n, 3))
+        quick = run.quick(otherwise)
+        right(quick(*given(n, 30)), *given(n, 30))
+        with pytest.raises(Otherwise):
+            quick(*given(n * 9 // 8 + 2, 3))
 
 
 @pytest.mark.parametrize("relation", ["==", "!=", ">=", "<"])

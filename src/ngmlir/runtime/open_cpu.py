@@ -232,16 +232,12 @@ class OpenCpu:
         return Program(self.code, replace(self._entry, signature=signature), self._arena)
 
     def _above(self, lengths: Mapping[str, int]) -> dict[str, int]:
-        """Lengths for which to make a new layout: those that the last one has room for, and a quarter more than each that
-        has grown, if they do not take much more memory."""
+        """Lengths for which to make a new layout: also those that the last one has room for, if these take at most 1/8 more memory."""
         least = {name: size_class(lengths[name]) for name in self.names}
         if not (last := self._placed.keys()[-1:]):
             return least
-        wide = {
-            name: most if lengths[name] <= most else size_class(lengths[name] * 5 // 4)
-            for name, most in zip(self.names, last[0], strict=True)
-        }
-        return wide if self._bytes(wide) <= 2 * self._bytes(least) else least
+        wide = {name: max(most, least[name]) for name, most in zip(self.names, last[0], strict=True)}
+        return wide if 8 * self._bytes(wide) <= 9 * self._bytes(least) else least
 
     def _bytes(self, lengths: Mapping[str, int]) -> int:
         """The bytes of all temporaries together."""
