@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents, help and messages use standard terms: the table has expressions that readers of MLIR, LLVM, CUDA, NumPy and
+"""Documents, help, messages and comments use standard terms: the tables have expressions that readers of MLIR, LLVM, CUDA, NumPy and
 PyTorch had to look up, and what to write instead."""
 
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,6 +44,22 @@ TERMS = {
     r"\bspares? both\b": "leaves both in place",
     r"\bleft out of the ways?\b": "omitted",
 }
+#: The same for comments and docstrings.
+COMMENT_TERMS = {
+    r"\bin vain\b": "unused",
+    r"\banother matter\b|\bto and fro\b": "(say what differs)",
+    r"\bturned round\b": "reversed, negated",
+    r"\bas (?:it|they) lies?\b": "in memory order, without a copy",
+    r"\blies? (?:in|at|where|beside|behind|apart|side)\b": "is in, is contiguous along",
+    r"\bwhat stands\b": "the elements, the op",
+    r"\bcosts? nothing\b": "is free",
+    r"\bhand(?:ed|s)? on\b": "carries, propagates, passes",
+    r"\banew\b": "again",
+    r"(?<!`)\bbeside\b(?!`)": "next to, in addition to",
+    r"\bnobody\b": "not ... (passive)",
+    r"\bside by side\b": "adjacent, in parallel",
+    r"\bnear cache\b": "L1 cache",
+}
 
 
 def prose(path: Path) -> str:
@@ -77,5 +95,27 @@ def test_messages_use_standard_terms() -> None:
         for number, text in messages(path)
         for pattern, term in TERMS.items()
         if (match := re.search(pattern, text, re.IGNORECASE))
+    ]
+    assert not found, "\n".join(found)
+
+
+def comments(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, text) of the docstrings and comments of a module."""
+    text = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            yield node.body[0].lineno if node.body else 1, ast.get_docstring(node) or ""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def test_comments_use_standard_terms() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {match[0]!r}: write {term!r}"
+        for path in SOURCES
+        for number, text in comments(path)
+        for pattern, term in {**TERMS, **COMMENT_TERMS}.items()
+        if (match := re.search(pattern, " ".join(text.split()), re.IGNORECASE))
     ]
     assert not found, "\n".join(found)

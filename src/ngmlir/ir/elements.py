@@ -31,7 +31,7 @@ KNOWN = 1024
 class ElementsAttr(Attribute):
     """`dense<...> : type`: the elements in row-major order, little endian, or those of one element if all are the same.
 
-    `data` is any buffer of bytes that nobody changes (bytes, a mapped file, an array); it is kept, not copied.
+    `data` is any buffer of bytes that is not changed (bytes, a mapped file, an array); it is kept, not copied.
     Equal attributes have the same bits; the hash uses a sample of them, and is computed once.
     """
 
@@ -121,7 +121,7 @@ class ElementsAttr(Attribute):
 
 
 def elements(array: Any, type: ShapedType | None = None) -> ElementsAttr:
-    """The constant with the elements of `array` (a NumPy array that nobody changes any more); all-equal bits are stored once.
+    """The constant with the elements of `array` (a NumPy array that is not changed any more); all-equal bits are stored once.
 
     A contiguous array is not copied.
     """

@@ -445,5 +445,5 @@ def _idle(first: Region) -> Region | None:
 
 
 def _kept_name(name: str) -> str:
-    """The name to keep for printing; numbers are assigned anew."""
+    """The name to keep for printing; numbers are assigned again."""
     return "" if name[1:2].isdigit() else name[1:]

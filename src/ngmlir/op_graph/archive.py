@@ -71,7 +71,7 @@ def to_module(
 
 
 def _described(lifted: Lifted, of: Computation, names: Mapping[Op, str], open_axes: Collection[str]) -> IrOp:
-    """The function of a computation, with what its text says beside its values."""
+    """The function of a computation, with the attributes of its text."""
     made = lifted.module.ops[0]
     labels: list[Attribute] = []
     for value, op in zip(made.block.args, lifted.arguments, strict=True):

@@ -116,7 +116,7 @@ class Lanes:
 
     @property
     def are_shared(self) -> bool:
-        """Whether several sequences may lie in a lane."""
+        """Whether a lane may hold several sequences."""
         return not self.context.is_trial and BUILDING.region is None and self.count > 1
 
     @cached_property

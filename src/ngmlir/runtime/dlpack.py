@@ -58,7 +58,7 @@ def _delete(record: Any) -> None:
 
 @_Destructor
 def _destroy(capsule: int) -> None:
-    """For a capsule that nobody consumed; a consumed one is renamed, and its consumer calls the deleter."""
+    """For a capsule that was not consumed; a consumed one is renamed, and its consumer calls the deleter."""
     valid, pointer = ctypes.pythonapi.PyCapsule_IsValid, ctypes.pythonapi.PyCapsule_GetPointer
     valid.argtypes, valid.restype = [ctypes.c_void_p, ctypes.c_char_p], ctypes.c_int
     pointer.argtypes, pointer.restype = [ctypes.c_void_p, ctypes.c_char_p], ctypes.c_void_p

@@ -34,7 +34,7 @@ def as_array(parameter: Parameter, value: Any, *, copy: bool = False) -> np.ndar
     """`value` as the C-contiguous, aligned array that the parameter asks for.
 
     Element types convert as in a NumPy assignment (`float64` to `float32` and so on), but values that an integer type
-    cannot hold are rejected; shapes never convert. With `copy`, nobody else holds the array's memory.
+    cannot hold are rejected; shapes never convert. With `copy`, the array's memory is not shared.
     """
     dtype = DTYPES[parameter.dtype]
     _check_mask(parameter, value)

@@ -2,7 +2,7 @@
 """`ng.simple`: tensors of which a program says only which axis is that of samples and which that of steps.
 
 All other axes are features, known by their positions. What programs are fed and give has the samples first, then the
-steps, then the features; where they lie in between, each target chooses. docs/simple.md shows it.
+steps, then the features; inside, each target chooses their order. docs/simple.md shows it.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ globals().update(
     stating_all({name: globals()[name] for name in __all__ if name not in ("iterate", "shape_of")})
 )
 
-#: What ufuncs may be told beside their operands.
+#: The keyword arguments of ufuncs that are supported.
 UFUNC_OPTIONS = frozenset[str]()
 
 #: Names of other packages that something else is written for than with named axes.

@@ -138,7 +138,7 @@ def constant(const: Any, axes: Axes | None = None, dtype: Any = None) -> Tensor:
     if isinstance(const, Tensor):
         return broadcast(as_simple(const), axes)
     array = numbers(const)
-    # As `ng.constant` does, an array of as many dimensions lies as the axes do; fewer ones are features.
+    # As in `ng.constant`, an array with as many dimensions has the order of the axes; fewer ones are features.
     given = axes if array.ndim in (0, len(axes)) else SimpleAxes.of(array.shape)
     return broadcast(constant_of(array, given, dtype), axes)
 

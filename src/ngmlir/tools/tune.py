@@ -49,7 +49,7 @@ def tune_file(parsed: Module, output: str, target: str, best: int, own: Streams)
     def note(op: Op, _: Builder) -> None:
         fusions.setdefault(structure(op), op)
 
-    whole = frozenset({"ng.fusion"})  # those of a chain are cut as it is
+    whole = frozenset({"ng.fusion"})  # those of a chain have its schedule
     sweep(fused, note, whole, closed=whole)
     winners: dict[Hashable, Schedule] = {}
     lines: list[str] = []

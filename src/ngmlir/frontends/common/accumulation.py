@@ -24,7 +24,7 @@ Step = Callable[[Sequence[Tensor]], Sequence[Op]]
 def accumulated(variables: Sequence[Tensor], grads: Sequence[Tensor], count: int, step: Step) -> Op:
     """Adds gradients up, and at every `count`-th run takes a step by their mean.
 
-    Sums are kept beside the variables, as `VARIABLE.gradient_sum`, and the number of those that are in them as `accumulated`.
+    Sums are stored as `VARIABLE.gradient_sum`, and the number of those that are in them as `accumulated`.
     """
     held = counter("accumulated")
     last = ng.greater_equal(held + 1, count)

@@ -114,7 +114,7 @@ class Batches:
         return self._dealt[1]
 
     def state(self) -> dict[str, Array]:
-        """What comes next, as arrays: beside the state of a transformer, what training needs to go on."""
+        """The position of the iteration, as arrays: with the state of a transformer, all that training needs to resume."""
         return {"index": np.array(self.index), "passes": np.array(self._passes), "seed": np.array(self._seed)}
 
     def load_state(self, state: Mapping[str, Any]) -> None:

@@ -67,11 +67,11 @@ class ProgressBar:
             self.start()
         self.n += n
         if self._bar is not None:
-            self._bar.total = max(self._bar.total, self.n)  # also where nobody said how many there are
+            self._bar.total = max(self._bar.total, self.n)  # also where the number is unknown
             self._bar.reach(self.n, self.desc)
 
     def set_description(self, desc: str = "") -> None:
-        """The text beside the bar, shown with the next step."""
+        """The text next to the bar, shown with the next step."""
         self.desc = desc
 
     @staticmethod

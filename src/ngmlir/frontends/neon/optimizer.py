@@ -395,7 +395,7 @@ class Adam(LearningRateOptimizer):
 
 
 class AdamW(Adam):
-    """Adam with decay of the weights beside it: w <- w - rate * (m' / (sqrt(v') + epsilon) + wdecay * w), where m' and v' are
+    """Adam with decoupled weight decay: w <- w - rate * (m' / (sqrt(v') + epsilon) + wdecay * w), where m' and v' are
     the corrected averages of the (clipped) gradient and its square.
 
     Args:

@@ -119,7 +119,7 @@ class Model:
     def compiled(
         self, target: str = "cpu", profile: Profile | None = None, threads: int | None = None
     ) -> CompiledModel:
-        """A function of arrays; a profile listens to its programs, which use so many threads, or as many as `load` was told."""
+        """A function of arrays; a profile may record its programs, which use so many threads, or as many as `load` was told."""
         return CompiledModel(self, target, profile, self.threads if threads is None else threads)
 
 
@@ -324,7 +324,7 @@ class CompiledModel:
                     at[begins[number] + 1 + d] = identifier(size or f"input{number}_{d}")
 
         def beyond(key: Key) -> bool:
-            """Whether nobody knows if the code is right for these lengths; 0 and 1 are in none."""
+            """Whether it is unknown if the code is right for these lengths; 0 and 1 are in none."""
             known = {i: self._seen[name] for i, name in at.items() if name in self._seen}
             return any(key[i] >= LEAST and key[i] not in each for i, each in known.items())
 
@@ -377,7 +377,7 @@ class CompiledModel:
 
     def _note_open(self, key: Key, given: Sequence[Given], found: _Made, rows: CpuRows | GpuRows) -> None:
         """Has a program serve other numbers of rows without that the model is read for them: where no node tells a length to
-        others, and each row is computed apart, nothing is left that the number could change."""
+        others, and each row is computed independently, nothing is left that the number could change."""
         leaves = leaves_of(given)
         counted = {n: each for n, each in zip(found.program.fed, rows.how.arguments, strict=True) if each}
         if self.model.contents.tells_lengths or not found.program.can_be_kept or len(leaves) < len(given):

@@ -75,7 +75,7 @@ def ctc(
     element = activations.element
     steps = _lengths(activation_lens, batch, "activation_lens")
     if percent:
-        # Percentages are rounded numbers: what lacks no more of a step than that is one.
+        # Percentages are rounded numbers: one that is short of a step by no more than rounding counts as that step.
         hundredth = multiply(size_op(Axes((along,)), Axes(), element), 0.01, element)
         steps = add(multiply(steps, hundredth, element), 1e-3, element)
     steps, counts = indices_of(steps), indices_of(_lengths(label_lens, batch, "label_lens"))

@@ -128,7 +128,7 @@ def cross_entropy_multi(
     A target of labels is `ng.one_hot(labels, axis)`; the cost of a sample with a negative label is 0.
 
     Args:
-        y: the prediction, a distribution along the axes of the classes; as a rule a softmax.
+        y: the prediction, a distribution along the axes of the classes; usually a softmax.
         t: the target, with the axes of y or some of them, those of the classes among them.
         usebits: whether the cost is in bits, not in nats.
         out_axes: the axes of the result; without them N and REC, where y or t has them.

@@ -41,7 +41,7 @@ def categorical(
         dtype: the elements of the result, int32 without it.
 
     Raises UserError for both and for neither of logits and probabilities, IncompatibleAxesError where no axis is given and
-    there is not one beside N and REC.
+    there is not exactly one other than N and REC.
     """
     if (logits is None) == (probabilities is None):
         fail(UserError, "a draw needs logits or probabilities: one of the two", "ng.categorical(logits)")

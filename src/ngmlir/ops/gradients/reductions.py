@@ -46,7 +46,7 @@ def _first_max(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | No
 
 @REDUCTIONS.of("product")
 def _product(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
-    # Along one dimension: what stands before times what stands after, which is exact where there are zeros.
+    # Along one dimension: the product of the elements before times that of the elements after, which is exact where there are zeros.
     axes = sorted(get_i64s(op, "axes"), reverse=True)
     partial = [op.operands[0]]
     for axis in axes:
@@ -69,7 +69,7 @@ def _cumulative_sum(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V
 
 @REDUCTIONS.of("cumulative_product")
 def _cumulative_product(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
-    # Row i of `rest` holds the products of what stands between i and each later j, so no division by x is
+    # Row i of `rest` holds the products of the elements between i and each later j, so no division by x is
     # needed; quadratic in the length of the axis.
     (x,), axis = op.operands, get_i64(op, "axis")
     reverse, exclusive = get_bool(op, "reverse"), get_bool(op, "exclusive")

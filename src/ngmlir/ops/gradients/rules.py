@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the gradient of an op is written with: verbs that make more of the graph, and the op as a rule sees it."""
+"""What the gradient of an op is written with: verbs that make more of the graph, and the view of the op that a rule gets."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ class GradientVerbs(ng.NgVerbs[V], Generic[V]):
 
 @dataclass(frozen=True)
 class Applied(Generic[V]):
-    """One op as a rule sees it. `wanted` says for which operands a gradient is of any use, `given` has the attributes
-    as they were given: in those that tell of lengths may be what stands for them."""
+    """The view of one op that a rule gets. `wanted` says for which operands a gradient is of any use, `given` has the attributes
+    as they were given: in those that hold lengths there may be substitutes for them."""
 
     op: type[Op]
     operands: Sequence[V]

@@ -24,7 +24,7 @@ def _reduce(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]
     (x, offsets), axis, combine = op.operands, get_i64(op, "axis"), get_enum(op, "combine")
     spread = v.segment_expand_like(delta, offsets, axis, x)
     if combine == "product":
-        # What stands before times what stands after, which is exact where there are zeros.
+        # The product of the elements before times that of the elements after, which is exact where there are zeros.
         before, after = (
             v.segment_cumulative(x, offsets, axis=axis, combine="product", exclusive=True, reverse=reverse)
             for reverse in (False, True)

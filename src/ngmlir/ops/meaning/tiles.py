@@ -2,7 +2,7 @@
 """What kernels and the ops on buffers mean. A buffer is a NumPy view of the memory that it stands for.
 
 Programs run one after the other, so barriers have nothing to do. What must not be read (fresh memory, the
-target of a copy under way) holds poison, and an access outside a buffer is an error.
+target of a copy in flight) holds poison, and an access outside a buffer is an error.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _require_inside(op: Op, first: int, last: int, dimension: int, size: int, *,
 
 
 class _Place:
-    """Where a tile lies in a buffer: as a window of slices where that can be said, else index by index."""
+    """The location of a tile in a buffer: as a window of slices where that can be said, else index by index."""
 
     def __init__(self, op: Op, buffer: Array, starts: Sequence[Any], shape: tuple[int, ...]):
         dims, steps = find_i64s(op, "dims"), find_i64s(op, "steps")

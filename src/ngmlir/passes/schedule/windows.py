@@ -73,7 +73,7 @@ def staged_windows(
     def cycles(unroll: int) -> float:
         return _cycles(found.values(), plan, target, outer, taps, unroll)
 
-    # If their number is open, so few rows are tried that few are computed in vain.
+    # If their number is open, few rows are tried, so that few results are unused.
     most_unrolled = min(rows, target.vector_registers)  # each holds a sum
     several = _FEW if is_open((plan.sizes[along],)) else range(1, most_unrolled + 1)
     unroll = fixed(given, "unroll", min(several, key=cycles))

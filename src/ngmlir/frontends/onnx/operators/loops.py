@@ -127,7 +127,7 @@ def _while(
 
 
 def _rows(each: Sequence[TensorType]) -> int:
-    """Iterations of one chunk: its buffers fit into a near cache."""
+    """Iterations of one chunk: its buffers fit into a cache."""
     row = sum(prod(t.shape) * item_bytes(t.element) for t in each)
     return max(_LEAST_ROWS, min(_MOST_ROWS, _CHUNK // max(row, 1)))
 

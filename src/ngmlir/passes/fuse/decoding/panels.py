@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of f32 whose kernel decodes a weight that lies in panels of words: how they are made, and how they are read."""
+"""Products of f32 whose kernel decodes a weight in panels of words: writing and reading their fusions."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class InPanels:
 
 
 def of_panels(fusion: Op) -> InPanels | None:
-    """Reads a fusion of kind `decoded`; None where its weight does not lie in panels."""
+    """Reads a fusion of kind `decoded`; None where its weight is not in panels."""
     ops = fusion.block.ops[:-1]
     dot = next(op for op in ops if op.name == "ng.dot")
     if element_type(dot.result.type) is not f32 or len(shape_of(fusion.block.args[1].type)) != 3:

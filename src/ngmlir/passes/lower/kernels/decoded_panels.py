@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of many rows and a weight in panels of words: each program decodes what it multiplies next into panels of f32.
 
-Words lie beside each other along the columns, as the numbers do that are multiplied: a register of words becomes as many registers of
-numbers as a word has codes, and nothing is turned.
+Words are contiguous along the columns, as the decoded numbers are: a register of words is decoded to as many registers of
+numbers as a word has codes, without a transpose.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class DecodedPanelsKernel(PanelKernel):
                 word = b.floor_divide(start, b.index(found.unit))
 
                 def one(at: Value, rows: int) -> None:
-                    """What a register of words has of the depth: of the last one only some."""
+                    """Decodes `rows` rows of the depth from a register of words."""
                     tile = self.weight(known, [number, b.add(word, at), offset])
                     if rows < found.unit:
                         tile = b.slice(tile, starts=[0, 0], limits=[rows, width], steps=[1, 1])

@@ -24,7 +24,7 @@ from .tiling import Span, delinearize, exact_tiles, following
 
 #: Registers that are copied at once.
 REGISTERS = 8
-#: The same for a run of open length, whose last tile may compute as much in vain.
+#: The same for a run of open length, whose last tile may compute as many unused elements.
 OPEN_REGISTERS = 2
 
 

@@ -274,7 +274,7 @@ class _Row:
         """Runs over the tiles of the row, with elements `beyond` its end; outer reduced loops one by one. `back`: visiting an element
         twice changes nothing, so the last tile may overlap the one before.
 
-        With `join`, long rows are computed in blocks that start from `carried` anew and are joined: sums of few
+        With `join`, long rows are computed in blocks that each start from `carried` and are joined: sums of few
         parts each, whose errors grow far slower than those of one long sum.
         """
         b, step, size = self.b, self.schedule.tile, self.inner[-1]
