@@ -37,9 +37,8 @@ def decoding(fusion: Op, target: Target, given: Given) -> Iterator[Candidate[Dec
     found = digits(fusion)
     if found is not None:
         return _in_digits(found, target, given)
-    if families("decoded", given) == [Digits]:
-        return iter(())
-    return _in_floats(of_panels(fusion) or decoded(fusion), target, given)
+    weight = of_panels(fusion) or decoded(fusion)
+    return iter(()) if families("decoded", given) == [Digits] else _in_floats(weight, target, given)
 
 
 def _in_digits(found: InDigits, target: Target, given: Given) -> Iterator[Candidate[Digits]]:

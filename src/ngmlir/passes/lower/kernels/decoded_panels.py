@@ -90,10 +90,9 @@ class DecodedPanelsKernel(PanelKernel):
                 continue
             value, element = op.result, element_type(op.result.type)
             type = VectorType(size if shape_of(value.type) == whole else (1, size[1]), element)
-            if op.name == "ng.constant":
-                literal = op.attributes["value"]
-                if isinstance(literal, ElementsAttr) and literal.splat:
-                    known[value] = b.constant(type=type, value=literal.of_type(type))
+            literal = op.attributes.get("value")
+            if isinstance(literal, ElementsAttr) and literal.splat:
+                known[value] = b.constant(type=type, value=literal.of_type(type))
             elif not op.operands or any(v not in known for v in op.operands):
                 continue  # of what unpacks codes
             elif op.name in ("ng.broadcast", "ng.transpose", "ng.reshape", "ng.slice"):
