@@ -28,6 +28,17 @@ def place(request: pytest.FixtureRequest) -> Any:
     return PLACES[request.param]
 
 
+def last_of(sequences: Any, begin: Any) -> Any:
+    """The last states of a network over sequences, which begins as `begin`."""
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        row, state = rnn.step_input(sequences), rnn.memory(init=begin, need_reorder=True)
+        made = layers.tanh(row + state)
+        rnn.update_memory(state, made)
+        rnn.output(made)
+    return layers.sequence_pool(rnn(), "last")
+
+
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 def test_steps_of_one_length_inside_steps_of_sequences(lengths: Sequence[int], place: Any) -> None:
     """A row of each step is three steps of two features."""
@@ -75,13 +86,7 @@ def test_sequences_inside_steps_of_one_length(lengths: Sequence[int], place: Any
     with rnn.step():
         now, before = rnn.step_input(steps), rnn.memory(init=start)
         begin = now + before
-        inner = layers.DynamicRNN()
-        with inner.block():
-            row, state = inner.step_input(x), inner.memory(init=begin, need_reorder=True)
-            made = layers.tanh(row + state)
-            inner.update_memory(state, made)
-            inner.output(made)
-        after = layers.sequence_pool(inner(), "last") + before * 0.5
+        after = last_of(x, begin) + before * 0.5
         rnn.update_memory(before, after)
         rnn.step_output(after)
     out = rnn()
@@ -112,13 +117,7 @@ def test_a_network_over_words_in_one_over_sentences(outer: list[int], lengths: l
     rnn = layers.DynamicRNN()
     with rnn.block():
         sentence, before = rnn.step_input(x), rnn.memory(shape=[2], value=0.5, dtype="float64")
-        inner = layers.DynamicRNN()
-        with inner.block():
-            word, state = inner.step_input(sentence), inner.memory(init=before, need_reorder=True)
-            made = layers.tanh(word + state)
-            inner.update_memory(state, made)
-            inner.output(made)
-        after = layers.sequence_pool(inner(), "last") + before * 0.5
+        after = last_of(sentence, before) + before * 0.5
         rnn.update_memory(before, after)
         rnn.output(after)
     out = rnn()
