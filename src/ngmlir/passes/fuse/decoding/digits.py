@@ -279,11 +279,16 @@ class InDigits:
         return uses[0].result if uses else self.dot.result
 
     @cached_property
+    def sum(self) -> Op:
+        """The sum over the blocks."""
+        last = self.fusion.block.ops[-1].operands[0].owner
+        assert isinstance(last, Op)
+        return last
+
+    @cached_property
     def terms(self) -> Sequence[tuple[Value, Value]]:
         """The factors of the products that are summed over the blocks."""
-        last = next(op for op in self.fusion.block.ops if op.name == "ng.yield").operands[0].owner
-        assert isinstance(last, Op)
-        return list(_terms(last.operands[0]))
+        return list(_terms(self.sum.operands[0]))
 
     @property
     def width(self) -> int:

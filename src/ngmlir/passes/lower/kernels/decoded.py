@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import takewhile
 from math import gcd
 
 from ....ir.attributes import StringAttr
 from ....ir.core import Block, Op, Region, Value
-from ....ir.elements import ElementsAttr
 from ....ir.literals import item_bytes
 from ....ir.types import (
     MemRefType,
@@ -39,6 +39,7 @@ from ...fuse.decoding.digits import InDigits, digits
 from ...fuse.decoding.fusions import CODE, CODE_BITS, CODES, Decoded, decoded
 from ...fuse.decoding.panels import InPanels, of_panels
 from ...fuse.nest import with_nest
+from .body_tiles import apply_to_tiles
 from .decoded_panels import DecodedPanelsKernel
 from .digits import DigitsKernel
 from .epilogue import store_epilogue
@@ -200,31 +201,26 @@ class _Weight:
         b, found, shape = self.b, self.found, shape_of(code.type)
         wanted, scale = (after and found.unscaled) or (found.dot.operands[1], None)
         known: dict[Value, Value] = {found.start: code, **dict(zip(found.parameters, shared, strict=True))}
-        for op in found.fusion.block.ops:
-            if op is found.dot or (after and op.result is found.dot.operands[1]):
-                break
-            value, element = op.result, element_type(op.result.type)
-            whole = shape_of(value.type) == found.shape
-            type = VectorType(shape if whole else (shape[0], self.spread), element)
-            if value is found.start:
-                continue
-            if op.name == "ng.constant":
-                literal = op.attributes["value"]
-                if isinstance(literal, ElementsAttr) and len(shape_of(value.type)) <= 2:
-                    known[value] = b.constant(type=type, value=literal.of_type(type))
-            elif any(v not in known for v in op.operands):
-                continue  # broadcasts and slices that unpack codes
-            elif op.name in ("ng.broadcast", "ng.reshape", "ng.slice"):
-                (tile,) = (known[v] for v in op.operands)
-                if whole and shape_of(tile.type) != shape:
-                    wide = b.broadcast(
-                        tile, type=VectorType((shape[0], 1, shape[1]), element), dimensions=[0, 1]
-                    )
-                    tile = b.reshape(wide, type=type)
-                known[value] = tile
-            else:
-                made = op.rebuilt([known[v] for v in op.operands], types=[type])
-                known[value] = b.add_op(made).result
+
+        def end(op: Op) -> bool:
+            return op is found.dot or (after and op.result is found.dot.operands[1])
+
+        def constant_type(value: Value) -> VectorType | None:
+            if len(own := shape_of(value.type)) > 2:
+                return None
+            return VectorType(
+                shape if own == found.shape else (shape[0], self.spread), element_type(value.type)
+            )
+
+        def moved(op: Op, tile: Value) -> Value:
+            if shape_of(op.result.type) != found.shape or shape_of(tile.type) == shape:
+                return tile
+            element = element_type(op.result.type)
+            wide = VectorType((shape[0], 1, shape[1]), element)
+            return b.reshape(b.broadcast(tile, type=wide, dimensions=[0, 1]), type=VectorType(shape, element))
+
+        ops = takewhile(lambda op: not end(op), found.fusion.block.ops)
+        apply_to_tiles(b, ops, known, constant_type, moved)
         return known[wanted], None if scale is None else known[scale]
 
 

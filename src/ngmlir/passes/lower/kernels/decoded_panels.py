@@ -8,15 +8,16 @@ numbers as a word has codes, without a transpose.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from ....ir.core import Op, Value
-from ....ir.elements import ElementsAttr
 from ....ir.types import MemRefType, VectorType, element_type, f32, i32, shape_of
 from ....ops.schedules import DecodePanels
 from ....support.machines import WORD_BITS
 from ....support.target import Target
 from ...analysis.plan import Plan
 from ...fuse.decoding.panels import InPanels
+from .body_tiles import apply_to_tiles
 from .extents import Extent
 from .panels import PanelKernel
 from .tiling import Span, exact_tiles
@@ -83,26 +84,21 @@ class DecodedPanelsKernel(PanelKernel):
         b, found = self.b, self.found
         known = {**known, found.start: self.codes(place)}
         size, whole = (found.unit, self.tile_columns), shape_of(found.start.type)
-        for op in found.fusion.block.ops:
-            if op is found.dot:
-                break
-            if op.result in known:
-                continue
-            value, element = op.result, element_type(op.result.type)
-            type = VectorType(size if shape_of(value.type) == whole else (1, size[1]), element)
-            literal = op.attributes.get("value")
-            if isinstance(literal, ElementsAttr) and literal.splat:
-                known[value] = b.constant(type=type, value=literal.of_type(type))
-            elif not op.operands or any(v not in known for v in op.operands):
-                continue  # of what unpacks codes
-            elif op.name in ("ng.broadcast", "ng.transpose", "ng.reshape", "ng.slice"):
-                tile = known[op.operands[0]]
-                if shape_of(value.type) == whole and shape_of(tile.type) != size:
-                    line = b.reshape(tile, type=VectorType((size[1],), element))
-                    tile = b.broadcast(line, type=type, dimensions=[1])
-                known[value] = tile
-            else:
-                known[value] = b.add_op(op.rebuilt([known[v] for v in op.operands], types=[type])).result
+
+        def constant_type(value: Value) -> VectorType:
+            return VectorType(
+                size if shape_of(value.type) == whole else (1, size[1]), element_type(value.type)
+            )
+
+        def moved(op: Op, tile: Value) -> Value:
+            if shape_of(op.result.type) != whole or shape_of(tile.type) == size:
+                return tile
+            element = element_type(op.result.type)
+            line = b.reshape(tile, type=VectorType((size[1],), element))
+            return b.broadcast(line, type=VectorType(size, element), dimensions=[1])
+
+        ops = takewhile(lambda op: op is not found.dot, found.fusion.block.ops)
+        apply_to_tiles(b, ops, known, constant_type, moved)
         return known[found.dot.operands[1]]
 
     def codes(self, place: Sequence[Value]) -> Value:

@@ -9,20 +9,20 @@ the integer sums of a block are scaled and added.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from math import gcd
 
 from ....ir.core import Op, Value
-from ....ir.elements import ElementsAttr
 from ....ir.types import MemRefType, VectorType, element_type, f32, i32, shape_of
 from ....ops.fields import get_i64s
 from ....ops.schedules import Digits
-from ....support.diagnostics import Bug
 from ....support.lengths import are_same
 from ....support.machines import WORD_BITS
 from ....support.target import Target
 from ...analysis.plan import Plan
 from ...fuse.decoding.affine import words_of
 from ...fuse.decoding.digits import InDigits
+from .body_tiles import apply_to_tiles
 from .epilogue import store_epilogue
 from .finished import Finished
 from .fusion_kernel import Kernel
@@ -194,41 +194,25 @@ class DigitsKernel:
         b, found = self.b, self.found
         blocks, _, many, _ = whole = shape_of(found.dot.result.type)
         products = (blocks, whole[1], whole[3])
-        for op in found.fusion.block.ops:
-            if op.name == "ng.yield" or op.result in known:
-                continue
-            value, element = op.result, element_type(op.result.type)
-            tile = VectorType(size, element)
-            if op.name == "ng.constant":
-                literal = op.attributes["value"]
-                if (
-                    isinstance(literal, ElementsAttr)
-                    and literal.splat
-                    and len(shape_of(value.type)) in (2, 3)
-                ):
-                    tile = VectorType(
-                        size if are_same(shape_of(value.type), products) else (1, size[1]), element
-                    )
-                    known[value] = b.constant(type=tile, value=literal.of_type(tile))
-            elif not op.operands or any(v not in known for v in op.operands):
-                continue  # broadcasts and slices that unpack codes
-            elif op.name == "ng.sum":
-                for x, y in found.terms:
-                    total = b.fma(known[x], known[y], total)
-                return total
-            elif op.name in ("ng.broadcast", "ng.transpose", "ng.reshape", "ng.slice"):
-                part = known[op.operands[0]]
-                if op.name == "ng.slice" and are_same(shape_of(op.operands[0].type), whole):
-                    digit = get_i64s(op, "starts")[2]
-                    part = b.slice(part, starts=[digit, 0], limits=[*shape_of(part.type)], steps=[many, 1])
-                elif op.name == "ng.broadcast" and are_same(shape_of(value.type), products):
-                    # A parameter of each block and row (1) or column (2).
-                    along = get_i64s(op, "dimensions")[1] - 1
-                    line = b.reshape(part, type=VectorType((size[along],), element))
-                    part = b.broadcast(line, type=tile, dimensions=[along])
-                known[value] = part
-            else:
-                operands = [known[v] for v in op.operands]
-                made = op.rebuilt(operands, types=[VectorType(shape_of(operands[0].type), element)])
-                known[value] = b.add_op(made).result
-        raise Bug("a fusion of digits that adds no blocks", found.fusion.location)
+
+        def constant_type(value: Value) -> VectorType | None:
+            if len(own := shape_of(value.type)) not in (2, 3):
+                return None
+            return VectorType(size if are_same(own, products) else (1, size[1]), element_type(value.type))
+
+        def moved(op: Op, tile: Value) -> Value:
+            if op.name == "ng.slice" and are_same(shape_of(op.operands[0].type), whole):
+                digit = get_i64s(op, "starts")[2]
+                return b.slice(tile, starts=[digit, 0], limits=[*shape_of(tile.type)], steps=[many, 1])
+            if op.name == "ng.broadcast" and are_same(shape_of(op.result.type), products):
+                # A parameter of each block and row (1) or column (2).
+                along, element = get_i64s(op, "dimensions")[1] - 1, element_type(op.result.type)
+                line = b.reshape(tile, type=VectorType((size[along],), element))
+                return b.broadcast(line, type=VectorType(size, element), dimensions=[along])
+            return tile
+
+        ops = takewhile(lambda op: op is not found.sum, found.fusion.block.ops)
+        apply_to_tiles(b, ops, known, constant_type, moved)
+        for x, y in found.terms:
+            total = b.fma(known[x], known[y], total)
+        return total
