@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import count
@@ -17,7 +17,6 @@ from ..ops.rows import MixesRows, Reading, reading
 from ..support.lengths import is_same
 from ..support.rows import Rows
 from . import node
-from .axes import DerivedAxis
 from .computation import Computation
 from .lift import lift
 from .regions import GraphRegion, within
@@ -25,8 +24,8 @@ from .replay import Replay
 from .state import AssignableTensorOp, Role
 from .tensor import Tensor, as_tensor
 
-#: The first of lengths that are made up.
-_MADE_UP = 11
+#: The first of lengths that are made up, and, by itself, the number of rows.
+_MADE_UP, _ROWS = 13, 11
 
 
 @dataclass(frozen=True)
@@ -38,14 +37,16 @@ class ByRows:
     form: Sequence[object]
 
 
-def by_rows(region: GraphRegion, place: Callable[[Tensor], int | None]) -> ByRows:
+def by_rows(region: GraphRegion, place: Callable[[Tensor], int | None], count: int = _ROWS) -> ByRows:
     """How a region goes row by row. Of a parameter or result, `place` says which dimension counts the rows (None: it has none). MixesRows
-    where a result has none, or where one of its rows is not computed of the same row of each parameter alone."""
+    where a result has none, or where one of its rows is not computed of the same row of each parameter alone. Where the number of rows is
+    not known, it is taken for `count`."""
     captured, ends = region.captures(), [place(r) for r in region.results]
     if region.groups or not all(isinstance(op, Tensor) for op in captured) or None in ends:
         raise MixesRows("is not computed row by row")
     given: list[node.Op] = [*region.parameters, *captured]
-    block = _lifted(region, given)
+    rows = [p.axes[d] for p in region.parameters if (d := place(p)) is not None]
+    block = _lifted(region, given, {id(axis): count for axis in rows if axis.length is None})
     of = dict(zip(given, block.args, strict=True))
     places = [(of[p], place(p)) for p in region.parameters]
     inside = _Inside(block, {v: Rows(d) for v, d in places if d is not None}, [Rows(d or 0) for d in ends])
@@ -57,12 +58,13 @@ def by_rows(region: GraphRegion, place: Callable[[Tensor], int | None]) -> ByRow
     return ByRows([as_tensor(c) for c in captured if of[c] in inside.args], inside.form)
 
 
-def _lifted(region: GraphRegion, given: Iterable[node.Op]) -> Block:
-    """The region as a function of its parameters and of what it uses from around it. Lengths that are not known are made up, each another
-    one."""
+def _lifted(region: GraphRegion, given: Iterable[node.Op], rows: Mapping[int, int]) -> Block:
+    """The region as a function of its parameters and of what it uses from around it. `rows` has the length of axes of rows by their `id`;
+    others that are not known are made up, each another one."""
     axes = dict.fromkeys(a for op in (*given, *region.inside()) if isinstance(op, Tensor) for a in op.axes)
-    unknown = [a for a in axes if a.length is None and not isinstance(a, DerivedAxis)]
-    lengths = {id(a): n for a, n in zip(unknown, count(_MADE_UP), strict=False)}
+    roots = dict.fromkeys(root for a in axes for root in a.roots)
+    unknown = [a for a in roots if a.length is None and id(a) not in rows]
+    lengths = {**rows, **{id(a): n for a, n in zip(unknown, count(_MADE_UP), strict=False)}}
     with (
         reading_lengths(lengths) if lengths else nullcontext(),
         node.Op.saved_user_deps(),

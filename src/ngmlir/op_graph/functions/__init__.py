@@ -30,7 +30,7 @@ from .composed import (
     stop_gradient,
     where,
 )
-from .control import cond, scan, while_loop
+from .control import cond, while_loop
 from .convolution import convolve, deconvolve
 from .ctc import ctc
 from .elementwise import *  # noqa: F403
@@ -75,6 +75,7 @@ from .reductions import (
     variance,
 )
 from .sampling import categorical
+from .scans import scan
 from .segments import (
     segment_cumulative_max,
     segment_cumulative_min,

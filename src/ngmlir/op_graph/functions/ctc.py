@@ -16,11 +16,11 @@ from ..user_ops import one_op
 from ..values import as_op, constant, size_op
 from .coerce import broadcast, check_lengths, floating
 from .composed import stop_gradient, where
-from .control import scan
 from .elementwise import add, equal, exp, greater, less, log, maximum, multiply, negative, subtract
 from .index import gather, gather_elements, indices_of, iota
 from .network import log_softmax
 from .reductions import cumulative_sum, max
+from .scans import scan
 from .shape import axes_with_order, pad, slice_along_axis, tensor_slice
 from .sliding import whole_number
 

@@ -24,17 +24,15 @@ from typing import Any, Literal
 from ..axes import Axes, Axis
 from ..axis import RECURRENT
 from ..errors import AxisLengthError, IncompatibleAxesError, UserError, fail
-from ..ragged import RaggedAxis, outer_of
+from ..ragged import outer_of
 from ..tensor import Tensor
 from ..values import as_op, constant
 from .cells import GRU_GATES, LSTM_GATES, Activation, Sums, gru_step, lstm_step
 from .coerce import broadcast, check_lengths, operand, result_element
-from .composed import where
-from .control import scan, scan_in_lanes
-from .elementwise import add, equal, tanh
+from .elementwise import add, tanh
 from .linear import dot
 from .network import sigmoid
-from .segments import segment_first, segment_last, segment_lengths
+from .scans import scan_rows
 from .shape import axes_with_order, cast_role, concat_along_axis, slice_along_axis
 
 
@@ -204,7 +202,6 @@ class _Cell:
         self.element = result_element(None, *(g for g in given if isinstance(g, Tensor)))
         x, w_input, self.w_recurrent = (operand(as_op(g), self.element) for g in given[:3])
         self.along = _along(x, axis)
-        self.ragged = self.along if isinstance(self.along, RaggedAxis) else None
         made = w_input.axes - x.axes
         self.letters = letters
         self.gates = _gates(made, gates, len(letters)) if letters else None
@@ -218,11 +215,6 @@ class _Cell:
         self.sequence = Axes(h for a in places for h in (self.hidden if a in self.features else (a,)))
         # As products leave it, so that no step turns it round.
         self.begin = Axes((*self._in_a_step(x.axes - self.features), *self.hidden))
-        rows = self.begin
-        if self.ragged is not None:
-            lanes = self.ragged.lanes.axes[1]
-            rows = Axes(lanes if a == self.ragged.outer else a for a in rows)
-        self.state = rows
         self.before = self._before()
         bias, *self.later = [None if b is None else self._fitting(b, self.made, "the bias") for b in biases]
         fed = dot(x, w_input, dtype=self.element)
@@ -233,7 +225,7 @@ class _Cell:
 
     def _in_a_step(self, axes: Axes) -> Axes:
         """The axes without the one that is recurred over; a ragged one is replaced by the axis of the sequences."""
-        return Axes(outer_of(a) for a in axes if a != self.along or self.ragged)
+        return Axes(outer_of(a) for a in axes if outer_of(a) != self.along)
 
     def _check(self, x: Tensor, w_input: Tensor) -> None:
         check_lengths(x.axes, w_input.axes)
@@ -294,7 +286,7 @@ class _Cell:
 
     def like_state(self, made: Tensor) -> Tensor:
         """A state with its axes in the order of the carried value."""
-        return axes_with_order(made, self.state)
+        return axes_with_order(made, self.begin)
 
     def run(
         self,
@@ -303,36 +295,19 @@ class _Cell:
         return_sequence: bool,
         return_state: bool,
     ) -> Any:
-        last, outputs = self._sequences(step, backward) if self.ragged else self._steps(step, backward)
-        ended = [axes_with_order(state, self._in_a_step(self.sequence)) for state in last]
-        result = axes_with_order(outputs, self.sequence) if return_sequence else ended[0]
-        if not return_state:
-            return result
-        return result, (tuple(ended) if len(ended) > 1 else ended[0])
-
-    def _steps(self, step: Step, backward: bool) -> tuple[Sequence[Tensor], Tensor]:
-        """The last states, and the first one after each step."""
+        zero = broadcast(constant(0, dtype=self.element), self.begin - outer_of(self.along))
+        initial = tuple([zero if state is None else state for state in self.initial])
 
         def body(state: tuple[Tensor, ...], fed: Tensor) -> tuple[tuple[Tensor, ...], Any]:
             state = step(state, fed)
             return state, state[0]
 
-        zero = broadcast(constant(0, dtype=self.element), self.state)
-        initial = tuple([zero if state is None else state for state in self.initial])
-        return scan(body, initial, self.fed, self.along, reverse=backward)
-
-    def _sequences(self, step: Step, backward: bool) -> tuple[Sequence[Tensor], Tensor]:
-        """The same for the sequences of a ragged axis. After the last step of an empty one, the states are those before the first."""
-        along = self.ragged
-        assert along is not None
-        made = scan_in_lanes(step, self.initial, self.fed, along, backward, self.state)
-        last = [(segment_first if backward else segment_last)(each, axis=along) for each in made]
-        is_empty = equal(segment_lengths(along.offsets, along.outer), 0)
-        last = [
-            each if initial is None else where(is_empty, initial, each)
-            for each, initial in zip(last, self.initial, strict=True)
-        ]
-        return last, made[0]
+        last, outputs = scan_rows(body, initial, self.fed, self.along, reverse=backward)
+        ended = [axes_with_order(state, self._in_a_step(self.sequence)) for state in last]
+        result = axes_with_order(outputs, self.sequence) if return_sequence else ended[0]
+        if not return_state:
+            return result
+        return result, (tuple(ended) if len(ended) > 1 else ended[0])
 
 
 def _along(x: Tensor, axis: Axis | str) -> Axis:

@@ -16,46 +16,54 @@ from ..tensor import Tensor
 from ..values import size_op
 from ..verbs import VERBS
 from .coerce import broadcast
-from .elementwise import add, bitwise_or, equal, less, maximum, minimum, multiply, subtract
+from .composed import where
+from .elementwise import add, equal, less, maximum, minimum, multiply, subtract
 from .index import gather, iota, scatter
 from .segments import segment_bounds
 from .shape import flatten
 
 
-def by_steps(x: Tensor, axis: RaggedAxis) -> Tensor:
-    """x with (steps, `axis.outer`) in place of its ragged axis."""
-    first, end = segment_bounds(axis.offsets, axis.outer)
-    wanted = Axes((axis.steps.axes[0], axis.outer))
-    place = minimum(add(first, axis.steps), subtract(end, 1))
-    return gather(x, broadcast(maximum(place, 0), wanted), axis)
-
-
-def running(axis: RaggedAxis) -> Tensor:
-    """Whether a sequence has a row at a step: (steps, `axis.outer`)."""
-    first, end = segment_bounds(axis.offsets, axis.outer)
-    return broadcast(less(axis.steps, subtract(end, first)), Axes((axis.steps.axes[0], axis.outer)))
-
-
-def by_rows(x: Tensor, axis: RaggedAxis) -> Tensor:
-    """What `by_steps` gives as rows again: x has (steps, `axis.outer`), and the ragged axis comes first."""
-    both = Axes((axis.steps.axes[0], axis.outer))
-    flat = flatten(x, [FlattenedAxis(both), *(x.axes - both)])
-    count = size_op(Axes((axis.outer,)), Axes(), i32)
-    at = add(multiply(row_places(axis), count), _of_rows(iota([axis.outer], axis.outer), axis))
-    return gather(flat, at, flat.axes[0])
-
-
-class InLanes:
-    """The rows of a ragged axis by step and lane."""
+class BySteps:
+    """The rows of a ragged axis by step and sequence."""
 
     def __init__(self, axis: RaggedAxis):
         self.axis = axis
-        count = size_op(Axes((axis,)), Axes(), i32)
-        self._is_none = equal(axis.lanes, count)
-        self._rows = minimum(axis.lanes, subtract(count, 1))
+        self.axes = Axes((axis.steps.axes[0], axis.outer))
+        self._first, self._end = segment_bounds(axis.offsets, axis.outer)
 
     def of(self, x: Tensor) -> Tensor:
-        """x with (steps, lanes) in place of its ragged axis; any row where there is none."""
+        """x with (steps, `axis.outer`) in place of its ragged axis."""
+        place = minimum(add(self._first, self.axis.steps), subtract(self._end, 1))
+        return gather(x, broadcast(maximum(place, 0), self.axes), self.axis)
+
+    @property
+    def running(self) -> Tensor:
+        """Whether a sequence has a row at a step."""
+        return broadcast(less(self.axis.steps, subtract(self._end, self._first)), self.axes)
+
+    def rows(self, x: Tensor) -> Tensor:
+        """x, which has (steps, `axis.outer`), as rows again: the ragged axis comes first."""
+        flat = flatten(x, [FlattenedAxis(self.axes), *(x.axes - self.axes)])
+        count = size_op(Axes((self.axis.outer,)), Axes(), i32)
+        sequence = _of_rows(iota([self.axis.outer], self.axis.outer), self.axis)
+        return gather(flat, add(multiply(row_places(self.axis), count), sequence), flat.axes[0])
+
+
+class InLanes:
+    """The rows of a ragged axis by step and lane. Where there is none, it is one with which a sequence begins: in `reverse` its last."""
+
+    def __init__(self, axis: RaggedAxis, reverse: bool):
+        self.axis, self.axes = axis, axis.lanes.axes
+        first, end = segment_bounds(axis.offsets, axis.outer)
+        count = size_op(Axes((axis,)), Axes(), i32)
+        begin = subtract(count, 1) if reverse else 0
+        self._rows = where(less(axis.lanes, count), axis.lanes, begin)
+        place = _of_rows(subtract(end, 1) if reverse else first, axis)
+        #: Whether a sequence begins there.
+        self.begins = self.of(equal(iota([axis], axis), place))
+
+    def of(self, x: Tensor) -> Tensor:
+        """x with (steps, lanes) in place of its ragged axis."""
         return gather(x, self._rows, self.axis)
 
     def of_sequences(self, x: Tensor) -> Tensor:
@@ -64,16 +72,9 @@ class InLanes:
             x, self.of(_of_rows(iota([self.axis.outer], self.axis.outer), self.axis)), self.axis.outer
         )
 
-    def begins(self, reverse: bool) -> Tensor:
-        """Whether a sequence begins there, or, in `reverse`, ends; also where there is no row."""
-        first, end = segment_bounds(self.axis.offsets, self.axis.outer)
-        place = _of_rows(subtract(end, 1) if reverse else first, self.axis)
-        return bitwise_or(self._is_none, self.of(equal(iota([self.axis], self.axis), place)))
-
     def rows(self, x: Tensor) -> Tensor:
         """x, which has (steps, lanes), as rows again: the ragged axis comes first."""
-        both = self.axis.lanes.axes
-        flat = flatten(x, [FlattenedAxis(both), *(x.axes - both)])
+        flat = flatten(x, [FlattenedAxis(self.axes), *(x.axes - self.axes)])
         cells = flatten(self.axis.lanes, flat.axes[0])
         at = scatter(iota([self.axis], self.axis), cells, iota([flat.axes[0]], flat.axes[0]), self.axis)
         return gather(flat, at, flat.axes[0])
