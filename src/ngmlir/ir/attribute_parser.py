@@ -250,8 +250,11 @@ class AttributeParser(NumberParser):
         self.sync()
         return made
 
-    def skip_literal(self) -> None:
-        """Moves past a number, a boolean or `dense<...>`; `literal_of` reads it once its type is known."""
+    def skip_literal(self) -> Type | None:
+        """Moves past a number, a boolean, `dense<...>` or an alias of one, whose type is returned; `literal_of` reads it once its type is
+        known."""
+        if self.kind == "alias" and self.token.text[0] == "#":
+            return self.literal_alias().type
         if self.kind == "bare" and self.token.text in ("dense", "dense_resource"):
             self.advance()
             if not self.skip_angles():
@@ -262,9 +265,25 @@ class AttributeParser(NumberParser):
             self.integer_or_length()
         else:
             raise self.error("expected a number or dense<...>")
+        return None
+
+    def literal_alias(self) -> FloatAttr | IntegerAttr | ElementsAttr:
+        token = self.token
+        made = self.dialect_attribute()
+        if not isinstance(made, (FloatAttr, IntegerAttr, ElementsAttr)):
+            raise self.error_at(f"{token.text} is neither a number nor dense<...>", token.start)
+        return made
 
     def literal_of(self, type: Type) -> Attribute:
         """The literal at this token as an attribute of `type`."""
+        if self.kind == "alias":
+            token, made = self.token, self.literal_alias()
+            if made.type is not type:
+                hint = "leave the type of the op out, or write that of the alias"
+                raise self.error_at(
+                    f"{token.text} is of type {made.type}, not {type}", token.start, hint, len(token.text)
+                )
+            return made
         if self.kind == "[" and isinstance(type, (IntegerType, IndexType)):
             return IntegerAttr(self.integer_or_length(), type)
         if self.token.text not in ("dense", "dense_resource"):

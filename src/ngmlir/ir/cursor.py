@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 
 from ..support.diagnostics import Diagnostic, Location, UserError
@@ -18,6 +19,7 @@ MAX_DEPTH = 96
 
 
 _MOST, _DIGITS = 1 << 63, 40
+_EXPONENT = re.compile(r"(?<=\d)[eE][-+]?\d+")
 _ANGLES = ("<", ">")
 _BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
@@ -112,6 +114,8 @@ class Cursor(ABC):
             return "comments begin with // and end with their line"
         if self.text.startswith(".", start) and before is not None and before.kind == "hex":
             return "hexadecimal numbers are the bits of a float: 0x3F800000 is 1.0 of f32"
+        if before is not None and before.kind == "integer" and (found := _EXPONENT.match(self.text, start)):
+            return f"floats have a decimal point: {before.text}.0{found[0]}"
         return special_floats(self.token.text, FloatType("f32")) if self.kind == "bare" else ""
 
     def error_at(

@@ -342,7 +342,7 @@ class _Parser(FunctionParser):
         names: list[tuple[str, int]] = []
         attributes: dict[str, Attribute] = {}
         literal = ""  # an attribute that is parsed once the op's type is known
-        literal_at = self.at
+        literal_at, literal_type = self.at, None
         if self.kind == "{" and "terminator" in definition.traits:
             attributes.update(self.dictionary())
         for part in definition.form:
@@ -354,12 +354,12 @@ class _Parser(FunctionParser):
                 read_operands(self, next(o for o in definition.operands if o.name == part[1:]), names)
             elif field.kind == "literal":
                 literal, literal_at = field.name, self.at
-                self.skip_literal()
+                literal_type = self.skip_literal()
             else:
                 attributes[field.name] = self.attribute_of_kind(field.kind)
         if self.kind == "{" and not starts_region(self, definition):
             attributes.update(self.dictionary())
-        types, results = self.types_clause(definition, names)
+        types, results = self.types_clause(definition, names, literal_type)
         if literal:
             after, self.at = self.at, literal_at
             self.sync()
@@ -399,12 +399,14 @@ class _Parser(FunctionParser):
         return region
 
     def types_clause(
-        self, definition: OpDefinition, names: list[tuple[str, int]]
+        self, definition: OpDefinition, names: list[tuple[str, int]], known: Type | None = None
     ) -> tuple[Sequence[Type], Sequence[Type]]:
         """`: T` (all operands and the result are T), `: (T, ...) -> T` or, at the end of a block, `: T, ...`; absent
-        if there are none."""
+        if there are none, or if the result is `known`."""
         if not definition.operands and not definition.results:
             return (), ()
+        if known is not None and self.kind != ":":
+            return (), [known]
         if (
             not names
             and self.kind != ":"

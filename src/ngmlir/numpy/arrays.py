@@ -184,6 +184,11 @@ def places(axis: Axis, rank: int) -> tuple[int, ...]:
     return tuple(found)
 
 
+def reduced(axis: Axis, rank: int) -> tuple[int, ...]:
+    """The axes that a reduction takes: `places`, but a single number may be taken for an array of one axis, as in NumPy."""
+    return () if rank == 0 and axis in (0, -1) else places(axis, rank)
+
+
 # ---- moves by position
 
 

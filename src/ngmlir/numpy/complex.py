@@ -11,7 +11,7 @@ import numpy as np
 from ..op_graph.errors import UserError, fail
 from ..op_graph.tensor import Tensor
 from . import elementwise
-from .arrays import aligned, as_array, joined, of_type, shape
+from .arrays import aligned, as_array, as_type, expand, joined, known, of_type, shape
 from .composed import hypot, where
 from .elementwise import (
     add,
@@ -158,7 +158,10 @@ def real(val: Any) -> Tensor:
 
 def imag(val: Any) -> Tensor:
     """The imaginary part; zeros of real numbers."""
-    return val.imag if isinstance(val, Complex) else multiply(as_array(val), 0)
+    if isinstance(val, Complex):
+        return val.imag
+    x = as_array(val)
+    return expand(as_type(known(0), x.element), shape(x))
 
 
 def conj(x: Any, /) -> Any:

@@ -30,6 +30,7 @@ from .arrays import (
     known,
     place,
     places,
+    reduced,
     reshape,
     shape,
     truth,
@@ -64,7 +65,7 @@ def _number(value: Any, kind: Type) -> Tensor:
 
 
 def _reduce(verb: str, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
-    axes = places(axis, len(shape(x)))
+    axes = reduced(axis, len(shape(x)))
     return kept(getattr(VERBS, verb)(x, axes=axes) if axes else x, x, axes, keepdims)
 
 
@@ -104,7 +105,7 @@ def prod(
 
 
 def _extreme(verb: str, x: Tensor, axis: Axis, keepdims: bool, initial: Any, where: Any) -> Tensor:
-    axes = places(axis, len(shape(x)))
+    axes = reduced(axis, len(shape(x)))
     if initial is None and math.prod(shape(x)[d] for d in axes) == 0:
         fail(
             UserError, f"zero-size array to reduction operation {verb} which has no identity", "give initial="
@@ -163,7 +164,7 @@ def count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Tenso
 def _count(x: Tensor, axis: Axis, where: Any, keepdims: bool) -> Any:
     """How many elements a reduction takes: a number, or an array where a mask says it."""
     if where is None or where is True:
-        return math.prod(shape(x)[d] for d in places(axis, len(shape(x))))
+        return math.prod(shape(x)[d] for d in reduced(axis, len(shape(x))))
     return sum(expand(truth(where), shape(x)), axis, keepdims=keepdims)
 
 
@@ -230,7 +231,7 @@ def average(a: Any, axis: Axis = None, weights: Any = None, *, keepdims: bool = 
 
 def _position(operation: Any, a: Any, axis: int | None, keepdims: bool) -> Tensor:
     x = as_array(a)
-    axes = places(axis, len(shape(x)))
+    axes = reduced(axis, len(shape(x)))
     if math.prod(shape(x)[d] for d in axes) == 0:
         fail(UserError, "attempt to get the position of an extreme of an empty sequence")
     if x.element is i1:

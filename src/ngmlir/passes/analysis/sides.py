@@ -212,7 +212,7 @@ def side_of(
 def _strided(access: Access, shape: Sequence[int]) -> Strided | None:
     """An access as strided matrices of a shape; None where it reads no such matrices."""
     cut = None if access.fill is not None else _cut(access, shape, whole=True)
-    if cut is None or not all(len(group) == 1 for group in cut[1][-2:]):
+    if cut is None or [len(group) for group in cut[1][-2:]] != [1, 1]:
         return None
     access, groups = cut
     dims = _alone(access, (groups[-2][0], groups[-1][0]))
