@@ -13,7 +13,7 @@ from ..ir.literals import type_of_dtype
 from ..ir.types import i1
 from ..op_graph.answers import answered
 from ..op_graph.errors import UserError, fail
-from ..op_graph.functions.control import scan
+from ..op_graph.functions.scans import scan
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
 from .arrays import Axis, as_array, as_type, expand, permute, place, reduced, reshape, shape
