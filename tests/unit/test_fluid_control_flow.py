@@ -548,3 +548,19 @@ def test_an_array_whose_length_nothing_bounds() -> None:
     with pytest.raises(Limit, match="nothing that is known bounds the loop") as caught:
         run(fluid.CPUPlace(), {"n": np.array([3])}, layers.array_length(found))
     assert "hint:" in str(caught.value)
+
+
+def test_results_are_written_to_variables_that_are_there(place: Any) -> None:
+    """`out=`, as the condition of a loop of several conditions."""
+    i, n, most = (layers.fill_constant([1], "int64", value) for value in (0, 9, 4))
+    more = layers.less_than(i, n)
+    with layers.While(more).block():
+        layers.increment(i, in_place=True)
+        given = layers.logical_and(layers.less_than(i, n), layers.less_than(i, most), out=more)
+        assert given is more
+    square = layers.create_tensor("float32")
+    layers.square(layers.cast(i, "float32"), out=[square])
+    found = fluid.Executor(place).run(fetch_list=[i, square])
+    assert [float(each[0]) for each in found] == [4, 16]
+    with pytest.raises(UserError, match="layer square writes its result to a variable, not 'square'"):
+        layers.square(square, out="square")

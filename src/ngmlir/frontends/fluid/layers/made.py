@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from ....decl.operator_pages import kind_of
-from ....decl.operator_text import OperatorEntry
+from ....decl.operator_text import OperatorEntry, Slot
 from ....programs.catalogue import REGISTRY
 from ....programs.definition import python_name
 from ....support.diagnostics import UserError
@@ -30,7 +30,8 @@ NAMES = (
 
 
 def layer_of(type: str) -> Callable[..., Any]:
-    """The layer of an operator: its input slots in lower case, then its attributes, `act` where it may end in one, and `name`."""
+    """The layer of an operator: its input slots in lower case, then its attributes, `act` where it may end in one, `name`, and `out`, a
+    variable that its one result is written to."""
     entry = REGISTRY.get(type).entry
     slots = {slot.name.lower(): slot for slot in entry.inputs}
     fields = {a.name: python_name(a.name) for a in entry.attributes if a.type != "block"}
@@ -54,7 +55,11 @@ def layer_of(type: str) -> Callable[..., Any]:
                 hint="layers.assign(array) makes one of an array",
             )
         dtype = variables[0].dtype if variables else attributes.get("dtype", "float32")
-        outputs = {slot.name: [helper.create_tmp_variable(dtype)] for slot in entry.outputs}
+        out = _written(type, given.get("out"))
+        outputs = {
+            slot.name: [out if out is not None and slot is result else helper.create_tmp_variable(dtype)]
+            for slot in entry.outputs
+        }
         helper.append_op(type=type, inputs=inputs, outputs=outputs, attrs=attributes)
         shown = [
             helper.append_activation(made)
@@ -64,6 +69,7 @@ def layer_of(type: str) -> Callable[..., Any]:
         ]
         return shown[0] if len(shown) == 1 else tuple(shown)
 
+    result = _result(entry)
     signature = _signature(entry, list(slots))
     parameters = tuple(signature.parameters)
     known = signature.parameters.keys()
@@ -72,6 +78,26 @@ def layer_of(type: str) -> Callable[..., Any]:
     layer.__doc__ = documentation(entry)
     layer.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
     return layer
+
+
+def _result(entry: OperatorEntry) -> Slot | None:
+    """The result that a variable may be given for: the only one."""
+    shown = [slot for slot in entry.outputs if not slot.intermediate]
+    names = {slot.name.lower() for slot in entry.inputs} | {python_name(a.name) for a in entry.attributes}
+    return shown[0] if len(shown) == 1 and "out" not in names else None
+
+
+def _written(type: str, out: Any) -> Variable | None:
+    """The variable that a result is written to, if one is given, alone or in a list."""
+    given = None if out is None else listed(out)
+    if given is None:
+        return None
+    if len(given) != 1 or not isinstance(given[0], Variable):
+        raise UserError(
+            f"layer {type} writes its result to a variable, not {out!r}",
+            hint="out= takes a variable; without it the result is a new one",
+        )
+    return given[0]
 
 
 def _signature(entry: OperatorEntry, slots: Sequence[str]) -> inspect.Signature:
@@ -96,7 +122,8 @@ def _signature(entry: OperatorEntry, slots: Sequence[str]) -> inspect.Signature:
         for a in entry.attributes
         if a.required and a.type != "block"
     ]
-    rest = [inspect.Parameter(name, kind, default=None) for name in ("act", "name")]
+    others = ("act", "name") if _result(entry) is None else ("act", "name", "out")
+    rest = [inspect.Parameter(name, kind, default=None) for name in others]
     return inspect.Signature([*required, *needed, *optional, *fields, *rest])
 
 
@@ -110,7 +137,10 @@ def documentation(entry: OperatorEntry) -> str:
         if field.type != "block":
             lines += [f"{python_name(field.name)} : {kind_of(field)}", f"    {field.doc}"]
     lines += ["act : str, optional", "    The type of an operator that the result is given to."]
-    lines += ["name : str, optional", "    What names of results begin with.", "", *_titled("Returns")]
+    lines += ["name : str, optional", "    What names of results begin with."]
+    if _result(entry) is not None:
+        lines += ["out : Variable, optional", "    What the result is written to; without it a new variable."]
+    lines += ["", *_titled("Returns")]
     for slot in entry.outputs:
         if not slot.intermediate:
             lines += [f"{slot.name} : Variable", f"    {slot.doc}"]
