@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs for inference in files: a program with its feeds and fetches, and the values of its persistable variables.
+"""Programs in files: a program with its feeds and fetches, and the values of its persistable variables.
 
 The program is text with a checksum as its last line (`programs.text`). It says where the values are, and which:
 
@@ -38,7 +38,7 @@ _VALUES = "program.values"
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A program for inference, with `feed` and `fetch` operators, and the values of its persistable variables by name."""
+    """A program, with `feed` and `fetch` operators, and the values of its persistable variables by name."""
 
     program: Program
     values: Mapping[str, Stored]

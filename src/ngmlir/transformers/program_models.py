@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs for inference that were read from files: `ng.compile` makes them functions of arrays.
+"""Programs that were read from files: `ng.compile` makes them functions of arrays.
 
 A program is compiled for the first lengths of its inputs, and when other lengths come, for all, exactly as an executor
 of the front end compiles it: results have the same bits as those of an executor that ran the same batches.
@@ -39,8 +39,7 @@ _KEPT = 64
 
 
 class ProgramModel:
-    """A program for inference and the values of its variables; `ng.compile(model, target="cpu")` makes it a function of
-    arrays."""
+    """A program and the values of its variables; `ng.compile(model, target="cpu")` makes it a function of arrays."""
 
     def __init__(self, stored: StoredModel):
         self.stored = stored

@@ -164,13 +164,17 @@ def save_inference_model(
     export_for_deployment: bool = True,
 ) -> list[str]:
     """Writes what some variables need, as it is used after training, to a folder: the program (`__model__`) and what it keeps. Gives
-    the names of what is fetched. `ng.load` and `ngmlir run` take the folder, without this front end.
+    the names of what is fetched. `ng.load` and `ngmlir run` take the folder, without this front end. With `export_for_deployment=False`
+    the program is written as it is: one that trains goes on where it was, also without this front end.
 
     Raises UserError where something has to be fed that `feeded_var_names` lacks, and where a file cannot be written; then all
     files are as they were.
     """
     targets, feeds = listed(target_vars), listed(feeded_var_names)
-    program = get_inference_program(targets, main_program)
+    if export_for_deployment:
+        program = get_inference_program(targets, main_program)
+    else:
+        program = default_main_program() if main_program is None else main_program
     needed = [v.name for v in program.global_block().vars.values() if v.is_data]
     missing = [name for name in needed if name not in feeds]
     if missing:
