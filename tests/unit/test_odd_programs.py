@@ -209,6 +209,56 @@ def test_the_mean_of_nothing_is_no_number_where_nothing_keeps_it(place: Any) -> 
     assert all(np.array_equal(each, before[name]) for name, each in kept().items())
 
 
+def in_a_loop(kept: Any, x: Any, how: Any) -> None:
+    i = layers.zeros([1], "int64")
+    more = layers.less_than(i, how)
+    with layers.While(more).block():
+        layers.assign(kept + layers.mean(x), kept)
+        layers.increment(i, in_place=True)
+        layers.less_than(i, how, cond=more)
+
+
+def in_a_case(kept: Any, x: Any, how: Any) -> None:
+    with layers.Switch() as switch:
+        with switch.case(layers.less_than(layers.zeros([1], "int64"), how)):
+            layers.assign(kept + layers.mean(x), kept)
+        with switch.default():
+            layers.increment(kept, 0.0)
+
+
+def in_steps(kept: Any, x: Any, how: Any) -> None:
+    rnn, each = layers.StaticRNN(), layers.zeros([3, 1], "float32")
+    with rnn.step():
+        _, before = rnn.step_input(each), rnn.memory(init=kept)
+        rnn.update_memory(before, before + layers.mean(x))
+        rnn.step_output(before + layers.mean(x))
+    layers.assign(layers.reshape(layers.slice(rnn(), [0], [0], [1]), [1]), kept)
+
+
+@pytest.mark.parametrize("stepped", [False, True])
+@pytest.mark.parametrize("build", [in_a_loop, in_a_case, in_steps], ids=lambda build: build.__name__)
+def test_blocks_that_would_keep_the_mean_of_nothing_are_refused_where_they_run(
+    build: Any, stepped: bool, place: Any
+) -> None:
+    held = layers.create_global_var([1], 0.0, "float32", persistable=True, name="held")
+    build(held, layers.data("x", [2]), layers.data("how", [1], dtype="int64", append_batch_size=False))
+    executor = fluid.Executor(place)
+    executor.run(fluid.default_startup_program())
+
+    def run(rows: int, how: int) -> float:
+        feed = {"x": np.ones((rows, 2), "f"), "how": np.int64([how])}
+        executor.run(feed=feed, stepped=stepped)
+        return float(np.array(fluid.global_scope().find_var("held").get_tensor())[0])
+
+    assert run(3, 1) == 1
+    with pytest.raises(UserError, match="the mean of nothing is not a number, and 'held', which is kept"):
+        run(0, 1)
+    assert np.array(fluid.global_scope().find_var("held").get_tensor())[0] == 1
+    if build is not in_steps:
+        assert run(0, 0) == 1
+    assert run(3, 1) == 2
+
+
 def test_of_nothing_there_is_no_largest_element(place: Any) -> None:
     most = layers.reduce_max(layers.data("x", [3]), dim=[0])
     with pytest.raises(UserError, match="of nothing there is no largest or smallest element"):

@@ -47,7 +47,7 @@ from .interface import Interface
 from .kernel_values import kernel_values
 from .kernels import KERNELS
 from .lowered import Lowered, Written
-from .names import EMPTY, GRADIENT, LEVEL, RANDOM, offsets_names
+from .names import EMPTY, GRADIENT, LEVEL, RANDOM, forward_type, offsets_names
 from .places import at
 from .prune import reads_of
 from .ragged import shared
@@ -78,6 +78,7 @@ def lower(program: Program, *, every: bool = False, sizes: Sequence[int] | int |
         lowering = _Lowering(program, sizes)
         try:
             lowering.run(program.top)
+            lowering.check_kept()
         except _Unknown as unknown:
             return lowering.measured(unknown.count)
         return lowering.finished(every)
@@ -178,7 +179,7 @@ class _Lowering:
             return True
         if name in self.values or not operator.type.endswith("_grad"):
             return False
-        forward = REGISTRY.find(_forward(operator.type))
+        forward = REGISTRY.find(forward_type(operator.type))
         made = None if forward is None else forward.entry.outputs_by_name.get(slot)
         return made is not None and made.intermediate
 
@@ -244,7 +245,7 @@ class _Lowering:
     def _asked_again(self) -> tuple[Any, ...]:
         """A key of what an operator asks for: the same when its gradient asks, another one for each time that it does."""
         operator = self.current
-        entry = REGISTRY.get(_forward(operator.type)).entry
+        entry = REGISTRY.get(forward_type(operator.type)).entry
         names = [n for s in entry.inputs for n in operator.inputs.get(s.name, ()) if n != EMPTY]
         read = [self.read(operator, n) for n in names]
         tensors = [n for n, value in zip(names, read, strict=True) if isinstance(value, Tensor)]
@@ -411,13 +412,18 @@ class _Lowering:
         interface = Interface.of(lifted.module, [*self.feeds], [*states], lifted.tied)
         return Lowered(lifted.module, interface, ("",), (), lifted.trace, measures=True)
 
+    def check_kept(self) -> None:
+        """UserError where a variable would keep the mean of nothing."""
+        kept = [(n, v) for n in self.states if isinstance(v := self.values.get(n), Op)]
+        known = isinstance(self.sizes, Sequence)
+        self.undefined.check(kept, lambda c: known and bool(self.lengths((c,), [np.astype(c, "int64")])[0]))
+
     def finished(self, every: bool) -> Lowered:
         if RANDOM in self.states:
             # The next run draws other numbers.
             self.values[RANDOM] = random_keys.moved(self.states[RANDOM], 1, 0)
         now = {name: self.values.get(name, storage) for name, storage in self.states.items()}
         changed = [name for name, storage in self.states.items() if now[name] is not storage]
-        self.undefined.check((n, value) for n in changed if isinstance(value := now[n], Op))
         new = [
             ReadOp(dense(value)) for name in changed if isinstance(value := now[name], (Tensor, SparseRows))
         ]
@@ -434,13 +440,6 @@ class _Lowering:
         written = [Written(operator, name, at) for at, (operator, name, _) in enumerate(shown, len(fetched))]
         names = tuple([name for name, _ in fetched])
         return Lowered(lifted.module, interface, names, tuple(written), lifted.trace)
-
-
-def _forward(type: str) -> str:
-    """The operator that one is the gradient of, or the gradient of a gradient; itself where it is none."""
-    while type.endswith("_grad"):
-        type = type.removesuffix("_grad")
-    return type
 
 
 def _storage(name: str, type: TensorType, role: Role) -> AssignableTensorOp:

@@ -38,3 +38,10 @@ def contribution_name(name: str, number: int) -> str:
 def text(name: str | bytes) -> str:
     """A name that may come as bytes."""
     return name.decode("utf-8") if isinstance(name, bytes) else name
+
+
+def forward_type(type: str) -> str:
+    """The operator that one is the gradient of, or the gradient of a gradient; itself where it is none."""
+    while type.endswith("_grad"):
+        type = type.removesuffix("_grad")
+    return type
