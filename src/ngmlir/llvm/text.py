@@ -15,7 +15,8 @@ text = module.text()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import NamedTuple, TypeAlias
 
@@ -193,6 +194,8 @@ class Function(Instructions):
         self._linkage = linkage
         self._group = group
         self._phis: dict[str, int] = {}  # phi -> its line, for `add_incoming`
+        #: For each open loop, instructions that are put before it.
+        self.preheaders: list[list[str]] = []
         self.trace: Trace | None = None
         self._head: list[str] = []
         self._lengths: dict[str, Value] = {}
@@ -297,6 +300,15 @@ class Function(Instructions):
         """
         return Loop(self, start, stop, step, carried, certain, attach, name)
 
+    @contextmanager
+    def hoisting(self, depth: int) -> Generator[None]:
+        """Instructions without effects that are emitted inside are put before all open loops but the outermost `depth`."""
+        outer = self.lines
+        if depth < len(self.preheaders):
+            self.lines = self.preheaders[depth]
+        yield
+        self.lines = outer
+
     def when(self, condition: Value, carried: Sequence[Value] = ()) -> When:
         """Runs the body only if `condition` (one `i1`) holds; else `results` are the `carried` values."""
         return When(self, condition, carried)
@@ -368,6 +380,8 @@ class Loop(_Region):
     def __enter__(self) -> Loop:
         function = self.function
         self._before = before = function.block
+        self._line = len(function.lines)
+        function.preheaders.append([])
         stem = f"{self._name}_" if self._name else ""
         self._body, self._after = function.label(f"{stem}loop"), function.label(f"{stem}end")
         if self._guarded:
@@ -395,6 +409,8 @@ class Loop(_Region):
         for phi, value in zip(self.carried, values, strict=True):
             function.add_incoming(phi, value, latch)
         function.place(self._after)
+        before = function.preheaders.pop()
+        function.lines[self._line] = "\n".join([*before, function.lines[self._line]])
         if self._guarded:
             pairs = zip(self.initial, values, strict=True)
             values = tuple(

@@ -156,6 +156,16 @@ def _widened(bits: int) -> int:
     return struct.unpack("<Q", struct.pack("<d", value))[0]
 
 
+def is_mask(type: Type) -> bool:
+    """Whether a type is a vector of i1."""
+    return element_of(type) == i1 and lanes_of(type) > 1
+
+
+def is_number(value: Value) -> bool:
+    """Whether a scalar is a known integer."""
+    return value.name.lstrip("-").isdigit()
+
+
 def constant(type: Type, value: int | float) -> Value:
     """`value` in every lane: floating types round it once, integer types take it unchanged. An open length becomes a
     register of the function (llvm/lengths.py)."""

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from ...ir.core import Value as IRValue
 from ...llvm import types as llvm
-from ...llvm.types import Value, constant, i32, i64, lanes, vector
+from ...llvm.types import Value, constant, i32, i64, is_number, lanes, vector
 from ...support.lengths import Length, at_least, below, greatest_divisor
 from ..ranges import Range
 from .emitter import Buffer, Emitter
@@ -62,7 +62,7 @@ class Access:
         strides = buffer.type.row_strides
         values = [e.scalar(index) for index in indices]
         self.masked, self.align = masked, buffer.align
-        self.base = address(e, buffer, values)
+        self.base, self.fixed = base_address(e, buffer, values)
         if prod(shape[:-1]) > 1 or (shape and shape[-1] >= _LONG * e.lanes):
             self.base = _anchored(e, self.base)
         known = [e.range_of(index) for index in indices]
@@ -112,12 +112,11 @@ class Access:
         return self.dimensions[-1].stride
 
     def offset(self, coordinates: Sequence[int]) -> int:
-        """Elements from the base address to the start of a row, or to one element."""
+        """Elements from the first element of the tile to the start of a row, or to one element."""
         return sum(c * d.stride for c, d in zip(coordinates, self.dimensions, strict=False))
 
     def pointer(self, element: llvm.Type, offset: int) -> Value:
-        moved = isinstance(offset, Length) or offset
-        return self.e.b.getelementptr(element, self.base, offset) if moved else self.base
+        return _moved(self.e, element, self.base, self.fixed + offset)
 
     # Bounds
 
@@ -159,51 +158,65 @@ class Access:
         if chunk.width == 1:
             return self._both(row, self._within(d.index, d.known, places[0], d.limit))
         if isinstance(row, Value) and None not in known and not all(known):
-            # Do not `and` a constant mask with the condition of the row: LLVM 22 loads the whole register where that
-            # leaves no lane.
-            first, count = known.index(True), known.count(True)
-            end = self.e.b.select(row, constant(i32, count), constant(i32, 0))
-            numbers = lanes(i32, list(range(-first, chunk.width - first)))
-            return self.e.b.icmp("ult", numbers, self.e.b.splat(end, chunk.width))
+            return self.e.hoisted(lambda: self._known_mask(known, row, chunk), row)
         if d.step != 1:
-            return self._stepped_mask(d, row, places, chunk)
+            bounds = [d.index] if row is True else [d.index, row]
+            return self.e.hoisted(lambda: self._stepped_mask(d, row, places, chunk), *bounds)
         return self._counted_mask(d, row, chunk)
+
+    def _known_mask(self, known: Sequence[bool | None], row: Value, chunk: Chunk) -> Value:
+        """The mask of lanes that are inside if the row is."""
+        # Do not `and` a constant mask with the condition of the row: LLVM 22 loads the whole register where that leaves
+        # no lane.
+        first, count = known.index(True), known.count(True)
+        end = self.e.b.select(row, constant(i32, count), constant(i32, 0))
+        numbers = lanes(i32, list(range(-first, chunk.width - first)))
+        return self.e.b.icmp("ult", numbers, self.e.b.splat(end, chunk.width))
 
     def _counted_mask(self, d: Dimension, row: Inside, chunk: Chunk) -> Value:
         """The mask of the lanes from the first to the last that is inside. These two lane numbers are computed once per
         row, and compared with the lane numbers of each register."""
         if (d, row, chunk) not in self._masks:
-            b = self.e.b
+            b, hoisted = self.e.b, self.e.hoisted
             numbers = lanes(i32, list(range(chunk.offset, chunk.offset + chunk.width)))
-            mask = b.icmp("ult", numbers, self._splat(self._end(d, row), chunk.width))
+            end = self._splat(self._end(d, row), chunk.width)
+            mask = hoisted(lambda: b.icmp("ult", numbers, end), end)
             if not at_least(d.known.low + chunk.offset, 0):
-                mask = b.and_(mask, b.icmp("uge", numbers, self._splat(self._first(d), chunk.width)))
+                first = self._splat(self._first(d), chunk.width)
+                mask = hoisted(lambda: b.and_(mask, b.icmp("uge", numbers, first)), mask, first)
             self._masks[d, row, chunk] = mask
         return self._masks[d, row, chunk]
 
     def _splat(self, number: Value, width: int) -> Value:
         if (number, width) not in self._splats:
-            self._splats[number, width] = self.e.b.splat(number, width)
+            splat = self.e.hoisted(lambda: self.e.b.splat(number, width), number)
+            self._splats[number, width] = splat
         return self._splats[number, width]
 
     def _first(self, d: Dimension) -> Value:
         """The first element of a row that is inside."""
         if (d, False) not in self._bounds:
-            b = self.e.b
-            self._bounds[d, False] = b.trunc(b.smin(b.smax(b.sub(0, d.index), 0), d.size), i32)
+            b, index = self.e.b, d.index
+            first = self.e.hoisted(lambda: b.trunc(b.smin(b.smax(b.sub(0, index), 0), d.size), i32), index)
+            self._bounds[d, False] = first
         return self._bounds[d, False]
 
     def _end(self, d: Dimension, row: Inside) -> Value:
         """One past the last element of a row that is inside; 0 where the row is outside."""
         if (d, row) not in self._bounds:
-            b, end = self.e.b, constant(i64, d.size)
-            if not at_least(d.limit, d.known.high + d.size):
-                end = b.sub(d.limit, d.index)
-                end = b.smin(end if at_least(d.limit, d.known.high) else b.smax(end, 0), d.size)
-            if isinstance(row, Value):
-                end = b.select(row, end, constant(i64, 0))
-            self._bounds[d, row] = b.trunc(end, i32)
+            full = bool(at_least(d.limit, d.known.high + d.size))
+            operands = [*([] if full else [d.index]), *([row] if isinstance(row, Value) else [])]
+            self._bounds[d, row] = self.e.hoisted(lambda: self._count(d, row, full), *operands)
         return self._bounds[d, row]
+
+    def _count(self, d: Dimension, row: Inside, full: bool) -> Value:
+        b, end = self.e.b, constant(i64, d.size)
+        if not full:
+            end = b.sub(d.limit, d.index)
+            end = b.smin(end if at_least(d.limit, d.known.high) else b.smax(end, 0), d.size)
+        if isinstance(row, Value):
+            end = b.select(row, end, constant(i64, 0))
+        return b.trunc(end, i32)
 
     def _stepped_mask(self, d: Dimension, row: Inside, places: Sequence[int], chunk: Chunk) -> Value:
         b = self.e.b
@@ -228,13 +241,14 @@ class Access:
         key = (index, place, limit)
         if key not in self._conditions:
             # Unsigned, so that a negative index compares as too large.
-            self._conditions[key] = self.e.b.icmp("ult", self.e.b.add(index, place), limit)
+            b = self.e.b
+            self._conditions[key] = self.e.hoisted(lambda: b.icmp("ult", b.add(index, place), limit), index)
             self.e.boundaries += 1
         return self._conditions[key]
 
     def _both(self, x: Inside, y: Inside) -> Inside:
         if isinstance(x, Value) and isinstance(y, Value):
-            return self.e.b.and_(x, y)
+            return self.e.hoisted(lambda: self.e.b.and_(x, y), x, y)
         if isinstance(x, Value):
             return x if y is True else False
         return y if x is True else False
@@ -242,19 +256,31 @@ class Access:
 
 def address(e: Emitter, buffer: Buffer, indices: Sequence[Value]) -> Value:
     """The address of one element."""
+    return _moved(e, memory(buffer.type.element), *base_address(e, buffer, indices))
+
+
+def base_address(e: Emitter, buffer: Buffer, indices: Sequence[Value]) -> tuple[Value, int]:
+    """An address and the constant number of elements from there to one element. Elements at a constant distance have the same address:
+    then LLVM finds loads of the same element, which it does not find by reordering sums itself."""
     b = e.b
     fixed, moving = 0, None
     for index, stride in zip(indices, buffer.type.row_strides, strict=True):
-        if index.name.lstrip("-").isdigit():
+        if is_number(index):
             fixed += int(index.name) * stride
             continue
+        index, number = e.base_and_offset(index)
+        if number:
+            fixed += number * stride
         part = index if stride == 1 else b.mul(index, stride)
         moving = part if moving is None else b.add(moving, part)
-    element = memory(buffer.type.element)
     pointer = buffer.pointer
     if moving is not None:
-        pointer = b.getelementptr(element, pointer, moving)
-    return b.getelementptr(element, pointer, fixed) if isinstance(fixed, Length) or fixed else pointer
+        pointer = b.getelementptr(memory(buffer.type.element), pointer, moving)
+    return pointer, fixed
+
+
+def _moved(e: Emitter, element: llvm.Type, pointer: Value, offset: int) -> Value:
+    return e.b.getelementptr(element, pointer, offset) if isinstance(offset, Length) or offset else pointer
 
 
 def _anchored(e: Emitter, pointer: Value) -> Value:

@@ -11,7 +11,7 @@ from ...ir.core import Op
 from ...ir.core import Value as IRValue
 from ...ir.elements import ElementsAttr
 from ...ir.types import FloatType, IndexType, Type, element_type, f32, f64, i32
-from ...llvm.types import Value
+from ...llvm.types import Value, is_number
 from ...ops.library import in_library
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Limit
@@ -64,6 +64,18 @@ def elementwise(e: Emitter, op: Op) -> None:
     e.define(op.result, result)
     if isinstance(op.result.type, IndexType):
         e.define_index(op.result, result[0], known)
+        _remember_sum(e, op, result[0])
+
+
+def _remember_sum(e: Emitter, op: Op, result: Value) -> None:
+    """Notes the sum of an index and a constant."""
+    if op.name not in ("ng.add", "ng.subtract"):
+        return
+    x, y = map(e.scalar, op.operands)
+    if op.name == "ng.add" and is_number(x):
+        x, y = y, x
+    if is_number(y):
+        e.define_sum(result, x, int(y.name) if op.name == "ng.add" else -int(y.name))
 
 
 def _rounded(e: Emitter, name: str, op: Op, element: Type, group: Sequence[Value]) -> Value:

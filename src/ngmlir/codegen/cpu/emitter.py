@@ -11,7 +11,7 @@ from ...ir.core import Block, Op, op_name
 from ...ir.core import Value as IRValue
 from ...ir.types import IndexType, MemRefType, Type, shape_of, token
 from ...llvm.text import Function
-from ...llvm.types import Value, constant, i8, i64
+from ...llvm.types import Value, constant, i8, i64, is_mask
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Bug, Limit, Location
 from ...support.lengths import NeedsLength, is_open
@@ -85,6 +85,8 @@ class Emitter:
         self._table = table
         self._values: dict[IRValue, Held] = {}
         self._ranges: dict[IRValue, Range] = {}
+        self._sums: dict[Value, tuple[Value, int]] = {}
+        self._depths: dict[Value, int] = {}  # how many loops are around a register
         self._scratch = scratch
         self._scratch_bytes = 0
         self._stack: list[str] = []
@@ -148,6 +150,10 @@ class Emitter:
 
     # Indices
 
+    @property
+    def _depth(self) -> int:
+        return len(self.b.preheaders)
+
     def range_of(self, value: int | IRValue) -> Range:
         if isinstance(value, int):
             return exactly(value)
@@ -156,10 +162,36 @@ class Emitter:
     def define_index(self, value: IRValue, register: Value, known: Range) -> None:
         """Defines an index and its range; if the range has one element, the index becomes a constant."""
         self._ranges[value] = known
+        self._depths.setdefault(register, self._depth)
         self.define(value, [constant(i64, known.low) if known.constant else register])
 
     def index_constant(self, value: IRValue, number: int) -> None:
         self.define_index(value, constant(i64, number), exactly(number))
+
+    def define_sum(self, register: Value, x: Value, y: int) -> None:
+        """Remembers that an index is `x + y`."""
+        base, number = self.base_and_offset(x)
+        self._sums[register] = base, number + y
+
+    def base_and_offset(self, register: Value) -> tuple[Value, int]:
+        """A register and a constant whose sum is an index; indices at a constant distance have the same register."""
+        return self._sums.get(register, (register, 0))
+
+    def hoisted(self, compute: Callable[[], Value], *operands: Value) -> Value:
+        """The result of instructions without effects, which are put before the loops in which their operands do not change. LLVM moves
+        only those out of loops that set no flags: no comparisons."""
+        depth = max(map(self._depth_of, operands), default=0)
+        with self.b.hoisting(depth):
+            result = compute()
+            if depth < self._depth and self.machine.masks and is_mask(result.type):
+                result = self.b.freeze(result)  # LLVM moves comparisons back to their uses
+        self._depths[result] = depth
+        return result
+
+    def _depth_of(self, operand: Value) -> int:
+        if not operand.name.startswith("%") or operand.name.startswith("%{"):
+            return 0  # a constant, or a length: that is computed at the start of the function
+        return self._depths.get(operand, self._depth)
 
     # Values that loops carry and branches yield
 

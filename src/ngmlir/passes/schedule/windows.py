@@ -23,8 +23,8 @@ from .programs import PROGRAM_ELEMENTS
 
 #: Numbers of rows that are tried if their number is open.
 _FEW = (1, 2, 4, 8)
-#: The most columns of a copy.
-_STRIPE = 256
+#: The most columns of a copy; the columns where their number is open.
+_STRIPE, _OPEN_STRIPE = 256, 128
 
 
 def staged(plan: Plan, target: Target, outer: Sequence[int]) -> dict[Value, Access]:
@@ -77,7 +77,8 @@ def staged_windows(
     most_unrolled = min(rows, target.vector_registers)  # each holds a sum
     several = _FEW if is_open((plan.sizes[along],)) else range(1, most_unrolled + 1)
     unroll = fixed(given, "unroll", min(several, key=cycles))
-    stripe = fixed(given, "stripe", -(-min(columns, _STRIPE) // width) * width)
+    most_columns = _OPEN_STRIPE if is_open(plan.sizes[last:]) else min(columns, _STRIPE)
+    stripe = fixed(given, "stripe", -(-most_columns // width) * width)
     # The copy stays in the L1 cache.
     row, around = 0, 0
     for value, access in found.items():

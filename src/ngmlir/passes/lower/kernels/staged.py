@@ -99,7 +99,13 @@ class Staged:
 
         end = known(ends[-1])
         if end is None:
-            b.loop(0, ends[-1], self.lanes, (), lambda i, _: chunk(Span(i, self.lanes)))
+            # Whole registers: `needed` is rounded up to them.
+            start: Value | int = 0
+            for registers in (_TOGETHER, 1):
+                size = registers * self.lanes
+                stop = b.bitwise_and(b.add(ends[-1], b.index(self.lanes - 1)), b.index(-size))
+                b.loop(start, stop, size, (), lambda i, _, size=size: chunk(Span(i, size)))
+                start = stop
         else:
             whole = -(-end // self.lanes) * self.lanes
             exact_tiles(b, whole, min(whole, _TOGETHER * self.lanes), (), lambda span, _: chunk(span))
