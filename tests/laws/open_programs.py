@@ -588,4 +588,22 @@ OPEN: dict[str, str] = {
       return %r : tensor<[N]x4xi64>
     }
     """,
+    "dot_of_all": """
+    func.func @main(%x: tensor<[N]x4xf32>, %y: tensor<[N]x4xf32>) -> tensor<f32> {
+      %r = ng.dot %x, %y contract [0, 1] x [0, 1] : (tensor<[N]x4xf32>, tensor<[N]x4xf32>) -> tensor<f32>
+      return %r : tensor<f32>
+    }
+    """,
+    "dot_of_vectors": """
+    func.func @main(%x: tensor<[N]xi64>, %y: tensor<[N]xi64>) -> tensor<i64> {
+      %r = ng.dot %x, %y contract [0] x [0] : (tensor<[N]xi64>, tensor<[N]xi64>) -> tensor<i64>
+      return %r : tensor<i64>
+    }
+    """,
+    "dot_of_short_rows": """
+    func.func @main(%x: tensor<[N]xf32>, %y: tensor<5x[N]xf32>) -> tensor<5xf32> {
+      %r = ng.dot %x, %y contract [0] x [1] : (tensor<[N]xf32>, tensor<5x[N]xf32>) -> tensor<5xf32>
+      return %r : tensor<5xf32>
+    }
+    """,
 }

@@ -27,9 +27,7 @@ def for_(e: Emitter, op: tile.ForOp) -> None:
         raise UserError("the step of the loop is 0, so it would not end", op.location)
     state = e.flatten(op.inits)
     if not (lower.constant and upper.constant and step.constant):
-        known = ranges.of_loop(lower, upper, step)
-        state = _iterations(e, op, state, e.scalar(op.lower), e.scalar(op.upper), known)
-        e.unflatten(op.results, state)
+        e.unflatten(op.results, _iterations(e, op, state, upper, e.scalar(op.upper)))
         return
     if is_open((lower.low, upper.low)):
         e.unflatten(op.results, _open_iterations(e, op, state))
@@ -38,9 +36,7 @@ def for_(e: Emitter, op: tile.ForOp) -> None:
     last = lower.low + (count - 1) * step.low
     uneven = (upper.low - lower.low) % step.low != 0 and _has_masks(body)
     if count > 1:
-        stop = last if uneven else upper.low
-        known = ranges.of_loop(lower, ranges.exactly(stop), step)
-        state = _iterations(e, op, state, e.scalar(op.lower), _index(stop), known)
+        state = _iterations_to(e, op, state, last if uneven else upper.low)
     if count == 1 or (count > 1 and uneven):
         e.index_constant(body.args[0], last)
         e.unflatten(body.args[1:], state)
@@ -53,11 +49,9 @@ def _open_iterations(e: Emitter, op: tile.ForOp, state: Sequence[Value]) -> Sequ
     lower, upper, step = (e.range_of(v) for v in (op.lower, op.upper, op.step))
     body = op.body.block
     if not _has_masks(body) or is_multiple(upper.low - lower.low, step.low):
-        known = ranges.of_loop(lower, upper, step)
-        return _iterations(e, op, state, e.scalar(op.lower), _index(upper.low), known)
+        return _iterations_to(e, op, state, upper.low)
     whole = lower.low + (upper.low - lower.low) // step.low * step.low
-    known = ranges.of_loop(lower, ranges.exactly(whole), step)
-    state = _iterations(e, op, state, e.scalar(op.lower), _index(whole), known)
+    state = _iterations_to(e, op, state, whole)
 
     def rest() -> list[Value]:
         e.index_constant(body.args[0], whole)
@@ -67,14 +61,21 @@ def _open_iterations(e: Emitter, op: tile.ForOp, state: Sequence[Value]) -> Sequ
     return e.b.choose(e.b.icmp("slt", _index(whole), upper.low), rest, lambda: state)
 
 
+def _iterations_to(e: Emitter, op: tile.ForOp, state: Sequence[Value], stop: int) -> Sequence[Value]:
+    return _iterations(e, op, state, ranges.exactly(stop), _index(stop))
+
+
 def _iterations(
-    e: Emitter, op: tile.ForOp, state: Sequence[Value], start: Value, stop: Value, known: ranges.Range
+    e: Emitter, op: tile.ForOp, state: Sequence[Value], upper: ranges.Range, stop: Value
 ) -> Sequence[Value]:
-    b, body = e.b, op.body.block
+    """The loop up to `stop`, which is within `upper` and may be less than the loop's own bound."""
+    b, body, lower = e.b, op.body.block, e.range_of(op.lower)
+    known = ranges.of_loop(lower, upper, e.range_of(op.step))
     attach = f"!llvm.loop {b.module.distinct_metadata(b.module.metadata(_ROLLED))}"
-    certain = bool(below(e.range_of(op.lower).high, e.range_of(op.upper).low))
-    name = index_name(op)
-    with b.loop(start, stop, e.scalar(op.step), state, certain=certain, attach=attach, name=name) as loop:
+    certain, name = bool(below(lower.high, upper.low)), index_name(op)
+    with b.loop(
+        e.scalar(op.lower), stop, e.scalar(op.step), state, certain=certain, attach=attach, name=name
+    ) as loop:
         e.define_index(body.args[0], loop.index, known)
         e.unflatten(body.args[1:], loop.carried)
         loop.next(*e.flatten(e.run(body)))
