@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import subprocess
+import sys
 import warnings
 from importlib import import_module
 
@@ -84,6 +86,16 @@ def test_names_are_there(path: str) -> None:
         except AttributeError:
             missing.append(name)
     assert not missing
+
+
+def test_paths_that_one_import_is_enough_for() -> None:
+    """As "Building graphs" writes them: `ngraph.op_graph.op_graph.AddOp`, `ngraph.util.ordered.OrderedSet`."""
+    paths = "op_graph.op_graph.AddOp util.ordered.OrderedSet util.generics.generic_method"
+    named = " ".join(f"ngmlir.{path};" for path in paths.split())
+    subprocess.run([sys.executable, "-c", f"import ngmlir; {named}"], check=True)
+    for package in (ng.op_graph, ng.util):
+        with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+            _ = package.nothing
 
 
 def test_names_in_dir_are_those_that_users_write() -> None:
