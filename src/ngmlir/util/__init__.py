@@ -4,7 +4,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import generics as generics
+    from . import names as names
+    from . import ordered as ordered
+    from . import persist as persist
 
 __all__ = ["generics", "names", "ordered", "persist"]
 

@@ -14,6 +14,7 @@ from ...ir.core import Module, Op, Value
 from ...ir.types import TensorType, shape_of
 from ...ops.builder import Builder
 from ...ops.fields import constant_elements, get_i64
+from ...ops.rules import names_of, reshaped
 from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep
 from ...support.lengths import at_least, below, is_open
@@ -78,7 +79,7 @@ def _rule(op: Op, b: Builder) -> Sequence[Value] | None:
     parts = [_part(table, axis, run, b) for run in found]
     made = parts[0] if len(parts) == 1 else b.concatenate(parts, axis=axis)
     wanted = op.result.type
-    return [made if shape_of(made.type) == shape_of(wanted) else b.reshape(made, type=wanted)]
+    return [made if made.type is wanted else b.reshape(made, type=wanted)]  # of axes with names too
 
 
 def _runs(indices: np.ndarray[Any, Any], size: int) -> list[_Run] | None:
@@ -117,8 +118,9 @@ def _part(table: Value, axis: int, run: _Run, b: Builder) -> Value:
     if run.step:
         return part
     # One index, repeated.
-    assert isinstance(table.type, TensorType)
-    rest = [d for d in range(len(shape)) if d != axis]
-    row = b.reshape(part, type=TensorType(tuple(shape[d] for d in rest), table.type.element))
+    names, rest = names_of(table.type), [d for d in range(len(shape)) if d != axis]
+    row = b.reshape(
+        part, type=reshaped(table.type, [shape[d] for d in rest], names and [names[d] for d in rest])
+    )
     shape[axis] = run.count
-    return b.broadcast(row, type=TensorType(tuple(shape), table.type.element), dimensions=rest)
+    return b.broadcast(row, type=reshaped(table.type, shape, names), dimensions=rest)
