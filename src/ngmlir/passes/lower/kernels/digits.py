@@ -152,7 +152,7 @@ class DigitsKernel:
 
         def step(k: Span, sums: Sequence[Value]) -> list[Value]:
             (total,) = sums
-            if not self.adds:
+            if self.parts > 1 or not self.adds:
                 self.ask(b.add(at, k.start), k.size)
             for i in range(0, k.size, together):
                 word = b.add(at, b.add(k.start, b.index(i)))
@@ -166,8 +166,8 @@ class DigitsKernel:
         return exact_tiles(b, words, min(words, written_out), [total], step, "w")[0]
 
     def ask(self, word: Value, count: int) -> None:
-        """Prefetches words. Where a register of codes takes many instructions, the reorder buffer holds the loads of too few registers to keep
-        memory busy."""
+        """Prefetches words. Where a register of codes takes many instructions, because it has several codes for each digit or because sums
+        are added apart, the reorder buffer holds the loads of too few registers to keep memory busy."""
         b, row = self.b, WORD_BYTES * self.tile_columns
         far = b.add(word, b.index(max(1, AHEAD // row)))
         for at in range(0, count * row, LINE_BYTES):
