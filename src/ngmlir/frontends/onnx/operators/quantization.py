@@ -61,7 +61,8 @@ def held(x: Tensor) -> Tensor:
 def quantize(n: Node, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
     element = zero.element if zero is not None else n.element("output_dtype", ui8)
     axis, block = x.axis(n.integer("axis", 1)) if x.rank > 1 else 0, n.integer("block_size")
-    wide = n.element("precision", scale.element)
+    # Before there was `precision`, nothing was said of a rounded quotient: that of two short floats is exact enough in f32.
+    wide = n.element("precision", scale.element if n.version >= 23 else f32)
     ratio = x.cast(wide) / along(scale, x, axis, block).cast(wide)
     point = n.verbs.numbers(0, element) if zero is None else along(zero, x, axis, block)
     return shifted(n, ratio, point, element)

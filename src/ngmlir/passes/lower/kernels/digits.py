@@ -24,6 +24,7 @@ from ...fuse.decoding.affine import words_of
 from ...fuse.decoding.digits import InDigits
 from .body_tiles import apply_to_tiles
 from .epilogue import store_epilogue
+from .extents import Extent
 from .finished import Finished
 from .fusion_kernel import Kernel
 from .packing import LINE_BYTES
@@ -80,7 +81,8 @@ class DigitsKernel:
         self.panel = b.floor_divide(column, b.index(self.width))
         self.offset = b.subtract(column, b.multiply(self.panel, b.index(self.width)))
 
-        def some(rows: Span, _: object) -> None:
+        def some(row: Value, size: int) -> None:
+            rows = Span(row, size)
             type = VectorType((rows.size, self.tile_columns), f32)
             step = self.found.block
 
@@ -103,7 +105,7 @@ class DigitsKernel:
                 self.kernel, self.dot, self.product, [], rows.start, rows.size, column, columns, total
             )
 
-        exact_tiles(self.b, self.product.rows, self.tile_rows, (), some, "m")
+        Extent(b, self.product.rows).even_tiles(self.tile_rows, some, "m")
 
     def times(self, parameter: Value) -> int:
         """The number of blocks that share an element of a parameter."""

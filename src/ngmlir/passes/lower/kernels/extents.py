@@ -12,6 +12,9 @@ from ....support.lengths import is_open, is_same
 from ...analysis.product import split
 from .tiling import Span, exact_tiles, halves
 
+#: Tiles of a number of iterations that is known at run time have code for each size if they have at most so many iterations.
+EACH_SIZE = 8
+
 
 @dataclass(frozen=True)
 class Extent:
@@ -91,8 +94,12 @@ class Extent:
             )
 
     def any_tiles(self, most: int, body: Callable[[Value, int], None], name: str) -> None:
-        """The same for a number of iterations that is known at run time: tiles of `most`, then of half of it rounded up, and so on down to 1."""
+        """The same for a number of iterations that is known at run time. Beyond `EACH_SIZE` their sizes differ more, for less code: tiles of
+        `most`, then of half of it rounded up, and so on down to 1."""
         b = self.b
+        if len(halves(most)) < most <= EACH_SIZE:
+            self.each_size(most, body, name)
+            return
         start = last = 0
         for size in halves(most):
             stop = start + (self.most - start) // size * size
@@ -106,6 +113,19 @@ class Extent:
                 name=name,
             )
             start, last = stop, end
+
+    def each_size(self, most: int, body: Callable[[Value, int], None], name: str) -> None:
+        """The same with code for each size: as `split` does, the first tiles have one iteration more than the others."""
+        b, total, none = self.b, self.end, self.b.index(0)
+        tiles = b.floor_divide(b.add(total, b.index(most - 1)), b.index(most))
+        tiles = b.maximum(tiles, b.index(1))
+        small, larger = b.floor_divide(total, tiles), b.remainder(total, tiles)
+        middle = b.multiply(larger, b.add(small, b.index(1)))
+        for size in range(most, 0, -1):
+            first, second = (b.equal(small, b.index(n)) for n in (size - 1, size))
+            start = b.select(second, middle, none)
+            stop = b.select(second, total, b.select(first, middle, none))
+            b.loop(start, stop, size, (), lambda i, _, size=size: body(i, size), name=name)
 
 
 def _alike(total: int, most: int, wanted: int) -> list[tuple[int, int]]:
