@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from ngmlir.compiler import compile_module, emit, lower, resolve
+from ngmlir.compiler import compile_module, compile_open, emit, lower, resolve
 from ngmlir.ir.types import f32
 from ngmlir.llvm.machine import assemble, cpu_target
 from ngmlir.ops.fields import get_i64s
@@ -233,3 +233,23 @@ def test_few_programs_are_as_many_for_each_core(rows: int, columns: int, depth: 
     beside, programs = -(-rows // cut.block[0]), -(-columns // cut.block[1])
     assert beside * programs % cores == 0 or beside * programs >= 2 * cores or cores == 8
     assert programs * cut.block[1] - columns < cut.tile[1] * programs
+
+
+@pytest.mark.parametrize("machine", ["x86-64-v3", ""])
+def test_any_number_of_rows_by_one_program(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that are known only at the call are split into tiles of every size; no row is left out or computed from others."""
+    text = """
+    func.func @main(%x: tensor<[M]x40xf32>, %w: tensor<40x70xf32>) -> tensor<[M]x70xf32> {
+      %0 = ng.dot %x, %w contract [1] x [0] : (tensor<[M]x40xf32>, tensor<40x70xf32>) -> tensor<[M]x70xf32>
+      return %0 : tensor<[M]x70xf32>
+    }
+    """
+    if machine:
+        monkeypatch.setenv("NGMLIR_CPU", machine)
+    run = compile_open(lambda lengths: from_text(text, lengths=lengths), {"M": 30})
+    random = np.random.default_rng(0)
+    w = random.standard_normal((40, 70), np.float32)
+    for rows in (*range(2, 24), 37, 61):
+        assert run.serves({"M": rows})
+        x = random.standard_normal((rows, 40), np.float32)
+        np.testing.assert_allclose(run(x, w)[0], x.astype(np.float64) @ w, atol=1e-4)

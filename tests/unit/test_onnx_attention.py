@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -121,6 +122,23 @@ def test_one_kernel_without_scores(form: str, rank: int) -> None:
     kernels = [each["kernel"] for each in run.profile.to_json()["kernels"]]
     assert "attention" in kernels
     assert not any("dot" in name for name in kernels)
+
+
+@pytest.mark.parametrize("element", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(("queries", "fused"), [(32, True), (1, False)])
+def test_short_floats(element: Any, queries: int, fused: bool) -> None:
+    """One kernel, whose results are rounded once. A single query reads keys as they are."""
+    random = np.random.default_rng(0)
+    shapes = {"Q": (2, 4, queries, 16), "K": (2, 2, 32, 16), "V": (2, 2, 32, 16)}
+    inputs = {name: random.standard_normal(shape).astype(element) for name, shape in shapes.items()}
+    run = ng.compile(load(model(NEWEST, inputs, ["Y"], {})), target="cpu", profile=True)
+    wide = {name: x.astype(np.float32) for name, x in inputs.items()}
+    (want,) = ReferenceEvaluator(model(NEWEST, wide, ["Y"], {})).run(None, wide)
+    (found,) = run(*inputs.values())
+    step = 2.0**-11 if element is np.float16 else 2.0**-8
+    np.testing.assert_allclose(np.asarray(found, np.float32), want, rtol=step, atol=2e-5)
+    kernels = [each["kernel"] for each in run.profile.to_json()["kernels"]]
+    assert ("attention" in kernels) == fused == (not any("dot" in name for name in kernels))
 
 
 def test_heads_that_do_not_fit() -> None:

@@ -6,6 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from ...ir.core import Block, Module, Op, Value
+from ...ir.literals import item_bytes
+from ...ir.types import FloatType, Type, element_type, f32, with_element
+from ...ops.builder import Builder
 from ...ops.schedules import SCHEDULE
 from ...rewrite.contracts import contract
 from ...support.lengths import usual
@@ -25,6 +28,7 @@ def attention(module: Module, target: Target) -> Module:
     """Makes one fusion of kind `attention` of a product (the scores of queries and keys), a softmax of its rows, and the product of
     that with values: on CPUs, for scores of f32 or f64. Elementwise ops on the scores may be between, such as a scale, a
     mask or a bias; the ops that compute masks become part of the fusion. No other op may read values between the products.
+    Queries and keys of shorter floats are cast to f32 before: these casts take the memory of the operands, not of the scores.
 
     The kernel holds the scores of some queries and one block of keys at a time. It sums in another order,
     relative to the largest score so far: results differ from those of the ops by a few roundings. Blocks that a mask
@@ -60,10 +64,51 @@ def attention(module: Module, target: Target) -> Module:
           func.return %0 : tensor<2x16x4xf32>
         }
     """
-    made = in_functions(module, lambda block: _Writer(block, target).written())
+    made = in_functions(module, lambda block: _written(block, target))
     # Removes ops that computed masks and are part of kernels now.
     changed = zip(made.ops, module.ops, strict=True)
     return made.with_ops([new if new is old else without_dead(new) for new, old in changed])
+
+
+def _written(block: Block, target: Target) -> Block:
+    """A block with its attentions as fusions, of short floats too: their queries and keys are cast only where that makes a fusion."""
+    short = {
+        found.scores
+        for op in block.ops
+        if (found := attention_of(op)) is not None
+        and element_type(found.scores.result.type) is f32
+        and all(_is_short(element_type(v.type)) for v in found.scores.operands)
+    }
+    if short:
+        trial = _Widening(block, target)
+        fused = _Writer(trial.written(short), target).gone
+        kept = {op for op in short if trial.made[op] in fused}
+        block = _Widening(block, target).written(kept) if kept else block
+    return _Writer(block, target).written()
+
+
+def _is_short(element: Type) -> bool:
+    return isinstance(element, FloatType) and item_bytes(element) < item_bytes(f32)
+
+
+class _Widening(FusionWriter):
+    """Rewrites products of short floats in a block as products of f32."""
+
+    def __init__(self, block: Block, target: Target):
+        super().__init__(block, target)
+        self.made: dict[Op, Op] = {}
+
+    def written(self, products: Collection[Op]) -> Block:
+        out = self.block.emptied()
+        for op in self.block.ops:
+            new = self.renamed(op)
+            if op in products:
+                b = Builder(out, op.location)
+                new = new.rebuilt([b.cast(v, type=with_element(v.type, f32)) for v in new.operands])
+                self.made[op] = new
+            out.ops.append(new)
+            self.mapping.update(zip(op.results, new.results, strict=True))
+        return out
 
 
 class _Writer(FusionWriter):
@@ -148,7 +193,7 @@ class _Writer(FusionWriter):
             ops, values = self.made.get(op, ([op], list(op.results)))
             for each in ops:
                 new = self.renamed(each)
-                out.ops.append(nested(new, lambda block: _Writer(block, self.target).written()))
+                out.ops.append(nested(new, lambda block: _written(block, self.target)))
                 self.mapping.update(zip(each.results, out.ops[-1].results, strict=True))
             self.mapping.update(zip(values, out.ops[-1].results, strict=True))
         same = len(out.ops) == len(self.block.ops) and all(
