@@ -130,6 +130,87 @@ def of_values() -> Variable:
     return layers.gather(table, layers.argmax(layers.data("scores", [3]), axis=1)) + looked_up(number(0))
 
 
+def in_a_loop_in_steps() -> Variable:
+    rnn = layers.StaticRNN()
+    x, start = ids(3, 2, 1, append_batch_size=False), zeros(2, 3)
+    with rnn.step():
+        now, before = layers.assign(rnn.step_input(x)), rnn.memory(init=start)
+        total = layers.assign(before)
+
+        def body() -> None:
+            layers.assign(total + looked_up(now), total)
+            layers.assign(now + number(1), now)
+
+        repeated(2, body)
+        rnn.update_memory(before, total)
+        rnn.step_output(total)
+    return rnn()
+
+
+def in_a_loop_in_ragged_steps() -> Variable:
+    """Rows of sequences that have ended are zeros, and there is no row -1."""
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        now = layers.assign(rnn.step_input(ids(1, lod_level=1)) - number(1))
+        before = rnn.memory(shape=[3], value=0.0)
+        total = layers.assign(before)
+
+        def body() -> None:
+            layers.assign(total + looked_up(now), total)
+            layers.assign(now + number(1), now)
+
+        repeated(2, body)
+        rnn.update_memory(before, total)
+        rnn.output(total)
+    return rnn()
+
+
+def in_a_branch_in_a_loop_in_steps_in_a_loop() -> Variable:
+    x, total = ids(3, 2, 1, append_batch_size=False), zeros(3, 2, 3)
+    now = layers.assign(x)
+
+    def body() -> None:
+        rnn, start = layers.StaticRNN(), zeros(2, 3)
+        with rnn.step():
+            word = rnn.step_input(now)
+            before = rnn.memory(init=start)
+            held = layers.assign(before)
+
+            def inner() -> None:
+                with layers.Switch() as switch:
+                    with switch.case(layers.less_than(layers.reduce_sum(word), number(6))):
+                        layers.assign(held + looked_up(word), held)
+                    with switch.default():
+                        layers.assign(held + 1.0, held)
+
+            repeated(2, inner)
+            rnn.update_memory(before, held)
+            rnn.step_output(held)
+        layers.assign(total + rnn(), total)
+        layers.assign(now + number(1), now)
+
+    repeated(2, body)
+    return total
+
+
+def of_a_step() -> Variable:
+    """Each step has other sequences to choose of."""
+    rnn = layers.DynamicRNN()
+    words = layers.data("words", [3], lod_level=2)
+    at = layers.reshape(layers.cast(ids(1, 1, append_batch_size=False), "int64"), [1])
+    with rnn.block():
+        sentence, before = rnn.step_input(words), rnn.memory(shape=[3], value=0.0)
+        row = layers.gather(sentence, at + number(0))
+        rnn.update_memory(before, before + layers.reduce_sum(row, 0, keep_dim=True))
+        rnn.output(before + layers.reduce_sum(row, 0, keep_dim=True))
+    return rnn() + looked_up(number(0))
+
+
+def pointing(to: int) -> dict[str, Any]:
+    words = fluid.create_lod_tensor(np.ones((5, 3), "f"), [[2], [3, 2]], None)
+    return {"x": np.int64([[to]]), "words": words}
+
+
 def array(*numbers: int, shape: tuple[int, ...] = (-1, 1)) -> dict[str, Any]:
     return {"x": np.int64(numbers).reshape(shape)}
 
@@ -163,6 +244,22 @@ CASES: dict[str, tuple[Callable[[], Variable], list[dict[str, Any]], list[tuple[
         [sequences(0, 1, 2, lengths=[2, 1])],
         [(sequences(0, 1, 3, 2, lengths=[3, 1]), 4, [2, 0])],
     ),
+    "a loop in steps": (
+        in_a_loop_in_steps,
+        [array(0, 1, 2, 2, 1, 0, shape=STEPS)],
+        [(array(0, 1, 2, 2, 1, 3, shape=STEPS), 4, [1, 0]), (array(0, 1, 2, -2, 1, 3, shape=STEPS), -2, [1, 0])],
+    ),
+    "a loop in ragged steps": (
+        in_a_loop_in_ragged_steps,
+        [sequences(1, 2, 3, lengths=[2, 1]), sequences(3, 1, 2, 2, 1, lengths=[1, 0, 4])],
+        [(sequences(1, 1, 4, 2, lengths=[3, 1]), 4, [0, 0]), (sequences(0, lengths=[0, 1]), -1, [0, 0])],
+    ),
+    "a branch in a loop in steps in a loop": (
+        in_a_branch_in_a_loop_in_steps_in_a_loop,
+        [array(0, 1, 2, 2, 1, 0, shape=STEPS), array(4, 4, 4, 5, 1, 0, shape=STEPS)],
+        [(array(0, 1, 2, 2, 0, 3, shape=STEPS), 4, [1, 0]), (array(0, 4, 2, 2, 4, 3, shape=STEPS), 4, [1, 0])],
+    ),
+    "rows of a step": (of_a_step, [pointing(0), pointing(1)], [(pointing(2), 2, [1]), (pointing(4), 4, [0])]),
     "a branch": (in_a_branch, [array(0, 3), array(50, 4)], [(array(0, 4), 4, [1, 0])]),
     "branches of rows": (by_rows, [array(0, 6), array(1, 2), array(7, 9)], [(array(-7, 9), -7, [0, 0])]),
     "computed rows": (of_values, [scored((2, 1, 0), (0, 1, 0))], [(scored((2, 1, 0), (0, 1, 3)), 2, [1])]),

@@ -38,7 +38,7 @@ ELSEWHERE = {
     "while", "conditional_block", "recurrent", "write_to_array", "read_from_array", "clear_in_array", "lod_array_length",
     "split_lod_tensor", "merge_lod_tensor", "lod_rank_table", "max_sequence_len", "lod_tensor_to_array", "array_to_lod_tensor",
     "shrink_rnn_memory", "reorder_lod_tensor_by_rank", "fill_constant_by_rank_table", "beam_search",
-    "beam_search_decode", "recompute",
+    "beam_search_decode", "recompute", "running_rows",
 }  # fmt: skip
 
 

@@ -2,13 +2,14 @@
 """Numbers that a program computes and chooses by: operators that find those outside, such as a row that a table does not have.
 
 In loops and branches what is found is carried in a variable of the block around them. A recurrent network gives the numbers of its steps
-as one more result, so that rows of sequences that have ended do not count. What loops and branches inside of its steps compute is not looked at.
+as one more result, so that rows of sequences that have ended do not count; and where they choose of what is of the step, how many there are.
+What loops and branches inside of its steps find is a result of it too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain, count
+from collections.abc import Callable, Sequence
+from itertools import chain, count, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,65 +88,118 @@ class _Finding:
         self.lookups: list[Lookup] = []
         self.names: list[str] = []
 
-    def look_in(
-        self,
-        block: BlockView,
-        sources: dict[str, str],
-        loops: Sequence[Operator] = (),
-        steps: Sequence[Operator] = (),
-    ) -> None:
-        """Looks at the operators of a block, inside of these loops and branches, and in these of these recurrent networks."""
+    def look_in(self, block: BlockView, sources: dict[str, str], around: Sequence[Operator] = ()) -> None:
+        """Looks at the operators of a block, inside of these loops, branches and recurrent networks."""
         checked: set[str] = set()
         for operator in [*block.operators]:
             lookup = lookup_of(operator)
             if lookup is not None and lookup.ids not in checked and fed_lookup(operator, sources) is None:
-                self.look_at(operator, lookup, loops, steps)
+                self.look_at(operator, lookup, around)
             follow(operator, sources)
             checked.difference_update(operator.writes)
             if (definition := REGISTRY.find(operator.type)) is not None:
                 checked.update(operator.outputs.get(definition.entry.checked, ()))
             if operator.sub_block is None:
                 continue
-            if operator.type == "recurrent":
-                inner = {} if loops else sources_of_step(operator, sources)
-                self.look_in(operator.sub_block, inner, loops, (*steps, operator))
-            elif not steps:
-                # A branch, or an iteration, that does not run chooses nothing by what is fed either.
-                self.look_in(operator.sub_block, {}, (*loops, operator))
+            # A branch, or an iteration, that does not run chooses nothing by what is fed either.
+            are_steps = all(map(_is_recurrent, (*around, operator)))
+            inner = sources_of_step(operator, sources) if are_steps else {}
+            self.look_in(operator.sub_block, inner, (*around, operator))
 
-    def look_at(
-        self, operator: Operator, lookup: Lookup, loops: Sequence[Operator], steps: Sequence[Operator]
-    ) -> None:
+    def look_at(self, operator: Operator, lookup: Lookup, around: Sequence[Operator]) -> None:
         """Has the numbers of an operator looked at."""
-        ids, place, behind = lookup.ids, operator, 0
-        for recurrent in reversed(steps):
-            block = recurrent.sub_block
-            assert block is not None
-            if ids in block.variables:
-                ids = _as_result(ids, place, behind, recurrent)
-                behind = 1
-            else:
-                behind = 0
-            place = recurrent
-        inputs, fields = {"X": [ids]}, {"along": lookup.dimension}
-        if lookup.of in operator.reads and place.block.find(lookup.of) is not None:
+        outer, steps = _parted(around, _is_recurrent)
+        place, behind, names = operator, 0, [lookup.ids]
+        inputs, fields = dict[str, list[str]](), {"along": lookup.dimension}
+        home = (*steps, operator)[0].block
+        if lookup.of in operator.reads and home.find(lookup.of) is not None:
             inputs["Of"] = [lookup.of]
         elif lookup.count != DYNAMIC:
             fields["count"] = lookup.count
         else:
-            return  # how many there are is known in a step alone
-        home = (*loops, place)[0].block
-        length = 3 + len(place.block.visible(ids).type.shape)
-        name = _declare(home, f"{lookup.ids}.outside", TensorType((length,), i64), 0, operator)
+            names.append(self._choices(operator, lookup))
+        for recurrent in reversed(steps):
+            block, behind = recurrent.sub_block, 0
+            assert block is not None
+            if len(names) > 1 or lookup.ids in block.variables:
+                names = [_as_result(name, place, behind, recurrent) for name in names]
+                behind = 1
+            place = recurrent
+        inputs.update(zip(("X", "Many"), ([name] for name in names), strict=False))
+        network = next(filter(_is_recurrent, reversed(outer)), None)
+        if network is not None and network.inputs.get("RankTable"):
+            inputs["Among"] = [self._running(network, operator)]
+        length = 3 + len(place.block.visible(names[0]).type.shape)
+        first = f"{lookup.ids}.outside"
+        self.names.append(self._found("find_outside", inputs, fields, place, behind, outer, first, length))
+        self.lookups.append(lookup)
+
+    def _choices(self, operator: Operator, lookup: Lookup) -> str:
+        """A variable in a step that has for each number how many there are to choose of there."""
+        ids, block = operator.block.visible(lookup.ids), operator.block
+        type = TensorType(ids.type.shape, i64)
+        name = _declare(block, f"{lookup.ids}.choices", type, ids.ragged, operator)
+        inputs, fields = {"X": [lookup.ids], "Of": [lookup.of]}, {"along": lookup.dimension}
+        insert_like(operator, block, operator.index, "count_choices", inputs, {"Out": [name]}, fields)
+        return name
+
+    def _running(self, network: Operator, operator: Operator) -> str:
+        """The variable of a step of a network that says which rows are those of sequences that have not ended."""
+        block = network.sub_block
+        assert block is not None
+        for other in block.operators:
+            if other.type == "running_rows":
+                return other.writes[0]
+        name = _declare(block, f"{network.writes[0]}.running", TensorType((DYNAMIC, 1), i32), 0, operator)
+        inputs = {"RankTable": network.inputs["RankTable"]}
+        insert_like(operator, block, 0, "running_rows", inputs, {"Out": [name]}, {})
+        return name
+
+    def _found(
+        self,
+        type: str,
+        inputs: dict[str, list[str]],
+        fields: dict[str, int],
+        place: Operator,
+        behind: int,
+        around: Sequence[Operator],
+        first: str,
+        length: int,
+    ) -> str:
+        """The variable of block 0 that has what an operator of this type finds, which is inserted before `place`, or behind it."""
+        outer, loops = _parted(around, lambda operator: not _is_recurrent(operator))
+        outermost = (*loops, place)[0]
+        home = outermost.block
+        name = _declare(home, first, TensorType((length,), i64), 0, place)
         if loops:
             fill = {"shape": [length], "dtype": number_of(i64), "value": 0.0}
             insert_like(loops[0], home, loops[0].index, "fill_constant", {}, {"Out": [name]}, fill)
             inputs["Before"] = [name]
         for loop in loops:
             loop.set_slot("outputs", "Out", [*loop.outputs.get("Out", ()), name])
-        insert_like(place, place.block, place.index + behind, "find_outside", inputs, {"Out": [name]}, fields)
-        self.lookups.append(lookup)
-        self.names.append(name)
+        at = place.index + behind
+        insert_like(place, place.block, at, type, inputs, {"Out": [name]}, fields)
+        if not outer:
+            return name
+        # Found in each step: a row, since a result has rows.
+        *outer, recurrent = outer
+        row = _declare(home, f"{first}.row", TensorType((1, length), i64), 0, place)
+        at = outermost.index + 1 if loops else at + 1
+        insert_like(place, home, at, "reshape", {"X": [name]}, {"Out": [row]}, {"shape": [1, length]})
+        whole = _as_result(row, outermost, at + 1 - outermost.index, recurrent)
+        return self._found("first_found", {"X": [whole]}, {}, recurrent, 1, outer, first, length)
+
+
+def _is_recurrent(operator: Operator) -> bool:
+    return operator.type == "recurrent"
+
+
+def _parted(
+    around: Sequence[Operator], inner: Callable[[Operator], bool]
+) -> tuple[Sequence[Operator], Sequence[Operator]]:
+    """The last ones that are `inner`, and those before them first."""
+    count = len([*takewhile(inner, reversed(around))])
+    return around[: len(around) - count], around[len(around) - count :]
 
 
 def _as_result(name: str, place: Operator, behind: int, recurrent: Operator) -> str:

@@ -113,6 +113,13 @@ def shrink_rnn_memory(lowering: Lowering, operator: Operator) -> None:
     )
 
 
+def running_rows(lowering: Lowering, operator: Operator) -> None:
+    table, turn = table_of(lowering, operator), lowering.turns[-1]
+    assert turn is not None
+    rows = np.less(np.arange(table.count, dtype="int32"), table.running(turn))
+    _give(lowering, operator, "Out", np.astype(np.expand_dims(rows, -1), "int32"))
+
+
 def fill_constant_by_rank_table(lowering: Lowering, operator: Operator) -> None:
     shape = [table_of(lowering, operator).count, *operator.attribute("shape")]
     dtype = dtype_of(element_of(operator.attribute("dtype")))
@@ -132,6 +139,7 @@ RANK_OPERATORS: dict[str, Callable[[Lowering, Operator], None]] = {
     "array_to_lod_tensor": array_to_lod_tensor,
     "fill_constant_by_rank_table": fill_constant_by_rank_table,
     "shrink_rnn_memory": shrink_rnn_memory,
+    "running_rows": running_rows,
     "reorder_lod_tensor_by_rank": reorder_lod_tensor_by_rank,
     "beam_search_decode": beam_search_decode,
 }

@@ -15,7 +15,7 @@ from ..registry import gradient_maker, operator, without_value
 without_value(
     "feed", "fetch", "while", "conditional_block", "recurrent",
     "write_to_array", "read_from_array", "clear_in_array", "lod_array_length",
-    "lod_rank_table", "max_sequence_len", "lod_tensor_to_array", "array_to_lod_tensor", "shrink_rnn_memory",
+    "lod_rank_table", "max_sequence_len", "lod_tensor_to_array", "array_to_lod_tensor", "shrink_rnn_memory", "running_rows",
     "reorder_lod_tensor_by_rank", "fill_constant_by_rank_table",
     "beam_search_decode",
 )  # fmt: skip

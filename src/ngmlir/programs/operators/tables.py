@@ -11,6 +11,7 @@ from ... import numpy as np
 from ...ir.types import FloatType
 from ...op_graph.tensor import Tensor
 from ...support.diagnostics import UserError
+from ...support.lengths import is_same
 from .. import segments
 from ..definition import Context
 from ..registry import gradient_of, operator
@@ -83,23 +84,67 @@ def shard_index(x: Tensor, *, start: int, stop: int, rows: int, padding_idx: int
 
 @operator
 def find_outside(
-    x: Tensor, of: Tensor | None, before: Tensor | None, *, along: int, count: int, context: Context
+    x: Tensor,
+    of: Tensor | None,
+    many: Tensor | None,
+    among: Tensor | None,
+    before: Tensor | None,
+    *,
+    along: int,
+    count: int,
+    context: Context,
 ) -> Tensor:
     shape = x.type.shape
-    things = np.multiply(np.asarray(1, dtype="int64"), count if of is None else of.type.shape[along])
+    one = np.asarray(1, dtype="int64")
+    things = np.multiply(one, count) if of is None else _choices(of, along, context)
     if 0 in shape:
         found = np.zeros([3 + len(shape)], "int64")
     else:
         numbers = np.astype(np.reshape(x, [prod(shape)]), "int64")
-        is_outside = np.logical_or(np.less(numbers, 0), np.greater_equal(numbers, things))
+        bounds = things if many is None else np.reshape(many, [prod(shape)])
+        is_outside = np.logical_or(np.less(numbers, 0), np.greater_equal(numbers, bounds))
         if levels := context.levels("X"):  # in a loop there may be rows that belong to no sequence
-            owned = np.expand_dims(segments.are_owned(levels[-1], shape[0]), -1)
-            is_outside = np.logical_and(np.reshape(is_outside, [shape[0], prod(shape[1:])]), owned)
-            is_outside = np.reshape(is_outside, [prod(shape)])
+            is_outside = _where_rows(is_outside, shape, segments.are_owned(levels[-1], shape[0]))
+        elif among is not None and shape and is_same(shape[0], among.type.shape[0]):
+            is_outside = _where_rows(is_outside, shape, np.greater(np.reshape(among, [-1]), 0))
         place = np.astype(np.argmax(np.astype(is_outside, "int32")), "int64")
         at = [
             np.remainder(np.floor_divide(place, prod(shape[d + 1 :])), length)
             for d, length in enumerate(shape)
         ]
+        if many is not None:
+            things = segments.take(bounds, place)
         found = np.stack([np.astype(np.any(is_outside), "int64"), segments.take(numbers, place), things, *at])
+    return _unless(before, found)
+
+
+def _where_rows(is_outside: Tensor, shape: Sequence[int], counts: Tensor) -> Tensor:
+    """The flat mask in those rows that count."""
+    whole = np.reshape(is_outside, [shape[0], prod(shape[1:])])
+    return np.reshape(np.logical_and(whole, np.expand_dims(counts, -1)), [prod(shape)])
+
+
+def _unless(before: Tensor | None, found: Tensor) -> Tensor:
     return found if before is None else np.where(np.greater(before[:1], 0), before, found)
+
+
+def _choices(of: Tensor, along: int, context: Context) -> Tensor:
+    """How many there are to choose of; in loops there may be rows that belong to no sequence."""
+    levels = context.levels("Of")
+    if levels and not along:
+        return np.astype(np.reshape(segments.last(levels[-1]), []), "int64")
+    return np.multiply(np.asarray(1, dtype="int64"), of.type.shape[along])
+
+
+@operator
+def count_choices(x: Tensor, of: Tensor, *, along: int, context: Context) -> Tensor:
+    return np.broadcast_to(_choices(of, along, context), x.type.shape)
+
+
+@operator
+def first_found(x: Tensor, before: Tensor | None) -> Tensor:
+    length = x.type.shape[-1]
+    if not prod(x.type.shape):
+        return _unless(before, np.zeros([length], "int64"))
+    rows = np.reshape(x, [prod(x.type.shape[:-1]), length])
+    return _unless(before, segments.take(rows, np.argmax(np.astype(np.greater(rows[:, 0], 0), "int32"))))
