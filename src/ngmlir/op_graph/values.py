@@ -181,7 +181,7 @@ class ProgressionOp(FollowingOp):
     def opened(self, b: Builder, type: TensorType) -> Value | None:
         lengths = self.known_lengths()
         first, step, _ = lengths
-        return b.progression(first, step, type) if is_open(lengths) else None
+        return b.progression(first, [step], type) if is_open(lengths) else None
 
 
 def _progression(first: int, step: int, count: int) -> np.ndarray[Any, Any]:

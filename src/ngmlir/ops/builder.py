@@ -119,11 +119,17 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
         literal = value if isinstance(value, Attribute) else numeric_literal(value, element_type(type))
         return self.constant(type=type, value=filled(literal, type))
 
-    def progression(self, first: int, step: int, type: Type) -> Value:
-        """first, first + step, ... along one dimension, where a constant cannot represent them: they may depend on open lengths."""
-        line = self.iota(type=type, dimension=0)
-        line = line if is_same(step, 1) else self.multiply(line, self.number(step, type))
-        return line if is_same(first, 0) else self.add(line, self.number(first, type))
+    def progression(self, first: int, steps: Sequence[int], type: Type) -> Value:
+        """`first`, and by so much more along each dimension, where a constant cannot represent them: they may depend on open lengths."""
+        made: Value | None = None
+        for dimension, step in enumerate(steps):
+            if not is_same(step, 0):
+                line = self.iota(type=type, dimension=dimension)
+                line = line if is_same(step, 1) else self.multiply(line, self.number(step, type))
+                made = line if made is None else self.add(made, line)
+        if made is None:
+            return self.number(first, type)
+        return made if is_same(first, 0) else self.add(made, self.number(first, type))
 
     def index(self, value: int) -> Value:
         """A constant index: an existing one, if there is one."""

@@ -22,7 +22,8 @@ def covered_by(count: int, span: int, step: int) -> int:
 def same_border(length: int, span: int, step: int) -> tuple[int, int]:
     """Elements to pad before and after a dimension so that it has as many windows as elements, divided by the step and rounded up; of an
     odd number the greater half is after."""
-    missing = max(0, covered_by(-(-length // step), span, step) - length)
+    missing = covered_by(-(-length // step), span, step) - length
+    missing = missing if span >= step else max(0, missing)
     return missing // 2, missing - missing // 2
 
 

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program for any lengths, generalised from the programs that a reader makes for a few of them.
 
-A reader of a model computes shapes while it reads, in NumPy. So the model is read for several lengths, and the programs
-are compared op by op: numbers that differ are expressed by the lengths, and checked for all samples. If they differ
-otherwise, there is no common program.
+The programs are compared op by op: numbers that differ are expressed by the lengths, and checked for all samples. If they
+differ otherwise, there is no common program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import gcd
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -23,92 +21,21 @@ from ..ir.literals import float_value, wrap_integer
 from ..ir.types import FloatType, FunctionType, TensorType, Type
 from ..ops import ng
 from ..ops.builder import Builder
-from ..support.diagnostics import Limit, UserError
-from ..support.expressions import LEAST, Expression, NeedsLength, number
+from ..support.expressions import Expression, NeedsLength, number
 from ..support.length_text import parse
 from ..support.lengths import Length, expression_of
-from ..support.samples import power_of_two_in
 
 T = TypeVar("T")
 #: The largest divisor of lengths that is tried: strides of windows and the like.
 _MOST_DIVISOR = 64
-_SAMPLES = (23, 37, 29, 41, 31, 43)
-#: The least lengths that are tried, in this order, and the greatest: models may accept only lengths above or below a
-#: bound.
-_NEAR = (LEAST, 8, 16)
-_FAR = (4093, 1021, 509, 251, 127)
 
 
-def fitted(
-    read: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int]
-) -> tuple[Fitted, dict[str, range]]:
-    """The program for any lengths of these names, and the ranges of lengths for which it was verified.
+class Ambiguous(NeedsLength):
+    """Several expressions of a length fit all programs, and give different numbers at `length`."""
 
-    A reader may branch on a length, as `max(n, 6)` does, or reject small ones: then no single expression holds for both
-    the least and the greatest lengths that it reads, and larger ones are tried as the least. It may accept only
-    multiples, as networks do that halve images: then multiples of the powers of two that divide these lengths are
-    tried. Other lengths are not verified. Raises NeedsLength as `Fitted` does, and what the reader raises.
-    """
-    whole = dict.fromkeys(lengths, 1)
-    halved = {name: power_of_two_in(int(length)) for name, length in lengths.items()}
-    tried = [(least, steps) for steps in (whole, *([halved] if halved != whole else [])) for least in _NEAR]
-    for least, steps in tried[:-1]:
-        with suppress(NeedsLength, UserError, Limit):
-            return _fit(read, least, steps)
-    return _fit(read, *tried[-1])
-
-
-def _fit(
-    read: Callable[[Mapping[str, int]], Module], least: int, steps: Mapping[str, int]
-) -> tuple[Fitted, dict[str, range]]:
-    """The same, for samples with these least lengths, all multiplied by `steps`."""
-    base, *others = samples = _samples(steps, least)
-    first, modules = read(base), list[Module]()
-    for sample in reversed(others):  # the least lengths show first that there is no fit
-        modules.insert(0, read(sample))
-        if len(modules[0].ops[0].block.ops) != len(first.ops[0].block.ops):
-            raise NeedsLength("how many ops there are")
-    modules.insert(0, first)
-    for name, step in steps.items():
-        _add_greatest(read, name, step, modules, samples)
-    found = Fitted(modules, samples)
-    for name, step in steps.items():
-        if min(sample[name] for sample in samples) > (LEAST + 1) * step:  # this name alone may be smaller
-            sample = {**base, name: LEAST * step}
-            with suppress(NeedsLength, UserError, Limit):
-                found = Fitted([*found.modules, read(sample)], [*found.lengths, sample])
-    seen = {name: sorted(sample[name] for sample in found.lengths) for name in steps}
-    return found, {name: range(each[0], each[-1] + 1, steps[name]) for name, each in seen.items()}
-
-
-def _add_greatest(
-    read: Callable[[Mapping[str, int]], Module],
-    name: str,
-    step: int,
-    modules: list[Module],
-    samples: list[dict[str, int]],
-) -> None:
-    """Adds the program for the greatest of some lengths, times a step, that the reader accepts."""
-    for far in _FAR:
-        sample = {**samples[0], name: far * step}
-        with suppress(UserError, Limit):
-            modules.append(read(sample))
-            samples.append(sample)
-            return
-
-
-def _samples(steps: Mapping[str, int], least: int) -> list[dict[str, int]]:
-    """Sample lengths, enough to infer how numbers depend on them: all different, and the least; all multiplied by
-    `steps`."""
-    names = [*steps]
-    base = {name: _SAMPLES[i % len(_SAMPLES)] + 60 * (i // len(_SAMPLES)) for i, name in enumerate(names)}
-    made = [base]
-    for i, name in enumerate(names):
-        made.append({**base, name: base[name] + 7 + i})
-    made.append({name: value + 5 + 3 * i for i, (name, value) in enumerate(base.items())})
-    made.append({name: least + i % 2 for i, name in enumerate(names)})
-    made.append({name: least + 3 - i % 2 for i, name in enumerate(names)})
-    return [{name: length * steps[name] for name, length in sample.items()} for sample in made]
+    def __init__(self, values: Sequence[int], name: str, length: int):
+        super().__init__(f"what {', '.join(map(str, values))} are")
+        self.name, self.length = name, length
 
 
 class Fitted:
@@ -133,9 +60,12 @@ class Fitted:
     def expression(self, values: tuple[int, ...]) -> Expression:
         """The expression for a number that has these values in the programs."""
         if values not in self.known:
-            found = self._sum(values) or self._quotient(values) or self._product(values, 3)
-            if found is None and (times := gcd(*values)) > 1:
-                found = self.expression(tuple([value // times for value in values])) * number(times)
+            found = self._sum(values) or self._quotient(values) or self._multiple(values)
+            found = found or self._product(values, 3)
+            if found is None and (times := gcd(*[value - values[0] for value in values])) > 1:
+                rest = values[0] % times
+                inner = self.expression(tuple([value // times for value in values]))
+                found = inner * number(times) + number(rest)
             if found is None:
                 raise NeedsLength(f"what {', '.join(map(str, values))} are")
             self.known[values] = found
@@ -168,6 +98,7 @@ class Fitted:
 
     def _quotient(self, values: tuple[int, ...]) -> Expression | None:
         """A multiple of a length, plus a number, divided by a number and rounded down."""
+        options: list[tuple[str, Expression]] = []
         for name in self.lengths[0]:
             lengths = [each[name] for each in self.lengths]
             low, high = (
@@ -177,7 +108,6 @@ class Fitted:
             rise, run = values[high] - values[low], lengths[high] - lengths[low]
             length = expression_of(Length.named(name, 1))
             for by in range(2, _MOST_DIVISOR + 1):
-                made = set[Expression]()
                 for times in {rise * by // run, -(-rise * by // run)} - {0}:
                     least = max(v * by - times * n for v, n in zip(values, lengths, strict=True))
                     most = min((v + 1) * by - times * n for v, n in zip(values, lengths, strict=True))
@@ -187,10 +117,34 @@ class Fitted:
                     for more in range(-(-least // step) * step, most, step):
                         found = (number(times) * length + number(more)) // number(by)
                         if self._holds(found, values):
-                            made.add(found)
-                if made:
-                    # Several expressions fit these lengths, but not all lengths: ambiguous.
-                    return made.pop() if len(made) == 1 else None
+                            options.append((name, found))
+        return self._only(values, options) if options else None
+
+    def _only(self, values: Sequence[int], options: Sequence[tuple[str, Expression]]) -> Expression:
+        """The one expression that fits; Ambiguous where there are several that differ."""
+        base, first = self.lengths[0], options[0][1]
+        if all(o == first for _, o in options):
+            return first
+        for name in dict.fromkeys(name for name, _ in options):
+            known = [each[name] for each in self.lengths]
+            step, least = gcd(*known), min(known)
+            tried = range(least, least + 4 * _MOST_DIVISOR * step, step)
+            different = [len({o.value({**base, name: n}) for _, o in options}) for n in tried]
+            if max(different) > 1:
+                raise Ambiguous(values, name, tried[different.index(max(different))])
+        return first
+
+    def _multiple(self, values: tuple[int, ...]) -> Expression | None:
+        """A multiple of a known expression, plus a number."""
+        for known, expression in self.known.items():
+            at = next((i for i, k in enumerate(known) if k != known[0]), None)
+            if at is None:
+                continue
+            times, rest = divmod(values[at] - values[0], known[at] - known[0])
+            if times and not rest:
+                found = number(times) * expression + number(values[0] - times * known[0])
+                if self._holds(found, values):
+                    return found
         return None
 
     def _product(self, values: tuple[int, ...], depth: int) -> Expression | None:
@@ -206,7 +160,8 @@ class Fitted:
                 rest = tuple([v // k for v, k in zip(values, known, strict=True)])
                 if len(set(rest)) == 1:
                     return number(rest[0]) * expression
-                found = self.known.get(rest) or self._sum(rest) or self._product(rest, depth - 1)
+                found = self.known.get(rest) or self._sum(rest) or self._quotient(rest)
+                found = found or self._product(rest, depth - 1)
                 if found is not None:
                     return found * expression
         return None
@@ -351,22 +306,33 @@ class _Rebuilding:
         return [ng.ExtentOp((), [type], {"value": IntegerAttr(number)}, (), ops[0].location)]
 
     def progression(self, ops: Sequence[Op]) -> list[Op] | None:
-        """A constant that is an arithmetic progression of integers, such as positions, of another length in each
-        program."""
+        """A constant that is an arithmetic progression of integers along each dimension, such as positions, of another
+        length in each program."""
         found = _constants(ops)
-        if not found or any(a.type.rank != 1 or a.splat for a in found):
+        if not found or any(a.splat or a.type.rank != found[0].type.rank for a in found):
             return None
         if all(a == found[0] for a in found) or isinstance(found[0].type.element, FloatType):
             return None
         arrays = [a.array().astype(np.int64) for a in found]
-        firsts, steps = [int(a[0]) for a in arrays], [int(a[1] - a[0]) for a in arrays]
-        if any((a != f + s * np.arange(len(a))).any() for a, f, s in zip(arrays, firsts, steps, strict=True)):
+        lines = [_progression(a) for a in arrays]
+        if any(line is None for line in lines):
             return None
+        first, *steps = [self.integer(each) for each in zip(*[line for line in lines if line], strict=True)]
         type = self.type([a.type for a in found])
         block = Block()
         b = Builder(block, ops[0].location)
-        b.progression(self.integer(firsts), self.integer(steps), type)
+        b.progression(first, steps, type)
         return block.ops
+
+
+def _progression(a: np.ndarray[Any, Any]) -> list[int] | None:
+    """The first element, and the difference of neighbours along each dimension; None where they differ."""
+    first = line = a.flat[0]
+    steps: list[int] = []
+    for d, count in enumerate(a.shape):
+        steps.append(int(a[(*[0] * d, min(1, count - 1), *[0] * (a.ndim - d - 1))] - first))
+        line = line[..., None] + steps[-1] * cast(Any, np.arange(count))
+    return [int(first), *steps] if np.array_equal(line, a) else None
 
 
 def _constants(ops: Sequence[Op]) -> list[ElementsAttr]:

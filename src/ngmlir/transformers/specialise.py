@@ -95,7 +95,7 @@ class Specialised(Generic[V]):
         self.why: dict[str, Diagnostic] = {}
         #: Why there is no program for all lengths; "" if none has been requested, or there is one.
         self.refused = ""
-        self._refused: set[Key] = set()
+        self._refused: set[tuple[Key, tuple[str, ...]]] = set()
         self._exact: LruCache[Key, V] = LruCache(most)
         self._rows: LruCache[Any, CpuRows | GpuRows] = LruCache(most)
         self._open: list[_Open[V]] = []
@@ -218,7 +218,7 @@ class Specialised(Generic[V]):
         pattern = _without(key, at)
         keys = self.keys()
         others = first or any(_without(k, at) == pattern for k in keys if len(k) == len(key))
-        if pattern in self._refused or not at or not others or len(self._for_any) >= self.most:
+        if self.refuses(key, at) or not at or not others or len(self._for_any) >= self.most:
             return None
         from ..compiler import compile_open
 
@@ -232,12 +232,17 @@ class Specialised(Generic[V]):
                 why = f"{type(error).__name__}: {error}"
         else:
             self.refused = why
-            self._refused.add(pattern)
+            self._refused.add((pattern, tuple(at.values())))
             remark(TOPIC, f"a program for each length: {why}", user_location())
             return None
         # If it does not serve these lengths, it may serve the next.
         self._for_any.append(_ForAll(pattern, at, code, program))
         return self.find(key)
+
+    def refuses(self, key: Key, at: Mapping[int, str]) -> bool:
+        """Whether no code is valid for all lengths of these names."""
+        at = {i: name for i, name in at.items() if key[i] >= LEAST}
+        return (_without(key, at), tuple(at.values())) in self._refused
 
     def count(self, what: Callable[[int], str]) -> None:
         """Counts a program that serves only one key. Warns once if more are made than are cached; `what` returns the

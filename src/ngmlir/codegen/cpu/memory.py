@@ -177,7 +177,7 @@ def _can_wait(access: Access, places: frozenset[int], shape: tuple[int, ...]) ->
 def view(e: Emitter, op: tile.ViewOp) -> None:
     """tile.view"""
     pointer, type = e.buffer(op.arena).pointer, _memref(op.result, op)
-    if op.offset:
+    if not is_same(op.offset, 0):
         pointer = e.b.getelementptr(llvm.i8, pointer, op.offset)
     align = min(item_bytes(type.element), item_bytes(element_type(op.arena.type)))
     e.bind(op.result, Buffer(pointer, type, align))

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from ...ir.core import Module
-from ...support.lengths import LEAST, Guard, Length, expression_of
 from ...support.mapping import Mapping as MappedFile
 from .files import Files
 from .ports import Given
@@ -82,46 +81,6 @@ class Quick(NamedTuple):
 
     run: Callable[..., Sequence[Any]]
     files: tuple[tuple[MappedFile, int], ...]
-
-
-def both(one: range, other: range) -> range:
-    """What two ranges of multiples of their steps, which are powers of two, have in common."""
-    step, start = max(one.step, other.step), max(one.start, other.start)
-    return range(-(-start // step) * step, min(one.stop, other.stop), step)
-
-
-class _HasProgram(Protocol):
-    @property
-    def program(self) -> Program: ...
-
-
-def limits(
-    seen: Mapping[str, range],
-    programs: Sequence[tuple[tuple[Any, ...], _HasProgram]],
-    at: Mapping[int, str],
-    names: Sequence[str],
-    program: Program,
-    like: Sequence[Any],
-) -> tuple[Guard, ...]:
-    """Guards for calls of a program for all lengths, `names`: its code is known to be right for the lengths that were `seen`,
-    and no other of the `programs`, by keys that have lengths in the places `at`, is for exactly the lengths of the call, which
-    has those that are none of `names` in common with the key `like`."""
-    lengths = {name: Length.named(name, LEAST) for name in names}
-    found: list[Guard] = []
-    for name, each in seen.items():
-        if name in lengths:
-            offset, last = lengths[name] - each.start, lengths[name] - each.stop
-            found += [Guard(expression_of(offset), ">="), Guard(expression_of(last), "<")]
-            found += [Guard(expression_of(offset % each.step), "==")] if each.step > 1 else []
-    for key, made in programs:
-        if made.program is program or max(at) >= len(key):
-            continue
-        if any(key[i] != like[i] for i, n in at.items() if n not in lengths):
-            continue
-        own = {lengths[n]: key[i] for i, n in at.items() if n in lengths and isinstance(key[i], int)}
-        if min(own.values(), default=0) >= LEAST:
-            found.append(Guard(expression_of(sum((n - size) ** 2 for n, size in own.items())), "!="))
-    return tuple(found)
 
 
 def quick_of(

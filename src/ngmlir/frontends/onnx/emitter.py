@@ -132,15 +132,26 @@ class Emitter(Verbs):
         if len(arrays) == len(operands) and not regions and sum(a.size for a in arrays) <= 4 * self.folded:
             given = [Value(_tensor(a.shape, type_of_dtype(a.dtype))) for a in arrays]
             made = build_op(op, given, attributes, types=types, location=self.builder.location)
-            shapes = [shape_of(r.type) for r in made.results]
-            if all(not is_open(shape) and prod(shape) <= self.folded for shape in shapes):
+            if all(self._folds(op, shape_of(r.type), arrays) for r in made.results):
                 return [Tensor(a, self) for a in evaluate(made, arrays)]
         made = self.builder.build(
             op, [self.value(o) for o in operands], attributes, types=types, regions=regions
         )
         for result in made:
-            _fits_memory(result.type)
+            if not self.several:
+                _fits_memory(result.type)
         return [Tensor(result, self) for result in made]
+
+    def _folds(self, op: type[core.Op], shape: Sequence[int], arrays: Sequence[Array]) -> bool:
+        """Whether a result of known operands is computed now. Of a model that is read for several lengths, not what repeats
+        elements: whether that is small depends on a length, and the programs for all have to have the same ops."""
+        if is_open(shape) or prod(shape) > self.folded:
+            return False
+        if not self.several:
+            return True
+        grows = op is not ng.ConcatenateOp and prod(shape) > max([a.size for a in arrays], default=0)
+        repeats = any(n > 1 and not by for a in arrays for n, by in zip(a.shape, a.strides, strict=True))
+        return not grows and not repeats
 
     # ---- what has to be known
 

@@ -19,15 +19,16 @@ from ...ir.literals import dtype_of
 from ...runtime.threads import checked_threads
 from ...runtime.timing import Profile
 from ...support.diagnostics import UserError
-from ...support.length_text import identifier
 from ...support.lengths import LEAST, NeedsLength, is_open
 from ...support.rows import Length
-from ...transformers.fitted import Fitted, fitted
+from ...transformers.fitted import Fitted
+from ...transformers.fitting import fitted
 from ...transformers.kept import KeptPrograms
 from ...transformers.outputs import Outputs
 from ...transformers.specialise import Key, Specialised
-from .calls import Decides, Program, Quick, Unready, Waits, both, in_order, limits, quick_of, unready
+from .calls import Decides, Program, Quick, Unready, Waits, in_order, quick_of, unready
 from .files import Files
+from .open_lengths import both, limits, open_places, tied
 from .opened import Opened, Stated, opened, reader_version
 from .places import at_the_users_line
 from .ports import Array, Given, content, given_of, leaves_of, without_elements
@@ -153,8 +154,8 @@ class CompiledModel:
         self._names, self._outputs = model.input_names, Outputs.of(model.output_names)
         #: The inputs of the last call, without their elements.
         self._asked: list[Given] | None = None
-        #: The lengths for which code for all lengths is known to be right.
-        self._seen: dict[str, range] = {}
+        #: The lengths for which code for all lengths is known to be right, by the places of those lengths in keys.
+        self._seen: dict[tuple[int, ...], dict[str, range]] = {}
         #: The model with some of its initializers as inputs, by their names.
         self._overridden: dict[tuple[str, ...], CompiledModel] = {}
         self._kept = model.kept() if self._programs.device.runs_on_host and not once else None
@@ -314,31 +315,29 @@ class CompiledModel:
         if self._once or len(leaves) != len(self.model.inputs):
             return None
         begins = [*accumulate((2 + a.ndim for _, a in leaves), initial=len(given))]
-        at: dict[int, str] = {}
-        for number, (place, array) in enumerate(leaves):
-            stated = self.model.inputs[number].shape
-            if stated is None or len(stated) != array.ndim or place in self.model.deciding:
-                continue
-            for d, size in enumerate(stated):
-                if not isinstance(size, int):
-                    at[begins[number] + 1 + d] = identifier(size or f"input{number}_{d}")
+        at = open_places(self.model.inputs, leaves, begins, self.model.deciding)
+        if refused := self._programs.refuses(key, at):
+            at = tied([k for k in (key, *self._programs.keys()) if len(k) == len(key)], at)
+        seen = self._seen.setdefault(tuple([i for i in at if key[i] >= LEAST]), {})
 
         def beyond(key: Key) -> bool:
             """Whether it is unknown if the code is right for these lengths; 0 and 1 are in none."""
-            known = {i: self._seen[name] for i, name in at.items() if name in self._seen}
+            known = {i: seen[name] for i, name in at.items() if name in seen}
             return any(key[i] >= LEAST and key[i] not in each for i, each in known.items())
 
         if beyond(key):
             return None
-
         told: list[Program] = []  # which inputs the code takes, and what it gives
 
         def read(lengths: Mapping[str, int]) -> Module:
-            shapes = [
+            sizes = [
                 tuple([lengths.get(at.get(begin + 1 + d, ""), size) for d, size in enumerate(a.shape)])
                 for begin, (_, a) in zip(begins, leaves, strict=False)
             ]
-            found = self.model.contents.attempt(given, folded=FOLDED_SHAPES, shapes=shapes)
+            try:
+                found = self.model.contents.attempt(given, whole=True, folded=FOLDED_SHAPES, shapes=sizes)
+            except (Decides, Waits):
+                raise NeedsLength("which elements of the inputs decide") from None
             if found.module is None or not found.can_be_kept:
                 raise NeedsLength("outputs that are known before the model runs")
             told[:] = [Program(None, found.fed, found.results)]
@@ -355,9 +354,9 @@ class CompiledModel:
 
         def from_samples(lengths: Mapping[str, int]) -> Module:
             if not made:
-                found, seen = fitted(read, opened(lengths))
-                for name, each in seen.items():
-                    self._seen[name] = both(each, self._seen.get(name, each))
+                found, ranges = fitted(read, opened(lengths))
+                for name, each in ranges.items():
+                    seen[name] = both(each, seen.get(name, each))
                 made.append(found)
             return made[0].module(opened(lengths))
 
@@ -367,13 +366,15 @@ class CompiledModel:
             if beyond(key):
                 return None
             run = code.ready(lengths)
-            guards = limits(self._seen, self._programs.items(), at, code.names, told[0], key)
+            guards = limits(seen, self._programs.items(), at, code.names, told[0], key)
             quick = self._quick_of(told[0], code.quick(unready, guards), files(code.code))
             self._quick_for_any = {**self._quick_for_any, code: quick}
             return _Made(told[0], run, quick)
 
         makes = [from_samples] if self.model.contents.tells_lengths else [directly, from_samples]
-        return self._programs.for_lengths(key, at, makes, program)
+        made_for_all = self._programs.for_lengths(key, at, makes, program)
+        again = made_for_all is None and not refused and self._programs.refuses(key, at)
+        return self._for_lengths(key, given) if again else made_for_all
 
     def _note_open(self, key: Key, given: Sequence[Given], found: _Made, rows: CpuRows | GpuRows) -> None:
         """Has a program serve other numbers of rows without that the model is read for them: where no node tells a length to

@@ -17,7 +17,7 @@ from ...ir.nest import AffineExpr, Map
 from ...ir.types import element_type, shape_of
 from ...ops.fields import get_i64s
 from ...ops.parts import first_of_part
-from ...support.lengths import is_same, usual
+from ...support.lengths import at_least, below, is_same, usual
 from ...support.machines import CHUNK_BYTES
 from ...support.target import Target
 
@@ -230,9 +230,11 @@ def _reshaped(op: Op, places: Sequence[AffineExpr], sizes: Sequence[int]) -> lis
 
 
 def leaves(places: Sequence[AffineExpr], shape: Sequence[int], sizes: Sequence[int]) -> bool:
-    """Whether some position is outside a shape."""
+    """Whether some position is outside a shape, or is for some lengths."""
     ends = [place.ends(sizes) for place in places]
-    return any(low < 0 or high >= size for (low, high), size in zip(ends, shape, strict=True))
+    return not all(
+        at_least(low, 0) and below(high, size) for (low, high), size in zip(ends, shape, strict=True)
+    )
 
 
 def _merged(

@@ -13,6 +13,7 @@ from ....ir.literals import dtype_of
 from ....ir.types import TensorType, Type, f32, i64
 from ....ops.sliding import count_of, covered_by, same_border, span_of
 from ....support.diagnostics import UserError
+from ....support.lengths import is_same
 from ..nodes import Node, operator
 from ..tensor import Tensor
 from .products import dot
@@ -195,10 +196,12 @@ def _pooled(n: Node, x: Tensor) -> Slide:
     for length, span, step, lo, hi in zip(
         x.shape[2:], slide.spans, slide.steps, slide.low, slide.high, strict=True
     ):
-        windows_ = -(-(length + lo + hi - span) // step) + 1
-        if (windows_ - 1) * step >= length + lo:
-            windows_ -= 1
-        high.append(max(hi, covered_by(windows_, span, step) - length - lo))
+        if step + hi <= span:
+            last = -(-(length + lo + hi - span) // step)
+            high.append(covered_by(last + 1, span, step) - length - lo)
+        else:  # windows that begin inside are fewer
+            last = (length + lo - 1) // step
+            high.append((last + 1) * step + span - 1 - length - lo)
     return Slide(slide.taps, slide.steps, slide.dilations, slide.low, tuple(high))
 
 
@@ -208,7 +211,7 @@ def _counts(n: Node, x: Tensor, slide: Slide, all_padding: bool) -> Tensor:
     total = x.verbs.numbers(1, f32)
     for d, (taps, step, dilation) in enumerate(zip(slide.taps, slide.steps, slide.dilations, strict=True)):
         low, high = (0, slide.high[d] - own.high[d]) if all_padding else (slide.low[d], slide.high[d])
-        if low == high == 0:
+        if is_same(low, 0) and is_same(high, 0):
             total = total * taps
             continue
         counted = slide.low[d] + x.shape[2 + d] + slide.high[d] - low - high
@@ -243,10 +246,10 @@ def max_pool(n: Node, x: Tensor) -> list[Tensor]:
         return [made]
     columns = n.flag("storage_order")
     lengths = x.shape[2:]
-    places = np.arange(prod(lengths)).reshape(lengths[::-1] if columns else lengths)
-    places = places.T if columns else places
-    images = np.arange(prod(x.shape[:2])).reshape([*x.shape[:2], *[1] * rank])
-    each = n.verbs.known(images * prod(lengths) + places)
+    places = n.verbs.arange(prod(lengths)).reshape(lengths[::-1] if columns else lengths)
+    places = places.transpose(range(rank)[::-1]) if columns else places
+    images = n.verbs.arange(prod(x.shape[:2])).reshape([*x.shape[:2], *[1] * rank])
+    each = images * n.verbs.length(prod(lengths)) + places
     first = n.verbs.argmax(
         found.reshape([prod(slide.taps), *made.shape]), type=TensorType(made.shape, i64), axes=[0]
     )
