@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from fused_gathers import FUSED_GATHERS
+
 #: What makes it hard to choose kernels -> a program (without loops, if a GPU is to take it too).
 HARD = {
+    **FUSED_GATHERS,
     "samples and steps that a target moves": """(%x: tensor<4x5x3xf32, #ng.axes<N, REC, _0>>, %w: tensor<3x6xf32, #ng.axes<_1, _0>>) -> (tensor<4x5x6xf32, #ng.axes<N, REC, _0>>, tensor<5x4xf32, #ng.axes<REC, N>>, tensor<4x15xf32, #ng.axes<N, _0>>) {
         %0 = ng.cast_axes %x : (tensor<4x5x3xf32, #ng.axes<N, REC, _0>>) -> tensor<4x5x3xf32, #ng.axes<N, REC, _k>>
         %1 = ng.cast_axes %w : (tensor<3x6xf32, #ng.axes<_1, _0>>) -> tensor<3x6xf32, #ng.axes<_k, _0>>

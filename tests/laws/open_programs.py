@@ -323,6 +323,36 @@ OPEN: dict[str, str] = {
       return %r : tensor<[N]x7xf32>
     }
     """,
+    "gather_times": """
+    func.func @main(%x: tensor<50x33xf32>, %i: tensor<[N]xi32>, %e: tensor<[N]xf32>) -> (tensor<[N]x33xf32>, tensor<[N]xf32>) {
+      %g = ng.gather %x[%i] axis 0 : (tensor<50x33xf32>, tensor<[N]xi32>) -> tensor<[N]x33xf32>
+      %b = ng.broadcast %e dims [0] : (tensor<[N]xf32>) -> tensor<[N]x33xf32>
+      %m = ng.multiply %g, %b : tensor<[N]x33xf32>
+      %s = ng.sum %m axes [1] : (tensor<[N]x33xf32>) -> tensor<[N]xf32>
+      return %m, %s : tensor<[N]x33xf32>, tensor<[N]xf32>
+    }
+    """,
+    "gather_sum": """
+    func.func @main(%x: tensor<[M]x33xf32>, %i: tensor<7x[N]xi64>) -> tensor<7x33xf32> {
+      %g = ng.gather %x[%i] axis 0 : (tensor<[M]x33xf32>, tensor<7x[N]xi64>) -> tensor<7x[N]x33xf32>
+      %s = ng.sum %g axes [1] : (tensor<7x[N]x33xf32>) -> tensor<7x33xf32>
+      return %s : tensor<7x33xf32>
+    }
+    """,
+    "gather_columns": """
+    func.func @main(%x: tensor<6x[M]xf32>, %i: tensor<[N]xi64>) -> tensor<6x[N]xf32> {
+      %g = ng.gather %x[%i] axis 1 : (tensor<6x[M]xf32>, tensor<[N]xi64>) -> tensor<6x[N]xf32>
+      %r = ng.exp %g : tensor<6x[N]xf32>
+      return %r : tensor<6x[N]xf32>
+    }
+    """,
+    "gather_long_rows": """
+    func.func @main(%x: tensor<9x[N]xf32>, %i: tensor<5xi64>) -> tensor<5x[N]xf32> {
+      %g = ng.gather %x[%i] axis 0 : (tensor<9x[N]xf32>, tensor<5xi64>) -> tensor<5x[N]xf32>
+      %r = ng.exp %g : tensor<5x[N]xf32>
+      return %r : tensor<5x[N]xf32>
+    }
+    """,
     "scatter": """
     func.func @main(%x: tensor<200x3xf32>, %i: tensor<[N]xi32>, %u: tensor<[N]x3xf32>) -> tensor<200x3xf32> {
       %r = ng.scatter %x[%i], %u axis 0 {combine = "add"} : (tensor<200x3xf32>, tensor<[N]xi32>, tensor<[N]x3xf32>) -> tensor<200x3xf32>

@@ -16,6 +16,9 @@ Inside the fusion, an operand of a product is a matrix, or a batch of matrices: 
 last loop of a product is its depth. `matrix [d0, d1, d3] = [[4], [128], [8, 8]] at [c0, c1, c3, c2] of [4, 128, 8, 8]` is one that is not
 a strided matrix in memory: each of its dimensions consists of loops, numbered from c0, by which the operand is indexed; it is `windows`
 instead of `matrix` if windows overlap in memory.
+
+`read [d0, *, d1] of [4, 1000, 64]` is an operand that a gather inside the fusion indexes: the dimension `*` is not indexed by a loop. Inside,
+the operand has this dimension, and one for each loop.
 """
 
 from __future__ import annotations
@@ -25,13 +28,15 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
-from ..support.lengths import Length, NeedsLength, at_least, below, quotient
+from ..support.lengths import Length, NeedsLength, at_least, below, is_same, quotient
 from .attributes import Attribute, AxesAttr, Spelling, UniquedAttribute, spelled
 from .types import TensorType, Type, element_type
 
 #: The attribute of a fusion that holds it.
 NEST = "ng.nest"
 KINDS = ("parallel", "reduction")
+#: How a map spells the dimension that a gather indexes, and the name of this dimension inside the fusion.
+GATHERED, GATHERED_AXIS = "*", "_"
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ class Map(NamedTuple):
     `loops`: those of its dimensions, in memory or, for an operand of a product, inside the fusion. If it is not a list of loops,
     `places` has an expression for each dimension of `shape`; outside are elements of `fill` (None: nothing is read outside). `groups`,
     for an operand of a product: the lengths of the loops of each of its dimensions, over which `places` are defined; empty if it is a
-    matrix in memory.
+    matrix in memory. `gathered`: the dimension of `shape` that a gather inside the fusion indexes, if there is one.
     """
 
     loops: tuple[int, ...] = ()
@@ -107,13 +112,17 @@ class Map(NamedTuple):
     fill: Attribute | None = None
     matrix: str = ""
     groups: tuple[tuple[int, ...], ...] = ()
+    gathered: int | None = None
 
     def spell(self, constant: Spelling | None) -> str:
         loops = f"[{', '.join(f'd{l}' for l in self.loops)}]"
         if self.places is None:
             return f"{self.matrix} {loops}" if self.matrix else loops
         letter = "c" if self.matrix else "d"
-        text = f"[{', '.join(place.text(letter) for place in self.places)}] of {_sizes(self.shape)}"
+        places = [place.text(letter) for place in self.places]
+        if self.gathered is not None:
+            places[self.gathered] = GATHERED
+        text = f"[{', '.join(places)}] of {_sizes(self.shape)}"
         if self.fill is not None:
             text += f" fill {spelled(self.fill, constant)}"
         groups = f"[{', '.join(map(_sizes, self.groups))}]"
@@ -177,10 +186,18 @@ class NestAttr(UniquedAttribute):
 
     def inside(self, operands: Sequence[Type]) -> list[Type]:
         """The types inside the fusion of operands of these types."""
-        return [
-            self.matrix(m, given) if m.matrix else self.type_over(m.used, element_type(given))
-            for m, given in zip(self.reads, operands, strict=True)
-        ]
+        return [self.argument(m, given) for m, given in zip(self.reads, operands, strict=True)]
+
+    def argument(self, read: Map, given: Type) -> Type:
+        """The type inside the fusion of an operand of type `given`."""
+        if read.matrix:
+            return self.matrix(read, given)
+        if read.gathered is None:
+            return self.type_over(read.used, element_type(given))
+        assert read.places is not None
+        names = [f"d{l}" for place in read.places for l in place.terms]
+        names.insert(read.gathered, GATHERED_AXIS)
+        return TensorType(read.shape, element_type(given), AxesAttr(*names))
 
     def matrix(self, read: Map, given: Type) -> Type:
         """The type of an operand of a product inside the fusion."""
@@ -235,6 +252,8 @@ def _map_complaint(map: Map, sizes: Sequence[int], type: Type, written: bool) ->
             return "names a loop that there is not"
         if len(map.places) != len(map.shape):
             return f"has {len(map.places)} expressions for {len(map.shape)} dimensions"
+        if map.gathered is not None and (written or not _is_gathered(map, sizes)):
+            return "indexes the other dimensions of what is gathered otherwise than by one loop of their length each, in order"
         ends = [place.ends(over) for place in map.places]
         outside = any(low < 0 or high >= size for (low, high), size in zip(ends, map.shape, strict=True))
         if outside and (map.fill is None or written):
@@ -245,3 +264,15 @@ def _map_complaint(map: Map, sizes: Sequence[int], type: Type, written: bool) ->
     if type.static and seen != prod(type.shape):
         return f"is of {seen} elements, but {type} has {prod(type.shape)}"
     return ""
+
+
+def _is_gathered(map: Map, sizes: Sequence[int]) -> bool:
+    """Whether each dimension of a map but the one that is gathered is indexed by one loop of its length, in order."""
+    loops = list[int]()
+    for dimension, (place, size) in enumerate(zip(map.places or (), map.shape, strict=True)):
+        if dimension != map.gathered:
+            (loop,) = place.terms if len(place.terms) == 1 else (-1,)
+            if place != AffineExpr(0, {loop: 1}) or not is_same(sizes[loop], size):
+                return False
+            loops.append(loop)
+    return not map.matrix and map.fill is None and loops == sorted(set(loops))

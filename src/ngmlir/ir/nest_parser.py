@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from .location_parser import LocationParser
-from .nest import KINDS, AffineExpr, Loop, Map, NestAttr
+from .nest import GATHERED, KINDS, AffineExpr, Loop, Map, NestAttr
 
 T = TypeVar("T")
 
@@ -55,7 +55,14 @@ class NestParser(LocationParser):
             self.expect_text("at")
         self.expect("[")
         letter, count = ("c", sum(map(len, groups))) if matrix else ("d", loops)
-        places = self.listed(lambda: self.affine(letter, count))
+        gathered = list[bool]()
+
+        def place() -> AffineExpr:
+            gathered.append(not matrix and True not in gathered and self.accept(GATHERED))
+            return AffineExpr(0, {}) if gathered[-1] else self.affine(letter, count)
+
+        places = self.listed(place)
+        dimension = gathered.index(True) if True in gathered else None
         if not self.accept_word("of"):
             alone = [next(iter(place.terms), -1) for place in places]
             if matrix or any(p != AffineExpr(0, {l: 1}) for p, l in zip(places, alone, strict=True)):
@@ -63,7 +70,7 @@ class NestParser(LocationParser):
             return Map(tuple(alone))
         shape = self.sizes()
         fill = self.attribute() if self.accept_word("fill") else None
-        return Map(over, places, shape, fill, matrix, groups)
+        return Map(over, places, shape, fill, matrix, groups, dimension)
 
     def sizes(self) -> tuple[int, ...]:
         self.expect("[")

@@ -2129,7 +2129,7 @@ class GatherOp(Op):
         attributes=(
             AttributeField("axis", "i64", None, False),
         ),
-        traits=frozenset(['pure']),
+        traits=frozenset(['gathers', 'pure']),
         rule=ng_rules.gather,
         form=('$input', '[', '$indices', ']', 'axis', '$axis'),
         loops_text='a@axis p, i -> i^axis p with a indexed',
@@ -2167,7 +2167,7 @@ class GatherElementsOp(Op):
         attributes=(
             AttributeField("axis", "i64", None, False),
         ),
-        traits=frozenset(['pure']),
+        traits=frozenset(['gathers', 'pure']),
         rule=ng_rules.gather_elements,
         form=('$input', '[', '$indices', ']', 'axis', '$axis'),
         loops_text='a@axis p, i@axis p -> i@axis p with a indexed',

@@ -10,9 +10,9 @@ from ..ir.attributes import ArrayAttr, DenseArrayAttr, StringAttr
 from ..ir.core import Module, Op, Value, op_name
 from ..ir.definition import CONTAINERS, ELEMENTS
 from ..ir.elements import ElementsAttr
-from ..ir.nest import NEST
+from ..ir.nest import GATHERED, NEST, NestAttr
 from ..ir.types import MemRefType, TensorType, i8
-from ..ops.fields import find_symbols
+from ..ops.fields import find_symbols, get_i64
 from ..ops.parts import first_of_part
 from ..ops.tied import count_in, signature, tied_violations
 from ..support.diagnostics import Diagnostic
@@ -102,7 +102,27 @@ def _plain(function: Op) -> Iterator[Diagnostic]:
 def _fused(function: Op) -> Iterator[Diagnostic]:
     for op in function.walk():
         yield from _on_values(op)
+        yield from _gathered(op)
     yield from _nameless(function)
+
+
+def _gathered(op: Op) -> Iterator[Diagnostic]:
+    """Diagnostics for gathers in a nest whose operand has no map with an indexed dimension, and for other ops that read one with it."""
+    nest = op.attributes.get(NEST)
+    if op.name != "ng.fusion" or not isinstance(nest, NestAttr):
+        return
+    indexed = {v: read.gathered for v, read in zip(op.block.args, nest.reads, strict=True)}
+    for inner in op.block.ops:
+        for number, value in enumerate(inner.operands):
+            axis = indexed.get(value)
+            if number == 0 and "gathers" in inner.traits:
+                if axis is None or axis != get_i64(inner, "axis"):
+                    message = f"'{inner.name}' indexes dimension {get_i64(inner, 'axis')} of an operand"
+                    yield Diagnostic(f"{message} that its map does not show as '{GATHERED}'", inner.location)
+            elif axis is not None:
+                yield Diagnostic(
+                    f"'{inner.name}' reads an operand that only gathers can index", inner.location
+                )
 
 
 def _kernels(function: Op) -> Iterator[Diagnostic]:

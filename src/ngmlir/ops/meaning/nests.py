@@ -32,6 +32,8 @@ def _read(map: Map, sizes: Sequence[int], array: Any, shape: Sequence[int]) -> A
     over = map.over(sizes)
     loops = range(len(over)) if map.matrix else map.used
     found = np.reshape(array, map.shape)
+    if map.gathered is not None:
+        return found
     at = [_values(place, over, loops) for place in map.places]
     if map.fill is not None:
         there = np.ones((), bool)

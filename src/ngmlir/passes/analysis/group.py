@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ...ir.attributes import StringAttr
 from ...ir.core import Op, Value
@@ -73,13 +73,19 @@ def living(group: Group) -> Group:
 
 
 def fusible(op: Op) -> bool:
-    """Whether an op can be in a group: a product, elementwise op or reduction on nonempty static tensors."""
-    if op.name == "ng.dot":
+    """Whether an op can be in a group: a product, gather, elementwise op or reduction on nonempty static tensors."""
+    if op.name == "ng.dot" or "gathers" in op.traits:
         return all(has_elements(v) for v in (*op.operands, *op.results))
     traits = op.traits
     if not ("elementwise" in traits or "reduction" in traits):
         return False
     return len(op.results) == 1 and all(has_elements(v) for v in (*op.operands, *op.results))
+
+
+def indexed(op: Op) -> Sequence[Value]:
+    """The operands of an op in a group that are read from memory, at other positions than those of the loops: both of a product, and
+    what a gather reads by index."""
+    return op.operands if op.name == "ng.dot" else op.operands[:1] if "gathers" in op.traits else ()
 
 
 def has_elements(value: Value) -> bool:

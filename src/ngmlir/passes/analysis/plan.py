@@ -36,7 +36,8 @@ class Plan:
     """A fusion with its loop nest in the form that kernel builders use: `sizes` of the loops, and for each value the loops of its
     dimensions in memory, or for a value that is not in memory the loops that it varies along.
 
-    An input may be read through an access of `accesses`, whose terms are loops.
+    An input may be read through an access of `accesses`, whose terms are loops. What a gather indexes is in `gathered`, with the
+    access of its other dimensions; `loops` has those along which it changes.
     """
 
     fusion: Op
@@ -45,6 +46,7 @@ class Plan:
     dimension_loops: dict[Op, tuple[int, ...]]  # for an iota: the loops of the counted dimension
     accesses: dict[Value, Access]
     sides: Mapping[Value, Side]  # operands of products that are read through an access
+    gathered: dict[Value, Access]
     written: dict[Value, Access]  # outputs that are written through a permutation
 
     @property
@@ -76,7 +78,7 @@ class Plan:
 
     def source(self, value: Value) -> tuple[int, tuple[int, ...]]:
         """What an input is read from: the number of an operand of the fusion, and the shape in which it is viewed."""
-        access = self.accesses.get(value)
+        access = self.accesses.get(value) or self.gathered.get(value)
         return self.operand(value), self.shape(value) if access is None else access.shape
 
     def operand(self, value: Value) -> int:
@@ -155,7 +157,13 @@ class Plan:
         them as its last dimensions in order, and is not read through an access with a dimension for each either."""
         near, last = len(self.sizes) - 2, len(self.sizes) - 1
         both = {v: loops for v, loops in self.loops.items() if {near, last} <= {*loops}}
-        moved = self.written or self.dimension_loops or is_open(self.sizes[-2:]) or not self.has_tiles(-2)
+        moved = (
+            self.written
+            or self.dimension_loops
+            or self.gathered
+            or is_open(self.sizes[-2:])
+            or not self.has_tiles(-2)
+        )
         lies = [loops[-2:] for v, loops in both.items() if v not in self.accesses]
         if moved or any(own != (near, last) for own in lies):
             return None
@@ -183,6 +191,7 @@ def plan(fusion: Op) -> Plan:
     loops: dict[Value, tuple[int, ...]] = {}
     accesses: dict[Value, Access] = {}
     sides: dict[Value, Side] = {}
+    gathered: dict[Value, Access] = {}
     summed = {
         v: d for op in body.ops if op.name == "ng.dot" for v, d in zip(op.operands, depths(op), strict=True)
     }
@@ -192,7 +201,9 @@ def plan(fusion: Op) -> Plan:
                 sides[value] = side_in(own, summed[value])
             continue
         loops[value] = own.loops if own.places is None else own.used
-        if own.places is not None:
+        if own.gathered is not None:
+            gathered[value] = access_in(own, sizes)
+        elif own.places is not None:
             accesses[value] = access_in(own, sizes)
     counted: dict[Op, tuple[int, ...]] = {}
     for op in body.ops[:-1]:
@@ -208,7 +219,7 @@ def plan(fusion: Op) -> Plan:
             written[value] = access_in(own, sizes)
         elif value not in body.args:
             loops[value] = own.loops
-    return Plan(fusion, sizes, loops, counted, accesses, sides, written)
+    return Plan(fusion, sizes, loops, counted, accesses, sides, gathered, written)
 
 
 def splat_number(attribute: Attribute) -> Attribute:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...ir.core import Op, Value
 from ...ir.types import shape_of
-from ...ops.fields import get_i64s
+from ...ops.fields import get_i64, get_i64s
 from ...support.lengths import is_same, quotient
 
 Atoms = tuple[int, ...]
@@ -111,14 +111,18 @@ def relate(space: Space, op: Op, known: Mapping[Value, Atoms]) -> dict[Value, At
     atoms, sources = related
     made: dict[Value, Atoms] = {}
     for value, own in ((op.results[0], atoms), *zip(op.operands, sources, strict=True)):
+        if own is None:
+            continue
         found = known.get(value)
         if not space.unify(made.setdefault(value, own) if found is None else found, own):
             return None
     return made
 
 
-def _related(space: Space, op: Op, known: Mapping[Value, Atoms]) -> tuple[Atoms, list[Atoms]] | None:
-    """The atoms of the result and of the operands: those of a known value, else new ones."""
+def _related(
+    space: Space, op: Op, known: Mapping[Value, Atoms]
+) -> tuple[Atoms, Sequence[Atoms | None]] | None:
+    """The atoms of the result and of the operands: those of a known value, else new ones; None for an operand that is indexed."""
 
     def atoms_of(value: Value) -> Atoms:
         found = known.get(value)
@@ -135,6 +139,12 @@ def _related(space: Space, op: Op, known: Mapping[Value, Atoms]) -> tuple[Atoms,
     if op.name == "ng.broadcast":
         atoms = atoms_of(result)
         return atoms, [tuple([atoms[d] for d in get_i64s(op, "dimensions")])]
+    if op.name == "ng.gather":
+        atoms, axis = atoms_of(result), get_i64(op, "axis")
+        return atoms, [None, atoms[axis : axis + len(shape_of(op.operands[1].type))]]
+    if op.name == "ng.gather_elements":
+        atoms = atoms_of(result)
+        return atoms, [None, atoms]
     if "reduction" in traits:
         source = atoms_of(op.operands[0])
         axes = get_i64s(op, "axes")

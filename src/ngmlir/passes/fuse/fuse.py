@@ -18,7 +18,7 @@ from ...ops.stated_schedules import merged
 from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep
 from ...support.target import Target
-from ..analysis.group import FREE, Group, reads
+from ..analysis.group import FREE, Group, indexed, reads
 from .groups import Groups
 from .regions import in_functions, nested
 
@@ -111,12 +111,12 @@ class _Writer:
     def fusion(self, group: Group) -> Op:
         ops = sorted(group.ops, key=self.groups.order.__getitem__)
         inside = {r for op in ops for r in op.results}
-        # The sides of a product are read from memory, even if the epilogue repeats the op that computes one.
+        # The sides of a product, and what is gathered, are read from memory, even if the epilogue repeats the op that computes one.
         taken = [
             v
             for op in ops
             for v in op.operands
-            if v not in inside or (op.name == "ng.dot" and v not in self.groups.sides)
+            if v not in inside or (v in indexed(op) and v not in self.groups.sides)
         ]
         inputs = list(dict.fromkeys(taken))
         outputs = [r for op in ops if self.groups.home.get(op) is group for r in op.results if r in self.used]
@@ -124,7 +124,7 @@ class _Writer:
         given: dict[Value, Value] = dict(zip(inputs, body.args, strict=True))
         inner = dict(given)
         for op in ops:
-            known = {**inner, **given} if op.name == "ng.dot" else inner
+            known = {**inner, **{v: given[v] for v in indexed(op) if v in given}}
             own = (
                 {k: v for k, v in op.attributes.items() if k != SCHEDULE}
                 if SCHEDULE in op.attributes

@@ -12,7 +12,7 @@ from ...support.diagnostics import Bug
 from ...support.lengths import usual
 from ...support.target import Target
 from ..analysis.access import MOVES, Access, access_of
-from ..analysis.group import MAX_OPS, Group, fusible, precede, reads
+from ..analysis.group import MAX_OPS, Group, fusible, indexed, precede, reads
 from ..analysis.sides import depths, side_of
 from ..analysis.space import Atoms, Space, relate
 from .align_sides import is_aligned
@@ -28,6 +28,7 @@ class Groups(Sources):
         self.space = Space()
         self.by_number: list[Group | None] = []  # None: merged into another
         self.uses = count_uses(block)
+        self.gathers = {op for op in block.ops if "gathers" in op.traits}
         self.sides: set[Value] = set()  # operands of products that are read through moves
         self.refusals = Refusals(self.space, self.home, self.order)
         for op in block.ops:
@@ -175,10 +176,10 @@ class Groups(Sources):
         """The groups that compute an op's operands.
 
         Free ops that are repeated in the group `inside` are computed there and do not count; but the sides of a product
-        come from memory.
+        come from memory, as does what is gathered.
         """
-        own = inside.ops if inside is not None and op.name != "ng.dot" else {}
-        sources = self.sources(v for v in reads(op) if v.owner not in own)
+        own, whole = inside.ops if inside is not None else {}, indexed(op)
+        sources = self.sources(v for v in reads(op) if v.owner not in own or v in whole)
         return {home for v in sources if (home := self.home_of(v)) is not None}
 
     # -- joining -----------------------------------------------------------------------------------------
@@ -265,7 +266,10 @@ class Groups(Sources):
             if current in self.moves:
                 self.bring(current.operands[0], group, ops)
                 continue
-            pending += [free for v in current.operands if (free := self.unplaced(v)) is not None]
+            whole = indexed(current)
+            pending += [
+                free for v in current.operands if v not in whole and (free := self.unplaced(v)) is not None
+            ]
         return True
 
     def in_memory(self, value: Value, group: Group) -> bool:
@@ -326,15 +330,25 @@ class Groups(Sources):
             group.dependent.add(op.results[0])
         return good
 
-    def readable(self, group: Group, kind: str | None = None) -> bool:
-        """Whether the kernel of a group (of `kind`, if given) can read through all of its moves."""
-        kind = kind or group.kind
-        if kind == "map" or not self.moves:
+    def readable(self, group: Group, into: Group | None = None) -> bool:
+        """Whether the kernel of a group, as part of another one if that is given, can read through all of its moves and by index."""
+        whole = into or group
+        kind = whole.kind
+        if kind == "map" or not (self.moves or self.gathers):
             return True
+        if not self.gathers.isdisjoint(group.ops) and not self.gathers_in_order(whole):
+            return self.refusals.no("its kernel cannot gather over its loops")
         moves = [op for op in group.ops if op in self.moves and op not in group.behind]
         if self.parts.isdisjoint(moves) and (kind != "dot" or all(self.by_tiles(op, group) for op in moves)):
             return True
         return self.refusals.no("its kernel cannot read moved elements where they lie")
+
+    def gathers_in_order(self, group: Group) -> bool:
+        """Whether gathers can be in a group: its kernel is no product, and its loops have the order of the dimensions."""
+        reduced, domain = group.reduced, self.space.resolve(group.domain or ())
+        return group.kind == "columns" or (
+            group.kind == "rows" and reduced.issuperset(domain[len(domain) - len(reduced) :])
+        )
 
     def by_tiles(self, move: Op, group: Group) -> bool:
         """Whether tiles of several loops can be read through a move: each dimension of the buffer depends on one loop at most."""
@@ -378,7 +392,7 @@ class Groups(Sources):
         )
         domain = self.space.resolve(group.domain or ())
         whole = group.kind != "dot" or len(domain) == group.rank
-        good = good and self.readable(group) and self.readable(other, group.kind)
+        good = good and self.readable(group) and self.readable(other, group)
         if both_rows:
             mine, theirs = (frozenset(self.space.resolve(tuple(k.reduced))) for k in (group, other))
             whole = mine == theirs
@@ -416,16 +430,18 @@ class Groups(Sources):
 
     def needs_whole(self, group: Group, other: Group) -> bool:
         """Whether `group` multiplies or moves values of `other`, which must be complete before its kernel starts."""
-        read = [v for op in group.ops if op.name == "ng.dot" or op in self.moves for v in op.operands]
+        read = [v for op in group.ops for v in (op.operands if op in self.moves else indexed(op))]
         return any(self.home_of(v) is other for v in self.sources(read))
 
     def materialise(self, ops: Sequence[Op]) -> None:
-        """Opens groups for free ops whose results unfused ops and products read (reshapes stay views)."""
+        """Opens groups for free ops whose results unfused ops, products and gathers read (reshapes stay views)."""
         for op in reversed(ops):
             group = self.home.get(op)
-            if group is None or not (group.kind == "alone" or op.name == "ng.dot"):
+            if group is None:
                 continue
-            pending = [v for v in reads(op) if not (op.name == "ng.dot" and v in self.sides)]
+            pending = (
+                [*reads(op)] if group.kind == "alone" else [v for v in indexed(op) if v not in self.sides]
+            )
             while pending:
                 free = self.unplaced(pending.pop())
                 if free is not None:

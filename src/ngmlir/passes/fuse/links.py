@@ -98,7 +98,7 @@ def obstacle(first: Link, value: Value, second: Link, number: int) -> str:
         first.product is not None and second.product is not None and first.rows != second.rows
     ):
         return f"the one has {first.count} rows, the other {second.count}"
-    if read in second.plan.accesses or read in second.plan.sides:
+    if read in second.plan.accesses or read in second.plan.sides or read in second.plan.gathered:
         return "what is handed on is moved, for which it must be whole"
     wanted = [second.rest(read)] if read in second.plan.loops else []
     if second.dot is not None and second.product is not None and read in second.dot.operands:

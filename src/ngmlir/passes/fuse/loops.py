@@ -14,7 +14,7 @@ from ...ops.fields import get_i64
 from ...support.diagnostics import Diagnostic, Limit
 from ...support.target import Target
 from ..analysis.access import MOVES, Access, access_of
-from ..analysis.group import kind
+from ..analysis.group import indexed, kind
 from ..analysis.sides import Side, depths, side_of
 from ..analysis.space import Atoms, Space, label
 
@@ -31,6 +31,9 @@ class Found:
     accesses: Mapping[Value, tuple[Value, Access]]  # argument -> the one that it is read from, and the map
     sides: Mapping[Value, tuple[Value, Side]]  # the same for operands of products
     written: Mapping[Value, Access]  # results that are written through a permutation
+    gathers: Mapping[
+        Op, tuple[tuple[int, ...], tuple[int, ...]]
+    ]  # the loops before and after the axis of a gather
 
 
 def loops_of(fusion: Op, target: Target) -> Found:
@@ -56,6 +59,9 @@ def _found(fusion: Op, whole: bool) -> Found:
     for value in (*accesses, *(op.results[0] for op in products)):
         known[value] = space.atoms(shape_of(value.type))
     related = label(space, [op for op in body.ops[:-1] if op.name != "ng.dot"], known)
+    related = related and all(
+        v in body.args for op in body.ops if "gathers" in op.traits for v in indexed(op)
+    )
     related = related and all(isinstance(v.type, TensorType) for v in (*fusion.operands, *fusion.results))
     if not related or not _over_the_same_loops(space, body, known):
         raise Limit(Diagnostic("the loops of the ops of this fusion do not match", fusion.location))
@@ -81,6 +87,13 @@ def _found(fusion: Op, whole: bool) -> Found:
         raise Limit(Diagnostic("a value of this fusion uses one dimension for two loops", fusion.location))
     # Dimensions of a product are not merged, nor are those of values read through a map, except within a run of its access.
     separate = [(a,) for op in products for a in resolved[op.results[0]]]
+    # Nor are those before and after the axis of a gather: between them is the dimension that is indexed.
+    around = {
+        op: [space.resolve(atoms) for atoms in _around(op, known[op.results[0]])]
+        for op in body.ops
+        if "gathers" in op.traits
+    }
+    separate += [atoms for both in around.values() for atoms in both]
     strides = {
         v: [space.resolve([known[v][d] for d in run]) for run in access.runs]
         for v, (_, access) in accesses.items()
@@ -110,7 +123,14 @@ def _found(fusion: Op, whole: bool) -> Found:
         {v: (source, over(v, access)) for v, (source, access) in accesses.items()},
         without.sides,
         {v: over(v, access) for v, (access, _) in moved.items()},
+        {op: (numbers(before), numbers(after)) for op, (before, after) in around.items()},
     )
+
+
+def _around(op: Op, atoms: Atoms) -> tuple[Atoms, Atoms]:
+    """The atoms of the dimensions that a gather keeps: before its axis, and after it."""
+    axis, rank = get_i64(op, "axis"), len(shape_of(op.operands[1].type))
+    return atoms[:axis], atoms[axis + (rank if op.name == "ng.gather" else 1) :]
 
 
 def _over_the_same_loops(space: Space, body: Block, known: dict[Value, Atoms]) -> bool:

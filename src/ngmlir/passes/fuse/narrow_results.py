@@ -11,7 +11,7 @@ from ...ir.types import element_type
 from ...ops.ng_rules import has_all
 from ...rewrite.contracts import contract
 from ...support.target import Target
-from ..analysis.group import FREE, LOOP_NESTS, kind
+from ..analysis.group import FREE, LOOP_NESTS, indexed, kind
 from .recipes import Recipe, giving, inlined, yielding
 from .regions import in_functions, nested
 from .writer import FusionWriter
@@ -123,13 +123,13 @@ def _before(value: Value) -> tuple[Value, Sequence[Op]]:
 
 
 def _by_elements(op: Op, value: Value) -> bool:
-    """Whether a fusion reads a value only elementwise, not as a side of a product."""
+    """Whether a fusion reads a value only elementwise, not as a side of a product or by index."""
     if op.name != "ng.fusion" or NEST in op.attributes or kind(op) not in LOOP_NESTS:
         return False
     found = {op.block.args[op.operands.index(value)]}
     for inner in op.block.ops:
         if not found.isdisjoint(inner.operands):
-            if inner.name == "ng.dot":
+            if not found.isdisjoint(indexed(inner)):
                 return False
             found.update(inner.results)
     return True

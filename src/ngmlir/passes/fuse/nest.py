@@ -6,18 +6,18 @@ from __future__ import annotations
 from ...ir.attributes import Attribute, StringAttr
 from ...ir.core import Block, Module, Op, Region, Value
 from ...ir.elements import ElementsAttr
-from ...ir.nest import KINDS, NEST, Loop, Map, NestAttr
+from ...ir.nest import KINDS, NEST, AffineExpr, Loop, Map, NestAttr
 from ...ir.types import TensorType, element_type, i64, shape_of, with_element
 from ...ops import ng
 from ...ops.builder import Builder
-from ...ops.fields import to_attribute
+from ...ops.fields import get_i64, to_attribute
 from ...ops.schedules import SCHEDULE
 from ...ops.settings import to_attribute as to_schedule
 from ...ops.stated_schedules import merged
 from ...rewrite.contracts import contract
 from ...support.target import Target
 from ..analysis.access import is_part
-from ..analysis.group import LOOP_NESTS, is_move, kind
+from ..analysis.group import LOOP_NESTS, has_elements, is_move, kind
 from ..analysis.sides import depths
 from ..graph.inline import copied
 from .loops import Found, loops_of
@@ -30,7 +30,7 @@ def nest(module: Module, target: Target) -> Module:
 
     The maps replace ops in the fusion that only move or reshape operands: inside, a value has one dimension for each loop that it
     varies along. An operand that is read in several ways is listed once for each. A fusion that has a nest keeps it; fusions of
-    kind `decoded` have none. An op outside of fusions that only moves data (slice, pad, transpose, windows) becomes a fusion,
+    kind `decoded` have none. An op outside of fusions that only moves data (slice, pad, transpose, windows, gather) becomes a fusion,
     unless its result is a view of its operand.
 
     Before:
@@ -76,7 +76,9 @@ def _written(block: Block, target: Target) -> Block:
 
 def with_nest(op: Op, target: Target) -> Op:
     """An op with nests on the fusions in its regions; a fusion, or an op that only moves data, as a fusion with a nest."""
-    if is_move(op) and not (op.name == "ng.slice" and is_part(op, target)):
+    if (is_move(op) and not (op.name == "ng.slice" and is_part(op, target))) or (
+        "gathers" in op.traits and all(map(has_elements, (*op.operands, *op.results)))
+    ):
         op = _fused(op)
     if op.name != "ng.fusion":
         return nested(op, lambda block: _written(block, target))
@@ -126,6 +128,8 @@ class _Writer:
                 source, side = found.sides.get(value, (value, None))
                 how = Map(matrix="matrix") if side is None else side.map()
                 reads.append((value, source, how._replace(loops=loops)))
+            if op in found.gathers:
+                reads.append((op.operands[0], op.operands[0], self.gathered(op)))
         self.reads = reads
         self.nest = NestAttr(
             self.loops(), tuple([map for _, _, map in reads]), tuple(map(self.written, self.end.operands))
@@ -143,6 +147,15 @@ class _Writer:
             summed = (len(self.found.sizes),) if shape[depth] != 1 else ()
             found.append((*batch, *(summed + own if depth == len(shape) - 2 else own + summed)))
         return found
+
+    def gathered(self, op: Op) -> Map:
+        """The map of the operand that a gather indexes."""
+        before, after = self.found.gathers[op]
+        loops, axis = (*before, *after), len(before)
+        places, shape = [AffineExpr(0, {l: 1}) for l in loops], [self.found.sizes[l] for l in loops]
+        places.insert(axis, AffineExpr(0, {}))
+        shape.insert(axis, shape_of(op.operands[0].type)[get_i64(op, "axis")])
+        return Map((), tuple(places), tuple(shape), gathered=axis)
 
     def loops(self) -> tuple[Loop, ...]:
         """The loops: those that the result of a reduction lacks are reduction loops, as is the depth of a product, the last one."""
@@ -171,12 +184,17 @@ class _Writer:
         b = Builder(block)
         given = [value for value, _, _ in self.reads]
         inner = dict(zip(given[: self.plain], block.args, strict=False))
-        matrices = iter(block.args[self.plain :])
+        from_memory = iter(block.args[self.plain :])
         for op in self.ops:
             b.location = op.location
             if op.name == "ng.dot":
-                product = b.add_op(op.rebuilt([next(matrices), next(matrices)])).result
+                product = b.add_op(op.rebuilt([next(from_memory), next(from_memory)])).result
                 inner[op.result] = b.reshape(product, type=self.type(op.result))
+            elif op in self.found.gathers:
+                changed = {**op.attributes, "axis": to_attribute("i64", len(self.found.gathers[op][0]))}
+                given_by = [next(from_memory), inner[op.operands[1]]]
+                new = op.rebuilt(given_by, attributes=changed, types=[self.type(op.result)])
+                inner[op.result] = b.add_op(new).result
             else:
                 inner[op.result] = self.computed(op, [inner[v] for v in op.operands], b)
         block.ops.append(self.end.rebuilt([inner[v] for v in self.end.operands]))

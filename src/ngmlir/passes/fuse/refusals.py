@@ -23,7 +23,7 @@ TOPIC = "fuse"
 LOOPS = "it runs over other loops"
 ALONE = "it is a kernel of its own"
 BACK = "a kernel that is fused with neither would have to run between them"
-WHOLE = "a matrix product, or an op that moves elements, needs the whole of it in memory first"
+WHOLE = "a matrix product, a gather, or an op that moves elements, needs the whole of it in memory first"
 SIDES = "a matrix product reads its operands from memory"
 TOO_MANY = f"a kernel has at most {MAX_OPS} ops"
 

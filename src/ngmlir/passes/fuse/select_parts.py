@@ -18,7 +18,7 @@ from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep_op
 from ...support.target import Target
 from ..analysis.access import MOVES, is_long, masks
-from ..analysis.group import fusible, has_elements, reads, splat
+from ..analysis.group import fusible, has_elements, indexed, reads, splat
 from ..analysis.views import source
 from ..graph.dead_code import without_dead
 
@@ -94,7 +94,7 @@ def _selections(block: Block, target: Target) -> Iterator[tuple[Op, Sequence[boo
     def computed_with(value: Value) -> bool:
         """Whether all readers of a value are elementwise ops or reductions."""
         return all(
-            computed_with(op.result) if op.name in _SHOWING else fusible(op) and op.name != "ng.dot"
+            computed_with(op.result) if op.name in _SHOWING else fusible(op) and not indexed(op)
             for op in readers.get(value, [op])
         )
 

@@ -10,7 +10,7 @@ from ...ir.literals import item_bytes
 from ...ir.types import element_type
 from ...support.target import Target
 from ..analysis.access import Access, access_of, is_long, is_part
-from ..analysis.group import FREE, Group, is_move, splat
+from ..analysis.group import FREE, Group, indexed, is_move, splat
 
 
 class Sources:
@@ -74,8 +74,8 @@ class Sources:
         return list(out)
 
     def moved(self, op: Op) -> set[Value]:
-        """The sources of an op's operands that it reads through moves, which are read from memory."""
-        out: set[Value] = set()
+        """The sources of an op's operands that it reads through moves or by index, which are read from memory."""
+        out = {*self.sources(indexed(op))}
         stack = list(op.operands)
         while stack:
             free = self.unplaced(stack.pop())

@@ -215,6 +215,8 @@ def name_of(op: Op) -> str:
             words.append(inner.name.partition(".")[2])
     if sort == "map" and not words and NEST in op.attributes:
         return _move(plan(op))
+    if sort == "map" and len(words) == 1 and any("gathers" in inner.traits for inner in op.walk()):
+        return words[0]
     return "_".join(list(dict.fromkeys([sort, *words]))[:4])
 
 

@@ -228,7 +228,13 @@ def collapsed(plan: Plan, reduced: Sequence[int], target: Target, tile: int = 0)
     """The loops of narrow columns on a CPU, with several rows in one tile, in registers; None if that is not possible, or a given
     `tile` has one row."""
     columns, near = plan.sizes[-1], len(plan.sizes) - 2
-    unfit = target.shares_tiles or near not in reduced or plan.accesses or is_open(plan.sizes[-2:])
+    unfit = (
+        target.shares_tiles
+        or near not in reduced
+        or plan.accesses
+        or plan.gathered
+        or is_open(plan.sizes[-2:])
+    )
     if unfit or 0 < tile < 2 * columns:
         return None
     return plan.in_line if 2 * columns <= _most_in_line(reductions(plan.ops, target), plan, target) else None

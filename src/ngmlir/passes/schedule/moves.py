@@ -134,9 +134,13 @@ def flat(plan: Plan, target: Target, given: Given) -> Candidate[Flat] | None:
 
 
 def _is_short(plan: Plan, target: Target) -> bool:
-    if plan.ops or len(plan.inputs) != 1 or len(plan.sizes) < 2:
+    if len(plan.sizes) < 2:
         return False
     sizes, item = usual(plan.sizes), widest_item(plan)
+    if len(plan.ops) == 1 and "gathers" in plan.ops[0].traits:
+        return exceeds_resident_blocks(target, prod(sizes[:-1])) and sizes[-1] < tile_width(target, item)
+    if plan.ops or len(plan.inputs) != 1:
+        return False
     access = plan.accesses.get(plan.inputs[0])
     last = len(sizes) - 1
     contiguous = access is None or access.closest.get(last) == 1

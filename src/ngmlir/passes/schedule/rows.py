@@ -104,7 +104,7 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
 
 def _unrolled(plan: Plan, target: Target, given: Given, kept: int, registers: int) -> int:
     """How many rows are reduced at once, whose tiles have so many registers: as many as fit, if that pays off."""
-    if not kept or not plan.has_tiles(-2) or any(plan.cuts(target)):
+    if not kept or not plan.has_tiles(-2) or plan.gathered or any(plan.cuts(target)):
         return 1
     room = min(ROWS_REGISTERS, target.vector_registers // work_of(plan).live) // registers
     most = min(room, target.lanes(widest_item(plan)), *usual(plan.sizes[kept - 1 : kept]))
@@ -142,7 +142,7 @@ def _threads_that_hold(plan: Plan, target: Target, columns: int) -> int:
 
 def _apart(plan: Plan, target: Target, kept: int) -> bool:
     """Whether each thread of a block reduces a short row of its own: of rows in memory order, which are loaded as contiguous ranges."""
-    if plan.accesses or plan.written:
+    if plan.accesses or plan.gathered or plan.written:
         return False
     columns = plan.sizes[kept]
     full = [v for v in (*plan.inputs, *plan.outputs) if len(plan.loops.get(v, ())) > kept]

@@ -37,7 +37,6 @@ from .decoded import decoded_kernel
 from .dot import dot_kernel
 from .finished import Finished
 from .flat import flat_kernel
-from .gathers import gather_elements_kernel, gather_kernel
 from .map import map_kernel
 from .ragged import segment_cumulative_kernel, segment_expand_kernel, segment_reduce_kernel
 from .ragged_blocks import segment_cumulative_by_blocks, segment_expand_by_blocks, segment_reduce_by_blocks
@@ -53,8 +52,6 @@ _Table = Mapping[str, Callable[[Op, Target], Finished]]
 _ALL: _Table = {
     "ng.overlap_add": overlap_add_kernel,
     "ng.concatenate": concatenate_kernel,
-    "ng.gather": gather_kernel,
-    "ng.gather_elements": gather_elements_kernel,
     "ng.cumulative_runs": runs_kernel,
 }
 _CPU: _Table = {

@@ -11,7 +11,7 @@ from math import prod
 from ....ir.core import Op, Value
 from ....ir.literals import item_bytes
 from ....ir.nest import AffineExpr
-from ....ir.types import Type, VectorType, element_type
+from ....ir.types import Type, VectorType, element_type, i64, with_element
 from ....ops.schedules import Flat
 from ....support.target import Target
 from ...analysis.access import Access, leaves
@@ -29,7 +29,9 @@ def flat_kernel(fusion: Op, target: Target, schedule: Flat) -> Finished:
     planned = plan(fusion)
     sizes, total = planned.sizes, prod(planned.sizes)
     accesses = {
-        v: planned.accesses.get(v) or _straight(planned, v) for v in planned.inputs if planned.loops[v]
+        v: planned.accesses.get(v) or _straight(planned, v)
+        for v in planned.inputs
+        if planned.loops[v] and v not in planned.gathered
     }
     line = _flat(
         Access(sizes, tuple(AffineExpr(0, {loop: 1}) for loop in range(len(sizes))), (), sizes, None)
@@ -68,7 +70,15 @@ class _FlatTile(Tile):
         return VectorType((self.span.size,), element) if self.kernel.plan.loops[value] else element
 
     def broadcast(self, operand: Value, source: Value, value: Value) -> Value:
-        return operand if self.kernel.plan.loops[source] else self.spread(operand, self.type(value))
+        type = self.type(value, element_type(operand.type))
+        return operand if self.kernel.plan.loops[source] else self.spread(operand, type)
+
+    def has_rows(self, type: Type, found: Value) -> bool:
+        return isinstance(type, VectorType)
+
+    def along(self, loop: int, value: Value) -> Value:
+        positions = unsigned_places_in(self.b, self.span, self.kernel.plan.sizes)[loop]
+        return self.b.cast(positions, type=with_element(self.type(value), i64))
 
     def iota(self, op: Op, type: Type) -> Value:
         (loop,) = self.kernel.plan.dimension_loops[op]

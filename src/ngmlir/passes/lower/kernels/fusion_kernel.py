@@ -9,9 +9,11 @@ from types import MappingProxyType
 
 from ....ir.attributes import Attribute, FloatAttr, IntegerAttr
 from ....ir.core import Op, Value
-from ....ir.types import DYNAMIC, MemRefType, Type, VectorType, element_type, i64, with_element
+from ....ir.types import DYNAMIC, MemRefType, Type, VectorType, element_type, i64, index, with_element
+from ....ops.fields import get_i64
 from ....support.target import Target
 from ...analysis.group import kind
+from ...analysis.indices import clamped
 from ...analysis.plan import Plan, splat_number
 from ...analysis.reduction import Reduction
 from .finished import Finished
@@ -72,7 +74,8 @@ class Kernel(KernelBuilder):
         """Whether an input and an output may be one buffer."""
         plan = self.plan
         loops = plan.loops[output]
-        moved = any(plan.operand(other) == plan.operand(value) for other in plan.accesses)
+        elsewhere = (*plan.accesses, *plan.gathered)
+        moved = any(plan.operand(other) == plan.operand(value) for other in elsewhere)
         whole = kind(plan.fusion) != "rows" or loops == tuple(range(len(plan.sizes)))
         same = plan.loops[value] == loops and element_type(value.type) is element_type(output.type)
         return same and whole and not moved and value in self.buffers and output not in plan.written
@@ -144,6 +147,8 @@ class Tile:
 
     def needed(self, op: Op) -> Sequence[Value]:
         """The operands that an op needs here. A selection by position needs one of two, where the tile is on one side of the position."""
+        if "gathers" in op.traits:
+            return op.operands[1:]
         choice = self.kernel.plan.choice(op)
         section = None if choice is None else self.spans[choice[0]].section
         if choice is None or section is None or section[0] < choice[1] < section[1]:
@@ -156,6 +161,8 @@ class Tile:
             return self.load(value, self.kernel.buffers[value])
         if owner.name == "ng.select" and len(chosen := self.needed(owner)) == 1:
             return self.known[chosen[0]]
+        if "gathers" in owner.traits:
+            return self.gather(owner, self.known[owner.operands[1]], self.type(value))
         operands = [self.known[o] for o in owner.operands]
         type = self.type(value)
         match owner.name:
@@ -178,7 +185,37 @@ class Tile:
         dimensions = [i for i, l in enumerate(tiled) if l in own]
         if len(dimensions) == len(tiled):
             return operand
-        return self.b.broadcast(operand, type=self.type(value), dimensions=dimensions)
+        type = self.type(value, element_type(operand.type))
+        return self.b.broadcast(operand, type=type, dimensions=dimensions)
+
+    def gather(self, op: Op, found: Value, type: Type) -> Value:
+        """What is read by index, at the indices `found`. Negative ones are wrapped, then all are clamped to the dimension."""
+        b, (source, indices), axis = self.b, op.operands, get_i64(op, "axis")
+        access, buffer = self.kernel.plan.gathered[source], self.kernel.buffers[source]
+        number = clamped(b, found, access.shape[axis])
+        if not self.has_rows(type, found):
+            return read(
+                self.kernel, self.spans, access, type, buffer, others={axis: b.cast(number, type=index)}
+            )
+        assert isinstance(type, VectorType)
+        numbers = self.broadcast(number, indices, op.result)
+        places = [self.along(loop, op.result) for place in access.places for loop in place.terms]
+        places.insert(axis, numbers)
+        return b.gather_tile(buffer, places, type=type)
+
+    def has_rows(self, type: Type, found: Value) -> bool:
+        """Whether the elements of a tile are gathered at several indices."""
+        return isinstance(found.type, VectorType)
+
+    def along(self, loop: int, value: Value) -> Value:
+        """The positions of a value's elements along a loop. A masked tile may extend beyond it: the last position is repeated there."""
+        b, span, type = self.b, self.spans[loop], with_element(self.type(value), i64)
+        if not span.size:
+            return span.start
+        assert isinstance(type, VectorType)
+        tiled = [l for l in sorted(self.kernel.plan.loops[value]) if self.spans[l].size]
+        places = positions(b, span.start, type, tiled.index(loop))
+        return b.minimum(places, b.number(self.kernel.plan.sizes[loop] - 1, type)) if span.masked else places
 
     def iota(self, op: Op, type: Type) -> Value:
         """Positions along a dimension, which may be split into several loops."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from math import prod
+from types import MappingProxyType
 
 from ....ir.core import Value
 from ....ir.nest import AffineExpr
@@ -26,10 +27,13 @@ def read(
     type: Type,
     buffer: Value,
     aligned: bool = False,
+    others: Mapping[int, Value] = MappingProxyType({}),
 ) -> Value:
-    """A tile of `type` at `spans` of the loops of an access. `aligned`: its start is a multiple of its size."""
+    """A tile of `type` at `spans` of the loops of an access. `aligned`: its start is a multiple of its size. `others`: the indices of
+    dimensions that no loop runs along."""
     b = builder.b
     indices, dims, steps, masked = _located(b, spans, access)
+    indices = [others.get(dimension, index) for dimension, index in enumerate(indices)]
 
     def load(masked: bool) -> Value:
         return b.load(
