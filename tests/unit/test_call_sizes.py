@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,16 @@ def test_lengths_below_those_seen_need_no_python(run: OpenCpu) -> None:
     quick = run.quick(otherwise)
     for n, m in ((64, 30), (2, 2), (7, 30), (63, 3), (33, 13)):
         right(quick(*given(n, m)), *given(n, m))
+
+
+def test_arrays_of_another_process_need_no_python(run: OpenCpu) -> None:
+    """These have a copy of the dtype."""
+    run(*given(64, 30))
+    x, w = pickle.loads(pickle.dumps(given(7, 3)))
+    assert x.dtype is not np.dtype(np.float32)
+    right(run.quick(otherwise)(x, w), x, w)
+    with pytest.raises(Otherwise):
+        run.quick(otherwise)(x.astype(">f4"), w)
 
 
 def test_what_is_not_foreseen_is_asked_for(run: OpenCpu) -> None:

@@ -255,11 +255,10 @@ class _Entry:
         self.require(b.icmp("eq", kind, b.module.external("ndarray")), self.slow)
         rank = b.sext(self.field(i32, array, known.rank), i64)
         flags = b.and_(self.field(i32, array, known.flags), known.wanted_flags)
-        descriptor = self.field(ptr, array, known.descriptor)
-        same = b.and_(
-            b.icmp("eq", rank, self.word(record, 2)),
-            b.icmp("eq", descriptor, self.word(record, 1, ptr)),
-        )
+        # An array from another process has a copy of the dtype.
+        wanted, found = self.word(record, 1, ptr), self.field(ptr, array, known.descriptor)
+        element = (self.field(i64, descriptor, known.element) for descriptor in (wanted, found))
+        same = b.and_(b.icmp("eq", rank, self.word(record, 2)), b.icmp("eq", *element))
         self.require(b.and_(same, b.icmp("eq", flags, known.wanted_flags)), self.slow)
 
     def check_shape(self, array: Value, record: Value, sizes: Value) -> None:

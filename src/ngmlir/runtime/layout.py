@@ -24,6 +24,7 @@ class Layout(NamedTuple):
     rank: int
     shape: int
     descriptor: int
+    element: int  # of a dtype: a word with its kind, byte order and number, which is equal in copies of it
     flags: int
     items: int  # of a tuple
     wanted_flags: int
@@ -46,6 +47,7 @@ def layout() -> Layout | None:
         rank=head + 8,
         shape=head + 16,
         descriptor=head + 40,
+        element=head + 8,
         flags=head + 48,
         items=tuple.__basicsize__,
         wanted_flags=_C_CONTIGUOUS | _ALIGNED,
@@ -91,6 +93,7 @@ def _holds(known: Layout) -> bool:
     return (
         all(_agrees(known, array) for array in samples)
         and _pointer(id(pair) + known.items + 8) == id(base)
+        and _tells_elements(known.element)
         and _makes_arrays(known.empty)
     )
 
@@ -110,6 +113,16 @@ def _agrees(known: Layout, array: np.ndarray) -> bool:
         and tuple(shape) == array.shape
         and (flags & known.wanted_flags == known.wanted_flags) == usable
     )
+
+
+def _tells_elements(offset: int) -> bool:
+    """Whether the words of dtypes at this offset are equal if these are equal, and different otherwise."""
+    kinds = [np.dtype(kind) for kind in "?bBhHiIlLefdFD"]
+    kinds += [kind.newbyteorder() for kind in kinds if kind.itemsize > 1]
+    words = [_pointer(id(kind) + offset) for kind in kinds]
+    copies = [np.dtype(kind, copy=True) for kind in kinds]
+    same = all(word == _pointer(id(copy) + offset) for word, copy in zip(words, copies, strict=True))
+    return same and len({*words}) == len(kinds)
 
 
 def _makes_arrays(empty: int) -> bool:
