@@ -15,7 +15,7 @@ FUSED_GATHERS = {
     "sums of rows, forward and with a number in front": """(%t: tensor<50x70xf32>, %i: tensor<9x5xi32>) -> (tensor<9x70xf32>, tensor<70xf32>) {
         %g = ng.gather %t[%i] axis 0 : (tensor<50x70xf32>, tensor<9x5xi32>) -> tensor<9x5x70xf32>
         %s = ng.sum %g axes [1] : (tensor<9x5x70xf32>) -> tensor<9x70xf32>
-        %x = ng.exp %s : tensor<9x70xf32>
+        %x = ng.absolute %s : tensor<9x70xf32>
         %h = ng.gather %x[%i] axis 0 : (tensor<9x70xf32>, tensor<9x5xi32>) -> tensor<9x5x70xf32>
         %m = ng.max %h axes [0, 1] : (tensor<9x5x70xf32>) -> tensor<70xf32>
         return %s, %m : tensor<9x70xf32>, tensor<70xf32> }""",
@@ -29,10 +29,10 @@ FUSED_GATHERS = {
         return %a, %b, %c, %n : tensor<3xf64>, tensor<3x6xf64>, tensor<4x3xf64>, tensor<4x18xf64> }""",
     "rows reduced over loops around and inside": """(%t: tensor<20x6xf32>, %i: tensor<3x5xi64>, %y: tensor<5xf32>) -> (tensor<5xf32>, tensor<3x5x6xf32>) {
         %g = ng.gather %t[%i] axis 0 : (tensor<20x6xf32>, tensor<3x5xi64>) -> tensor<3x5x6xf32>
-        %x = ng.exp %g : tensor<3x5x6xf32>
-        %a = ng.sum %x axes [0, 2] : (tensor<3x5x6xf32>) -> tensor<5xf32>
+        %x = ng.absolute %g : tensor<3x5x6xf32>
+        %a = ng.max %x axes [0, 2] : (tensor<3x5x6xf32>) -> tensor<5xf32>
         %b = ng.broadcast %a dims [1] : (tensor<5xf32>) -> tensor<3x5x6xf32>
-        %d = ng.divide %x, %b : tensor<3x5x6xf32>
+        %d = ng.subtract %x, %b : tensor<3x5x6xf32>
         return %a, %d : tensor<5xf32>, tensor<3x5x6xf32> }""",
     "indices that are computed, of what is read in order too": """(%t: tensor<40xf32>, %i: tensor<40xi32>) -> (tensor<40xf32>, tensor<40xf32>) {
         %two = ng.constant dense<2> : tensor<40xi32>
@@ -47,7 +47,7 @@ FUSED_GATHERS = {
         %m = ng.max %x axes [1] : (tensor<6x100xf32>) -> tensor<6xf32>
         %b = ng.broadcast %m dims [0] : (tensor<6xf32>) -> tensor<6x100xf32>
         %d = ng.subtract %x, %b : tensor<6x100xf32>
-        %e = ng.exp %d : tensor<6x100xf32>
+        %e = ng.absolute %d : tensor<6x100xf32>
         %s = ng.sum %e axes [1] : (tensor<6x100xf32>) -> tensor<6xf32>
         %l = ng.log %s : tensor<6xf32>
         %c = ng.broadcast %l dims [0] : (tensor<6xf32>) -> tensor<6x100xf32>
@@ -67,20 +67,20 @@ FUSED_GATHERS = {
         %g = ng.gather %t[%i] axis 0 : (tensor<30x24xf32>, tensor<20xi64>) -> tensor<20x24xf32>
         %p = ng.dot %x, %w contract [1] x [0] : (tensor<20x24xf32>, tensor<24x24xf32>) -> tensor<20x24xf32>
         %s = ng.add %p, %g : tensor<20x24xf32>
-        %n = ng.exp %g : tensor<20x24xf32>
+        %n = ng.absolute %g : tensor<20x24xf32>
         %q = ng.dot %n, %w contract [1] x [0] : (tensor<20x24xf32>, tensor<24x24xf32>) -> tensor<20x24xf32>
         return %s, %q : tensor<20x24xf32>, tensor<20x24xf32> }""",
     "one index, and rows of one": """(%t: tensor<30x24xf32>, %u: tensor<1x30x1xf32>, %i: tensor<i64>, %j: tensor<4x1xi32>) -> (tensor<24xf32>, tensor<1x4x1x1xf32>) {
         %g = ng.gather %t[%i] axis 0 : (tensor<30x24xf32>, tensor<i64>) -> tensor<24xf32>
-        %a = ng.exp %g : tensor<24xf32>
+        %a = ng.absolute %g : tensor<24xf32>
         %h = ng.gather %u[%j] axis 1 : (tensor<1x30x1xf32>, tensor<4x1xi32>) -> tensor<1x4x1x1xf32>
-        %b = ng.exp %h : tensor<1x4x1x1xf32>
+        %b = ng.absolute %h : tensor<1x4x1x1xf32>
         return %a, %b : tensor<24xf32>, tensor<1x4x1x1xf32> }""",
     "columns of what is transposed, cut and padded": """(%t: tensor<30x9xbf16>, %i: tensor<14xi64>) -> (tensor<9x14xf32>, tensor<14x5xbf16>, tensor<14x9xbf16>) {
         %y = ng.transpose %t perm [1, 0] : (tensor<30x9xbf16>) -> tensor<9x30xbf16>
         %g = ng.gather %y[%i] axis 1 : (tensor<9x30xbf16>, tensor<14xi64>) -> tensor<9x14xbf16>
         %c = ng.cast %g : (tensor<9x14xbf16>) -> tensor<9x14xf32>
-        %a = ng.exp %c : tensor<9x14xf32>
+        %a = ng.absolute %c : tensor<9x14xf32>
         %s = ng.slice %t from [3, 1] to [27, 6] step [1, 1] : (tensor<30x9xbf16>) -> tensor<24x5xbf16>
         %h = ng.gather %s[%i] axis 0 : (tensor<24x5xbf16>, tensor<14xi64>) -> tensor<14x5xbf16>
         %b = ng.negative %h : tensor<14x5xbf16>
@@ -107,6 +107,6 @@ FUSED_GATHERS = {
         %n = ng.negative %g : tensor<9x8xf32>
         %s = ng.sum %c axes [1] : (tensor<24x8xf32>) -> tensor<24xf32>
         %h = ng.gather %s[%i] axis 0 : (tensor<24xf32>, tensor<9xi64>) -> tensor<9xf32>
-        %m = ng.exp %h : tensor<9xf32>
+        %m = ng.absolute %h : tensor<9xf32>
         return %n, %m : tensor<9x8xf32>, tensor<9xf32> }""",
 }

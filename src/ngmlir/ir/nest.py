@@ -214,7 +214,7 @@ class NestAttr(UniquedAttribute):
     def loops_of(self, type: Type) -> tuple[int, ...]:
         """The loops along which a value of a type inside the fusion changes."""
         axes = type.axes if isinstance(type, TensorType) else None
-        return tuple([int(name[1:]) for name in axes or ()])
+        return tuple([int(name[1:]) for name in axes or () if name != GATHERED_AXIS])
 
 
 def _sizes(sizes: Sequence[int]) -> str:

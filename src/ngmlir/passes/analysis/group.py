@@ -8,7 +8,9 @@ from collections.abc import Iterable, Sequence
 from ...ir.attributes import StringAttr
 from ...ir.core import Op, Value
 from ...ir.elements import ElementsAttr
-from ...ir.types import TensorType
+from ...ir.types import TensorType, shape_of
+from ...ops.fields import get_i64
+from ...support.lengths import is_same
 from .access import MOVES
 from .space import Atoms
 
@@ -86,6 +88,12 @@ def indexed(op: Op) -> Sequence[Value]:
     """The operands of an op in a group that are read from memory, at other positions than those of the loops: both of a product, and
     what a gather reads by index."""
     return op.operands if op.name == "ng.dot" else op.operands[:1] if "gathers" in op.traits else ()
+
+
+def takes_rows(op: Op) -> bool:
+    """Whether a gather reads several contiguous elements at each index."""
+    inner = shape_of(op.operands[0].type)[get_i64(op, "axis") + 1 :]
+    return op.name == "ng.gather" and not all(is_same(size, 1) for size in inner)
 
 
 def has_elements(value: Value) -> bool:

@@ -12,7 +12,7 @@ from ...support.diagnostics import Bug
 from ...support.lengths import usual
 from ...support.target import Target
 from ..analysis.access import MOVES, Access, access_of
-from ..analysis.group import MAX_OPS, Group, fusible, indexed, precede, reads
+from ..analysis.group import MAX_OPS, Group, fusible, indexed, precede, reads, takes_rows
 from ..analysis.sides import depths, side_of
 from ..analysis.space import Atoms, Space, relate
 from .align_sides import is_aligned
@@ -266,10 +266,8 @@ class Groups(Sources):
             if current in self.moves:
                 self.bring(current.operands[0], group, ops)
                 continue
-            whole = indexed(current)
-            pending += [
-                free for v in current.operands if v not in whole and (free := self.unplaced(v)) is not None
-            ]
+            free = [self.unplaced(v) for v in current.operands if v not in indexed(current)]
+            pending += [op for op in free if op is not None]
         return True
 
     def in_memory(self, value: Value, group: Group) -> bool:
@@ -314,6 +312,8 @@ class Groups(Sources):
         group.reduced = frozenset(space.resolve(tuple(group.reduced)))
         kept = tuple(a for a in domain if a not in group.reduced)
         after = any(v in group.dependent for v in self.sources(op.operands))
+        if after and op in self.gathers:  # nothing would be saved: the indices are few
+            return self.refusals.no("its indices are complete only when the reduction is")
         gone = frozenset(extent) - frozenset(result)
         if gone:
             return extent == domain and self.reduces(op, group, gone, after)
@@ -333,22 +333,22 @@ class Groups(Sources):
     def readable(self, group: Group, into: Group | None = None) -> bool:
         """Whether the kernel of a group, as part of another one if that is given, can read through all of its moves and by index."""
         whole = into or group
-        kind = whole.kind
-        if kind == "map" or not (self.moves or self.gathers):
+        if whole.kind == "map" or not (self.moves or self.gathers):
             return True
-        if not self.gathers.isdisjoint(group.ops) and not self.gathers_in_order(whole):
-            return self.refusals.no("its kernel cannot gather over its loops")
+        gathers = self.gathers.intersection(group.ops)
+        if gathers and not (self.gathers_in_order(whole) and all(map(takes_rows, gathers))):
+            return self.refusals.no("a reduction gathers contiguous elements, in the order of its loops")
         moves = [op for op in group.ops if op in self.moves and op not in group.behind]
-        if self.parts.isdisjoint(moves) and (kind != "dot" or all(self.by_tiles(op, group) for op in moves)):
+        by_tiles = whole.kind != "dot" or all(self.by_tiles(op, group) for op in moves)
+        if by_tiles and self.parts.isdisjoint(moves):
             return True
         return self.refusals.no("its kernel cannot read moved elements where they lie")
 
     def gathers_in_order(self, group: Group) -> bool:
         """Whether gathers can be in a group: its kernel is no product, and its loops have the order of the dimensions."""
         reduced, domain = group.reduced, self.space.resolve(group.domain or ())
-        return group.kind == "columns" or (
-            group.kind == "rows" and reduced.issuperset(domain[len(domain) - len(reduced) :])
-        )
+        last = domain[len(domain) - len(reduced) :]
+        return group.kind == "columns" or (group.kind == "rows" and reduced.issuperset(last))
 
     def by_tiles(self, move: Op, group: Group) -> bool:
         """Whether tiles of several loops can be read through a move: each dimension of the buffer depends on one loop at most."""

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from ...ir.attributes import Attribute, StringAttr
+from ...ir.attributes import Attribute, AxesAttr, StringAttr
 from ...ir.core import Block, Module, Op, Region, Value
 from ...ir.elements import ElementsAttr
-from ...ir.nest import KINDS, NEST, AffineExpr, Loop, Map, NestAttr
+from ...ir.nest import GATHERED_AXIS, KINDS, NEST, AffineExpr, Loop, Map, NestAttr
 from ...ir.types import TensorType, element_type, i64, shape_of, with_element
 from ...ops import ng
 from ...ops.builder import Builder
@@ -191,16 +191,28 @@ class _Writer:
                 product = b.add_op(op.rebuilt([next(from_memory), next(from_memory)])).result
                 inner[op.result] = b.reshape(product, type=self.type(op.result))
             elif op in self.found.gathers:
-                changed = {**op.attributes, "axis": to_attribute("i64", len(self.found.gathers[op][0]))}
-                given_by = [next(from_memory), inner[op.operands[1]]]
-                new = op.rebuilt(given_by, attributes=changed, types=[self.type(op.result)])
-                inner[op.result] = b.add_op(new).result
+                inner[op.result] = self.elements(op, next(from_memory), inner[op.operands[1]], b)
             else:
                 inner[op.result] = self.computed(op, [inner[v] for v in op.operands], b)
         block.ops.append(self.end.rebuilt([inner[v] for v in self.end.operands]))
         return self.old.rebuilt(
             operands, [Region(block)], attributes={**self.old.attributes, NEST: self.nest}
         )
+
+    def elements(self, op: Op, source: Value, indices: Value, b: Builder) -> Value:
+        """What a gather reads inside the nest."""
+        before, after = self.found.gathers[op]
+        type, axis = self.type(op.result), len(before)
+        changed = {**op.attributes, "axis": to_attribute("i64", axis)}
+        if op.name == "ng.gather" or len(type.shape) > len((*before, *after)):
+            return b.add_op(op.rebuilt([source, indices], attributes=changed, types=[type])).result
+        # No loop runs along an axis of one index, which the op has.
+        names = [*(type.axes or ())]
+        axes = AxesAttr(*names[:axis], GATHERED_AXIS, *names[axis:])
+        wide = TensorType((*type.shape[:axis], 1, *type.shape[axis:]), type.element, axes)
+        indices = b.reshape(indices, type=with_element(wide, element_type(indices.type)))
+        found = b.add_op(op.rebuilt([source, indices], attributes=changed, types=[wide])).result
+        return b.reshape(found, type=type)
 
     def computed(self, op: Op, operands: list[Value], b: Builder) -> Value:
         """The result of an op inside the nest."""
