@@ -130,18 +130,24 @@ def of_values() -> Variable:
     return layers.gather(table, layers.argmax(layers.data("scores", [3]), axis=1)) + looked_up(number(0))
 
 
+def add_two_rows(before: Variable, now: Variable) -> Variable:
+    """Adds, in a loop, a row of the table and the next one."""
+    total = layers.assign(before)
+
+    def body() -> None:
+        layers.assign(total + looked_up(now), total)
+        layers.assign(now + number(1), now)
+
+    repeated(2, body)
+    return total
+
+
 def in_a_loop_in_steps() -> Variable:
     rnn = layers.StaticRNN()
     x, start = ids(3, 2, 1, append_batch_size=False), zeros(2, 3)
     with rnn.step():
         now, before = layers.assign(rnn.step_input(x)), rnn.memory(init=start)
-        total = layers.assign(before)
-
-        def body() -> None:
-            layers.assign(total + looked_up(now), total)
-            layers.assign(now + number(1), now)
-
-        repeated(2, body)
+        total = add_two_rows(before, now)
         rnn.update_memory(before, total)
         rnn.step_output(total)
     return rnn()
@@ -153,13 +159,7 @@ def in_a_loop_in_ragged_steps() -> Variable:
     with rnn.block():
         now = layers.assign(rnn.step_input(ids(1, lod_level=1)) - number(1))
         before = rnn.memory(shape=[3], value=0.0)
-        total = layers.assign(before)
-
-        def body() -> None:
-            layers.assign(total + looked_up(now), total)
-            layers.assign(now + number(1), now)
-
-        repeated(2, body)
+        total = add_two_rows(before, now)
         rnn.update_memory(before, total)
         rnn.output(total)
     return rnn()

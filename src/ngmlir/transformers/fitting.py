@@ -15,7 +15,7 @@ from ..support.expressions import LEAST, NeedsLength
 from ..support.samples import power_of_two_in
 from .fitted import Ambiguous, Fitted
 
-#: How many programs are read at most to tell expressions apart that fit the others.
+#: How many programs are read at most where several expressions fit the others.
 _MOST_MORE = 12
 _SAMPLES = (23, 37, 29, 41, 31, 43)
 #: The least lengths that are tried, in this order, and the greatest: models may accept only lengths above or below a
@@ -61,11 +61,11 @@ def _fit(
     for name, step in steps.items():
         _add_greatest(read, name, step, modules, samples)
     try:
-        found = _told_apart(read, modules, samples)
+        found = _unambiguous(read, modules, samples)
     except NeedsLength:  # as with `min(n, 1000)`: only those that are alike are verified
         if len(samples) == near:
             raise
-        found = _told_apart(read, modules[:near], samples[:near])
+        found = _unambiguous(read, modules[:near], samples[:near])
     steps = {**steps}
     for name, step in steps.items():
         # This name alone may be no multiple, or smaller.
@@ -83,7 +83,7 @@ def _fit(
     return found, {name: range(each[0], each[-1] + 1, steps[name]) for name, each in seen.items()}
 
 
-def _told_apart(
+def _unambiguous(
     read: Callable[[Mapping[str, int]], Module],
     modules: Sequence[Module],
     samples: Sequence[Mapping[str, int]],
@@ -102,7 +102,7 @@ def _with_more(
     read: Callable[[Mapping[str, int]], Module], found: Fitted, samples: Sequence[Mapping[str, int]]
 ) -> Fitted:
     """One that fits these samples too."""
-    return _told_apart(read, [*found.modules, *map(read, samples)], [*found.lengths, *samples])
+    return _unambiguous(read, [*found.modules, *map(read, samples)], [*found.lengths, *samples])
 
 
 def _add_greatest(

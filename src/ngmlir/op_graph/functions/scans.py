@@ -49,7 +49,7 @@ def scan(
     """
     along = _along(body, sequences, axis)
     if isinstance(along, RaggedAxis):
-        return _Sequences(body, initial, sequences, along).run(reverse, apart=False)
+        return _Sequences(body, initial, sequences, along).run(reverse, by_rows=False)
     return _scan(body, initial, sequences, along, reverse)
 
 
@@ -58,7 +58,7 @@ def scan_rows(
 ) -> tuple[Any, Any]:
     """`scan`, whose body computes each row by itself; along a ragged axis UserError where it does not."""
     if isinstance(axis, RaggedAxis):
-        return _Sequences(body, initial, sequences, axis).run(reverse, apart=True)
+        return _Sequences(body, initial, sequences, axis).run(reverse, by_rows=True)
     return scan(body, initial, sequences, axis, reverse)
 
 
@@ -175,12 +175,12 @@ class _Sequences:
     def _with_outer(self, axes: Axes) -> Axes:
         return axes if self.outer in axes else axes.like((self.outer, *axes))
 
-    def run(self, reverse: bool, apart: bool) -> tuple[Any, Any]:
-        """The last carried values, and the outputs as rows. With `apart` UserError where a step mixes rows."""
+    def run(self, reverse: bool, by_rows: bool) -> tuple[Any, Any]:
+        """The last carried values, and the outputs as rows. With `by_rows` UserError where a step mixes rows."""
         try:
             return self._in_lanes(_Rows(self.region, self.outer, self.along.lanes.axes[1]), reverse)
         except MixesRows as mixed:
-            if apart:
+            if by_rows:
                 fail(
                     UserError,
                     f"not each row of a step along the ragged axis {self.along.name} is computed by itself: these are rows of several sequences, at different places",
@@ -228,7 +228,7 @@ class _Sequences:
 
         given = [lanes.of_sequences(each) for each in by_sequence]
         given += [lanes.of(each) for each in self.sequences]
-        given += [lanes.of_sequences(each) for each in rows.beside]
+        given += [lanes.of_sequences(each) for each in rows.captured]
         fed = (lanes.begins, *given)
         _, outputs = _scan(step, tuple(start), fed, lanes.axes[0], reverse)
         held = dict(zip(unique, map(lanes.rows, outputs), strict=True))
@@ -254,14 +254,14 @@ _OTHERS = 7
 
 class _Rows:
     """A region that computes each row along an axis by itself, for rows along another one: its `region` takes behind the parameters
-    what is `beside` them, values from around that have a row for each. MixesRows where it does not."""
+    what is `captured`, values from around that have a row for each. MixesRows where it does not."""
 
     def __init__(self, region: GraphRegion, axis: Axis, other: Axis):
         self.axis, self.other = axis, other
         how = by_rows(region, _place_of(axis))
-        self.beside = how.beside
+        self.captured = how.beside
         self._check(region)
-        taken = [*region.parameters, *self.beside]
+        taken = [*region.parameters, *self.captured]
         shapes = self.shapes([(p.axes, p.element) for p in taken])
 
         def again(*values: Tensor) -> Sequence[Tensor]:
@@ -297,7 +297,7 @@ class _Rows:
 
     def _check(self, region: GraphRegion) -> None:
         """MixesRows where something with the axis follows neither from rows nor from what is the same in each."""
-        rows: set[Op] = {*region.parameters, *self.beside}
+        rows: set[Op] = {*region.parameters, *self.captured}
         alike: set[Op] = set()
         for op in region.inside():
             if not isinstance(op, Tensor) or op in rows:

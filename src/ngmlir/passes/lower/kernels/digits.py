@@ -169,7 +169,7 @@ class DigitsKernel:
 
     def ask(self, word: Value, count: int) -> None:
         """Prefetches words. Where a register of codes takes many instructions, because it has several codes for each digit or because sums
-        are added apart, the reorder buffer holds the loads of too few registers to keep memory busy."""
+        are added separately, the reorder buffer holds the loads of too few registers to keep memory busy."""
         b, row = self.b, WORD_BYTES * self.tile_columns
         far = b.add(word, b.index(max(1, AHEAD // row)))
         for at in range(0, count * row, LINE_BYTES):
