@@ -12,7 +12,7 @@ import gc
 import sys
 
 import numpy as np
-from peak_memory import resident, warm_up
+from peak_memory import resident, warm_up, without_huge_pages
 from recomputed_networks import NETWORKS, kept
 
 import ngmlir as ng
@@ -26,6 +26,7 @@ SIZES = {
 
 
 def main(name: str) -> None:
+    without_huge_pages()
     warm_up()
     step = NETWORKS[name](kept, **SIZES[name])
     asked = [step.returns[0], step.returns[-1]]
