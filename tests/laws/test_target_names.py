@@ -91,7 +91,7 @@ def test_the_law_leaves_alone(code: str) -> None:
     assert not list(comparisons(ast.parse(code)))
 
 
-#: Counts and kinds that are zero, or no, on CPUs: to ask whether they are is to ask `shares_tiles` in other words.
+#: Counts and kinds that are zero, or no, on CPUs: to ask whether they are is to ask `has_thread_blocks` in other words.
 ALIASES = {"multiprocessors", "is_gpu", "shared_bytes"}
 
 
@@ -117,7 +117,7 @@ def test_passes_ask_in_one_way_whether_threads_share_tiles() -> None:
         for line, name in truths(ast.parse(file.read_text(encoding="utf-8")))
         if name in ALIASES
     ]
-    assert not found, "ask shares_tiles, or what is needed of the target:\n" + "\n".join(found)
+    assert not found, "ask has_thread_blocks, or what is needed of the target:\n" + "\n".join(found)
     assert [*truths(ast.parse("if not target.multiprocessors: pass"))] == [(1, "multiprocessors")]
 
 

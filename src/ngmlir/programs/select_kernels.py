@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ..ir.attributes import StringAttr
-from ..rewrite.remarks import remark, wanted
+from ..rewrite.remarks import is_enabled, remark
 from .catalogue import REGISTRY
 from .changes import CHANGES, Changes
 from .choosing import choose
@@ -44,7 +44,7 @@ def select_kernels(program: Program, place: str, library: str = "") -> Program:
             if operator.type in _RUN:
                 continue
             choice = choose(operator, place, library)
-            if wanted(TOPIC):
+            if is_enabled(TOPIC):
                 what = "its own function" if choice.kernel is None else f"the kernel {choice.kernel.label}"
                 remark(TOPIC, f"operator {operator.type} runs {what}: {choice.reason}", operator.location)
             if choice.kernel is None or operator.attribute("kernel"):

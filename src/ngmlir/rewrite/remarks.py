@@ -43,7 +43,7 @@ def listening(
         _LISTENER.reset(token)
 
 
-def wanted(topic: str) -> bool:
+def is_enabled(topic: str) -> bool:
     """Whether remarks on a topic are enabled."""
     listener = _LISTENER.get()
     return listener is not None and topic in listener.topics

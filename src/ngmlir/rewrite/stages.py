@@ -134,11 +134,11 @@ def _kernels(function: Op) -> Iterator[Diagnostic]:
             yield Diagnostic(
                 "'ng.slice' takes a part that is not contiguous, and is not in a kernel", op.location
             )
-        yield from homeless(op)
+        yield from not_storable(op)
     yield from _nameless(function)
 
 
-def homeless(op: Op) -> Iterator[Diagnostic]:
+def not_storable(op: Op) -> Iterator[Diagnostic]:
     """Diagnostics for values of an op in a function that cannot be stored in memory."""
     for value in _values(op):
         type = value.type

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..support.arena import Part, place
+from ..support.arena import Part, assign_offsets
 from ..support.artifact import Artifact, Entry
 from ..support.diagnostics import UserError
 from ..support.lengths import ARENA, ARENA_PART, LEAST, Guard, Length, expression_of, is_open
@@ -256,7 +256,7 @@ class OpenCpu:
         found = self._placed.find(key)
         if found is None:
             parts = [Part(*[_value(number, above) for number in part]) for part in self.signature.arena]
-            offsets, end = place(parts, *self._spacing)
+            offsets, end = assign_offsets(parts, *self._spacing)
             table = {f"{ARENA_PART}{i}": offset for i, offset in enumerate(offsets)} | {ARENA: end}
             size = _value(self.signature.arena_bytes, {**above, **table})
             found = self._placed.add(key, _Places(table, size))

@@ -23,10 +23,10 @@ class Part(NamedTuple):
 
 def spacing(target: Target) -> tuple[int, int]:
     """The alignment of parts, and the bytes of a way of the L1 cache if buffers are offset to different sets of it (else 0)."""
-    return target.alignment, 0 if target.shares_tiles else target.l1_bytes // target.l1_ways
+    return target.alignment, 0 if target.has_thread_blocks else target.l1_bytes // target.l1_ways
 
 
-def room(size: int, alignment: int, way: int) -> int:
+def padded_bytes(size: int, alignment: int, way: int) -> int:
     """The bytes that a buffer takes in the arena.
 
     A buffer of whole ways of the L1 cache is padded by some lines. Otherwise equal offsets in many buffers, which kernels access
@@ -36,14 +36,14 @@ def room(size: int, alignment: int, way: int) -> int:
     return size + way // _SPREAD // alignment * alignment if way and size % way == 0 else size
 
 
-def place(parts: Sequence[Part], alignment: int, way: int) -> tuple[list[int], int]:
+def assign_offsets(parts: Sequence[Part], alignment: int, way: int) -> tuple[list[int], int]:
     """Offsets in one arena, and its size: the largest buffer first, each into the tightest gap among those alive with it."""
     numbers = {time: i for i, time in enumerate(sorted({t for p in parts for t in (p.first, p.last)}))}
     occupied = Occupied(len(numbers))
     offsets, end = [0] * len(parts), 0
     for which in sorted(range(len(parts)), key=lambda i: (-parts[i].bytes, parts[i].first, parts[i].last)):
         part = parts[which]
-        size = room(part.bytes, alignment, way)
+        size = padded_bytes(part.bytes, alignment, way)
         first, last = numbers[part.first], numbers[part.last]
         best, best_gap, at = -1, 1 << 62, 0
         for start, stop in occupied.taken(first, last):

@@ -24,7 +24,7 @@ def write_files(files: Mapping[str, Iterable[bytes | memoryview]], *, private: b
     try:
         for name, pieces in files.items():
             with _named(name):
-                new = _beside(name, pieces, private)
+                new = _temporary_for(name, pieces, private)
                 if new is not None:
                     made.append((name, new))
         while made:
@@ -37,7 +37,7 @@ def write_files(files: Mapping[str, Iterable[bytes | memoryview]], *, private: b
             os.unlink(new)
 
 
-def _beside(name: str, pieces: Iterable[bytes | memoryview], private: bool) -> str | None:
+def _temporary_for(name: str, pieces: Iterable[bytes | memoryview], private: bool) -> str | None:
     """A new file that is to become `name`; None where that is a device or a pipe, which is written at once."""
     target = Path(name)
     if target.exists() and not target.is_file():

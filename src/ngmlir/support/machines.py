@@ -62,7 +62,7 @@ class Architecture:
 
     name: str
     code: Code
-    shares_tiles: bool
+    has_thread_blocks: bool
     always: frozenset[str]
     least: frozenset[str]
     vectors: tuple[Vectors, ...]
@@ -251,7 +251,7 @@ def _architecture(name: str, entry: Mapping[str, Any]) -> Architecture:
     return Architecture(
         name,
         entry["code"],
-        entry["shares_tiles"],
+        entry["has_thread_blocks"],
         frozenset(entry["always"]),
         frozenset(entry["least"]),
         tuple(

@@ -133,10 +133,10 @@ class Target:
         return next((atom for each in (words, turned) for atom in self.dots if atom.words == each), None)
 
     @property
-    def shares_tiles(self) -> bool:
+    def has_thread_blocks(self) -> bool:
         """Whether the threads of a block share a tile; else one thread holds it in its registers. Shared tiles have a
         power of two of elements, and those beyond a loop's end are masked."""
-        return self.architecture.shares_tiles
+        return self.architecture.has_thread_blocks
 
     @property
     def call_buffers(self) -> int:

@@ -7,7 +7,7 @@ import re
 
 from ..compiler import assemble, lower
 from ..ir.core import Module
-from ..rewrite.remarks import listening, remark, wanted
+from ..rewrite.remarks import is_enabled, listening, remark
 from ..runtime.counted import counted
 from ..support.artifact import Artifact, Launch
 from ..support.diagnostics import UNKNOWN
@@ -21,7 +21,7 @@ _BLOCKS = 32
 
 def tell(module: Module, target: Target) -> None:
     """Counts on the simulator what a program does for a GPU, where somebody listens and the target is one."""
-    if not wanted(GPU) or not target.is_gpu:
+    if not is_enabled(GPU) or not target.is_gpu:
         return
     with listening((), lambda _: None):  # passes have told already
         lowered = lower(module, target)

@@ -158,7 +158,7 @@ class Block:
             return c if a is True else a
         return self.once(("and", a, c), partial(self.b.and_, a, c))
 
-    def speaks(self, layout: Layout) -> Value | bool:
+    def is_first_copy(self, layout: Layout) -> Value | bool:
         """Whether this thread is the first of those that hold the same elements."""
         if not layout.copies:
             return True
@@ -232,7 +232,7 @@ class Block:
     def from_memory(self, value: Value, kind: LlvmType) -> Value:
         return self.b.icmp("ne", value, 0) if kind == i1 else value
 
-    def settle(self, values: Sequence[Value]) -> None:
+    def force(self, values: Sequence[Value]) -> None:
         """Forces values to be computed here, by empty inline assembly that uses them: LLVM would sink their computation
         behind a branch that uses them, and keep all its operands in registers until then."""
         words = [self._word(value) for value in dict.fromkeys(values) if value.name.startswith("%")]

@@ -71,7 +71,7 @@ def _at_once(
 ) -> None:
     """Atomic operations, for combinations whose result does not depend on the order."""
     b, operation = block.b, _atomic(op, value.element)
-    speaks = block.speaks(value.layout)
+    speaks = block.is_first_copy(value.layout)
     for position, element, known in zip(positions, value.values, inside, strict=True):
         wanted = block.both(speaks, known)
         if isinstance(wanted, Value):
@@ -134,7 +134,7 @@ def _in_order(
         block.scratch_done()
 
     results = loop.results[len(own) :] if combine else [block.to_memory(v) for v in value.values]
-    speaks = block.speaks(layout)
+    speaks = block.is_first_copy(layout)
     for register, result in enumerate(results):
         is_last = b.icmp("eq", loop.results[register], _number(block, layout, register, value.shape))
         wanted = block.both(block.both(speaks, inside[register]), is_last)

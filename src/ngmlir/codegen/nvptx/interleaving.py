@@ -20,14 +20,14 @@ SIDE_BY_SIDE = 8
 _MOST_HELD = 160
 
 
-def at_once(op: tile.LoadOp, layout: Layout) -> int:
+def elements_at_once(op: tile.LoadOp, layout: Layout) -> int:
     """How many elements of a loaded tile fit into registers in addition to the whole of another tile of the same
     layout."""
     room = _MOST_HELD // -(-item_bytes(element_type(op.result.type)) // REGISTER_BYTES) - layout.registers
     return max(SIDE_BY_SIDE, 1 << max(0, room).bit_length() >> 1)
 
 
-def together(
+def interleaved(
     ops: Sequence[Op], layout_of: Callable[[Op], Layout | None]
 ) -> Iterator[tuple[Layout | None, list[Op]]]:
     """All ops in order: runs of ops on tiles of one layout that are computed a few elements at a time, which constants

@@ -34,7 +34,7 @@ from .block import GLOBAL, Block, Tile
 from .facts import Facts
 from .grid import positions
 from .indexed import Index, gather, scatter
-from .interleaving import SIDE_BY_SIDE, at_once, together
+from .interleaving import SIDE_BY_SIDE, elements_at_once, interleaved
 from .line_memory import LineMemory
 from .memory import Buffer, Memory, common_piece
 from .pending import unfinished
@@ -154,7 +154,7 @@ class _Kernel:
     # Ops
 
     def _run(self, block: IrBlock) -> None:
-        for layout, ops in together(block.ops, self._side_by_side):
+        for layout, ops in interleaved(block.ops, self._side_by_side):
             if layout is not None:
                 self._elementwise(ops, layout)
             else:
@@ -238,7 +238,7 @@ class _Kernel:
         layout, access = self.values.layout(op.result), self.layouts.windows[op]
         plain = op not in self.layouts.straight and op not in self.layouts.accesses
         lines = self.layouts.lines.get(op)
-        count = at_once(op, layout)
+        count = elements_at_once(op, layout)
         many = count < layout.registers and not access.ragged and access.piece(layout) <= count
         return layout if plain and many and (lines is None or not lines.pays(layout)) else None
 
@@ -255,7 +255,7 @@ class _Kernel:
             for op in ops:
                 with self._written_for(op):
                     if isinstance(op, tile.LoadOp):
-                        if first % (count := at_once(op, layout)) == 0:
+                        if first % (count := elements_at_once(op, layout)) == 0:
                             made[op.result] += self._loaded(op, layout, range(first, first + count))
                         continue
                     for row in [tuple(held[value][register] for value in op.operands) for register in some]:

@@ -237,7 +237,7 @@ class _Mover:
         under_way: list[Callable[[], None]] = []
         for register in range(0, spread.registers, piece):
             row_at, at = block.coordinates(spread, register)
-            alive = block.both(block.speaks(spread), block.alive(spread, register, pieces.shape))
+            alive = block.both(block.is_first_copy(spread), block.alive(spread, register, pieces.shape))
             if alive is False:
                 continue
             alive = self._there(alive, row_at)
@@ -264,7 +264,7 @@ class _Mover:
         under_way: list[Callable[[], None]] = []
         for register in range(spread.registers):
             row_at, at = block.coordinates(spread, register)
-            alive = block.both(block.speaks(spread), block.alive(spread, register, shape))
+            alive = block.both(block.is_first_copy(spread), block.alive(spread, register, shape))
             if alive is False:
                 continue
             alive = self._there(alive, row_at)

@@ -127,7 +127,7 @@ class Memory(Pieces):
     def _store(self, access: Access, buffer: Buffer, indices: Sequence[Value], tile: Tile) -> None:
         block, layout = self.block, tile.layout
         piece = access.piece(layout)
-        speaks = block.speaks(layout)
+        speaks = block.is_first_copy(layout)
         guards = {
             register: (speaks, *self._guards(access, indices, layout, register, piece))
             for register in range(0, layout.registers, piece)
@@ -152,9 +152,7 @@ class Memory(Pieces):
             common = min(
                 zip(*written.values(), strict=True), key=lambda each: (set(each) == {True}, len(set(each)))
             )
-            block.settle(
-                [value for register in written for value in tile.values[register : register + piece]]
-            )
+            block.force([value for register in written for value in tile.values[register : register + piece]])
             for guard in dict.fromkeys(common):
                 registers = [r for r, own in zip(written, common, strict=True) if own is guard]
                 if guard is True:

@@ -74,7 +74,7 @@ def _by_fma(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile, words: str) -
             _multiply_add(block, accumulator.element, a[i], c[j], total, words)
             for i, j, total in zip(row_of, column_of, sums, strict=True)
         ]
-    block.settle(sums)
+    block.force(sums)
     block.scratch_done()
     return accumulator.with_values(sums)
 

@@ -254,7 +254,7 @@ def write(block: Block, tile: Tile, place: Storage, base: Value) -> Stored:
             packed = block.pack([block.to_memory(v) for v in tile.values[register : register + piece]])
             b.store(packed, to, align=piece * place.item)
 
-    speaks = block.speaks(layout)
+    speaks = block.is_first_copy(layout)
     if isinstance(speaks, Value):
         with b.when(speaks), block.branch():
             write_all()

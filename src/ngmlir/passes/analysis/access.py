@@ -35,7 +35,7 @@ def is_part(op: Op, target: Target) -> bool:
     """Whether the result of a slice is a view of its operand, without a kernel. On GPUs it must begin at an aligned address, since
     threads read several elements at once."""
     first = first_of_part(op)
-    if first is None or not target.shares_tiles:
+    if first is None or not target.has_thread_blocks:
         return first is not None
     return first * item_bytes(element_type(op.operands[0].type)) % CHUNK_BYTES == 0
 

@@ -117,7 +117,7 @@ class Plan:
         """The positions at which each loop is split, on CPUs: at borders, if rows are long or the machine has no masked loads to read
         across them, and where a selection by position changes, if the parts are long enough."""
         found: list[set[int]] = [set() for _ in self.sizes]
-        if not self.sizes or target.shares_tiles:
+        if not self.sizes or target.has_thread_blocks:
             return [[] for _ in self.sizes]
         for value, access in self.accesses.items():
             item = item_bytes(element_type(value.type))

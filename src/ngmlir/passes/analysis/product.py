@@ -31,7 +31,7 @@ from .sides import Implicit, Side, Strided
 
 
 @dataclass(frozen=True)
-class End:
+class EpilogueCost:
     """What the epilogue of a product's kernel holds for each element: `words` registers of 4 bytes, and `item` bytes of shared
     memory for conversion to another layout."""
 
@@ -60,7 +60,7 @@ class Product:
     steps: int = 0  # the depth in elements, if it is counted in words
     tf32: bool = False  # whether both sides are f32 but exact in tf32: found by the pass `short-floats`
     kept: bool = False  # whether the right side is the same in many runs: the time to pack it does not count
-    end: End | None = None  # what the epilogue holds, if that is more than the result
+    end: EpilogueCost | None = None  # what the epilogue holds, if that is more than the result
 
     @property
     def accumulator(self) -> Type:
@@ -128,7 +128,7 @@ class Product:
         return replace(self, batch=batch, rows=rows, columns=columns, depth=depth, steps=steps)
 
     @property
-    def turned(self) -> Product:
+    def transposed(self) -> Product:
         """The transposed product: its sides are exchanged."""
         return replace(
             self,
@@ -167,7 +167,7 @@ def product_of(dot: Op, sides: Mapping[Value, Side]) -> Product:
     )
 
 
-def end_of(planned: Plan, dot: Op) -> End:
+def epilogue_cost(planned: Plan, dot: Op) -> EpilogueCost:
     """The `End` of a product with this plan. All outputs are computed before the first one is stored; values computed from the product
     alone are converted to another layout before they are combined with operands that are read elementwise."""
     loops = planned.loops[dot.results[0]]
@@ -185,14 +185,14 @@ def end_of(planned: Plan, dot: Op) -> End:
         meeting.update(inputs)
     given = dict.fromkeys(v for v in planned.outputs if v in items)
     words = max(sum(-(-items.get(v, 4) // 4) for v in held) for held in (given, meeting))
-    return End(words, max(items.values() if read else [items[v] for v in given], default=0))
+    return EpilogueCost(words, max(items.values() if read else [items[v] for v in given], default=0))
 
 
 def _depth_first(side: Side | None, depth_first: bool) -> bool:
     """Whether a side is read as depth x rows (or columns); for windows, whether they are packed so."""
     if isinstance(side, Implicit):
         return not side.along_depth
-    return depth_first != (isinstance(side, Strided) and side.turned)
+    return depth_first != (isinstance(side, Strided) and side.is_transposed)
 
 
 def part_of(words: str) -> Type:
@@ -243,8 +243,8 @@ def lies_in_words(product: Product, atom: DotAtom) -> bool:
 def oriented(product: Product, target: Target) -> tuple[Product, tuple[int, int]]:
     """A product as it is computed, and the operand of each of its sides. On CPUs a product of one column is computed transposed: its
     result has the same elements in the same order, and kernels vectorize products of few rows."""
-    if is_same(product.columns, 1) and not target.shares_tiles and not isinstance(product.lhs, Implicit):
-        return product.turned, (1, 0)
+    if is_same(product.columns, 1) and not target.has_thread_blocks and not isinstance(product.lhs, Implicit):
+        return product.transposed, (1, 0)
     return product, (0, 1)
 
 

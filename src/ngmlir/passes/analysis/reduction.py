@@ -50,10 +50,10 @@ class Accumulation:
         floats = isinstance(element, FloatType)
         self.accumulator: Type = element
         # A CPU compares f16 and bf16 as f32 too: otherwise each intermediate result would be rounded.
-        wider = kind in ("sum", "product") or (target is not None and not target.shares_tiles)
+        wider = kind in ("sum", "product") or (target is not None and not target.has_thread_blocks)
         if floats and item_bytes(element) < 4 and wider:
             self.accumulator = f32
-        elif target is not None and target.shares_tiles and isinstance(element, IntegerType):
+        elif target is not None and target.has_thread_blocks and isinstance(element, IntegerType):
             # GPU threads compute in registers of 32 bits: shorter integers are widened once.
             self.accumulator = IntegerType(32, element.sign) if 1 < element.width < 32 else element
         # Where MINPS has to compute both (see `codegen.cpu.rules`), the minimum of floats takes fewer instructions than the maximum:
@@ -158,7 +158,7 @@ class Reduction(Accumulation):
         """The accumulators reduced along an axis."""
         return [self.across(b, parts[0], [axis])]
 
-    def given(self, b: Builder, parts: Parts) -> Value:
+    def result_of(self, b: Builder, parts: Parts) -> Value:
         """The result of the accumulators."""
         return self.leave(b, parts[0])
 
@@ -174,7 +174,7 @@ class Position(Reduction):
         axes = get_i64s(op, "axes")
         self.size = prod([shape_of(self.source.type)[a] for a in axes])
         # With elements of 8 bytes positions have 8 bytes too, so that the same masks serve both.
-        wide = not target.shares_tiles and item_bytes(self.element) == 8
+        wide = not target.has_thread_blocks and item_bytes(self.element) == 8
         self.count = i32 if self.size < 1 << 31 and not wide else i64
         self.nowhere = (1 << (self.count.width - 1)) - 1  # greater than all positions
 
@@ -193,7 +193,7 @@ class Position(Reduction):
         best, place = parts
         new = self.folded(b, tile, shape_of(best.type)[0])
         taken = self.better(b, new, best)
-        return [b.select(taken, new, best), b.select(taken, self.at(b, at, place.type), place)]
+        return [b.select(taken, new, best), b.select(taken, self.filled(b, at, place.type), place)]
 
     def joined(self, b: Builder, x: Parts, y: Parts) -> Parts:
         earlier = b.bitwise_and(self.same(b, y[0], x[0]), b.less(y[1], x[1]))
@@ -202,7 +202,7 @@ class Position(Reduction):
 
     def of_tile(self, b: Builder, tile: Value, axis: int, at: Value | None = None) -> Parts:
         places = with_element(tile.type, self.count)
-        return self.reduced(b, [tile, self.at(b, at, places)], axis)
+        return self.reduced(b, [tile, self.filled(b, at, places)], axis)
 
     def reduced(self, b: Builder, parts: Parts, axis: int) -> Parts:
         best, place = parts
@@ -216,12 +216,12 @@ class Position(Reduction):
         found = b.select(self.same(b, tile, best), places, b.number(self.nowhere, places.type))
         return b.min(found, axes=[axis])
 
-    def given(self, b: Builder, parts: Parts) -> Value:
+    def result_of(self, b: Builder, parts: Parts) -> Value:
         where = parts[1]
         result = element_type(self.result.type)
         return where if result is self.count else b.cast(where, type=with_element(where.type, result))
 
-    def at(self, b: Builder, position: Value | None, type: Type) -> Value:
+    def filled(self, b: Builder, position: Value | None, type: Type) -> Value:
         """A tile filled with a position; with 0 if it is None."""
         if position is None:
             return b.number(0, type)

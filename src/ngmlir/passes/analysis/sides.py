@@ -57,7 +57,7 @@ class Strided(Side):
     kind = "matrix"
 
     @cached_property
-    def homes(self) -> list[int]:
+    def dimensions(self) -> list[int]:
         """The dimensions of the buffer that the rows and the columns of the side run along."""
         loops = len(self.access.sizes)
         each = (loops - 2, loops - 1)
@@ -65,17 +65,17 @@ class Strided(Side):
 
     @property
     def row(self) -> int:
-        return min(self.homes)
+        return min(self.dimensions)
 
     @property
-    def turned(self) -> bool:
+    def is_transposed(self) -> bool:
         """Whether the rows in the buffer are the columns of the side."""
-        return self.homes[0] > self.homes[1]
+        return self.dimensions[0] > self.dimensions[1]
 
     @property
     def size(self) -> tuple[int, int]:
         rows, columns = self.access.sizes[-2:]
-        return (columns, rows) if self.turned else (rows, columns)
+        return (columns, rows) if self.is_transposed else (rows, columns)
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -83,7 +83,7 @@ class Strided(Side):
         return self.access.sizes[:-2]
 
     @property
-    def places(self) -> tuple[AffineExpr, ...]:
+    def batch_indices(self) -> tuple[AffineExpr, ...]:
         """The indices at which a matrix begins, in terms of the batch loops."""
         count = len(self.batch)
         return tuple(
@@ -220,7 +220,7 @@ def _strided(access: Access, shape: Sequence[int]) -> Strided | None:
         return None
     access = replace(access, shape=tuple(size for size, _ in dims), places=tuple(p for _, p in dims))
     side = Strided(access, tuple(map(tuple, groups)))
-    return side if len(dims) - 1 in side.homes else None
+    return side if len(dims) - 1 in side.dimensions else None
 
 
 def _alone(access: Access, runs: tuple[int, ...]) -> list[tuple[int, AffineExpr]] | None:

@@ -103,7 +103,7 @@ class _Matrix:
 def is_aligned(side: Value, depth: int, found: Side) -> bool:
     """Whether a side that a product could read as `found`, through a transpose, was transposed by this pass to be contiguous along
     `depth`: then the copy is stored."""
-    if not isinstance(found, Strided) or not found.turned or not _Matrix(side, depth).along:
+    if not isinstance(found, Strided) or not found.is_transposed or not _Matrix(side, depth).along:
         return False
     item = item_bytes(element_type(side.type))
     return item <= 2 and not copied_chunk(found.shape[-1], item, along=False)

@@ -16,7 +16,7 @@ from ...support.target import Target
 from ..graph.dead_code import without_dead
 from .gradient_loops import streamed_gradient
 from .regions import in_functions, nested
-from .score_fusions import behind, fusion_of, members
+from .score_fusions import dependencies, fusion_of, members
 from .score_gradients import Gradient, gradient_of, written
 from .score_loops import Streams, streamed
 from .scores import attention_of
@@ -146,18 +146,18 @@ class _Writer(FusionWriter):
         """Records a gradient for rewriting, if it has a kernel and there is an op that it can replace; whether it does."""
         new, found = written(gradient), gradient.attention
         known = {*found.between, gradient.errors, *new.ops} - {found.largest, found.total}
-        inside = behind(new.results, known)
+        inside = dependencies(new.results, known)
         fusion = (
             self.fusion(inside, new.results, streamed_gradient) if self.may_take(gradient.inside) else None
         )
-        place = self.place(gradient, [*new.before, fusion]) if fusion is not None else None
+        place = self.insertion_point(gradient, [*new.before, fusion]) if fusion is not None else None
         if fusion is None or place is None:
             return False
         self.made[place] = [*new.before, fusion], [op.results[0] for op in gradient.results]
         self.gone.update(gradient.inside - {place})
         return True
 
-    def place(self, gradient: Gradient, ops: Sequence[Op]) -> Op | None:
+    def insertion_point(self, gradient: Gradient, ops: Sequence[Op]) -> Op | None:
         """The first of the gradient's products after all that `ops` read, if the results of the earlier ones have no reader before
         it; the fusion replaces it."""
         order = self.order

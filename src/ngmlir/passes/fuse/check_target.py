@@ -50,7 +50,7 @@ def _unknown_length(type: TensorType, target: Target) -> tuple[str, str] | None:
     """The message and hint for a type with lengths that the target cannot compile for; else None."""
     if not type.static:
         return "whose length is not known", "--remark=sizes prints why one program cannot serve all lengths"
-    if target.shares_tiles and is_open(type.shape):
+    if target.has_thread_blocks and is_open(type.shape):
         return (
             f"but a program for {target.name} needs lengths as numbers",
             "write a number in its place, or call the program, which is compiled for the lengths that it is called with",

@@ -82,7 +82,7 @@ class _Writer:
     def __init__(self, block: Block, target: Target):
         self.source, self.target = block, target
         self.groups = Groups(block, target)
-        self.groups.refusals.tell(self.groups.live())
+        self.groups.refusals.emit(self.groups.live())
         self.used = _read_elsewhere(self.groups)
         self.mapping: dict[Value, Value] = {}
 
@@ -119,7 +119,9 @@ class _Writer:
             if v not in inside or (v in indexed(op) and v not in self.groups.sides)
         ]
         inputs = list(dict.fromkeys(taken))
-        outputs = [r for op in ops if self.groups.home.get(op) is group for r in op.results if r in self.used]
+        outputs = [
+            r for op in ops if self.groups.group_by_op.get(op) is group for r in op.results if r in self.used
+        ]
         body = Block([v.type for v in inputs], [v.name for v in inputs])
         given: dict[Value, Value] = dict(zip(inputs, body.args, strict=True))
         inner = dict(given)
@@ -156,14 +158,14 @@ def _read_elsewhere(groups: Groups) -> set[Value]:
         for group in groups.live()
         for op in (*group.ops, *group.views)
         for value in reads(op)
-        if value.owner not in group.ops or groups.home_of(value) is not group
+        if value.owner not in group.ops or groups.group_of(value) is not group
     }
 
 
 def _scheduled(groups: Groups) -> list[Group]:
     """The groups in topological order, ties in the order of the block."""
     live = groups.live()
-    first = {k.number: max(groups.order[op] for op in k.ops if groups.home.get(op) is k) for k in live}
+    first = {k.number: max(groups.order[op] for op in k.ops if groups.group_by_op.get(op) is k) for k in live}
     waiting: dict[int, int] = {}
     after: dict[int, list[Group]] = {}
     for k in live:

@@ -14,7 +14,7 @@ from ..analysis.plan import Plan, Shape
 from ..analysis.product import Product, product_of
 from ..analysis.views import source, unspread
 from .score_fusions import fusion_of, needed
-from .score_loops import Placed, looped, placed, side_of_dot
+from .score_loops import OrderedLoops, looped, ordered_loops, side_of_dot
 from .scores import is_dot, made_by, scores_of
 
 
@@ -30,7 +30,7 @@ class Total:
 
 
 @dataclass(frozen=True, eq=False)
-class StreamedGradient(Placed):
+class StreamedGradient(OrderedLoops):
     """The loops, inputs and sides of a gradient, as in `Streamed`. `sides` are queries, keys, the gradient of the result, values."""
 
     straight: Plan
@@ -44,7 +44,7 @@ class StreamedGradient(Placed):
     totals: tuple[Total, ...]
     inputs: tuple[tuple[int, Shape], ...]
     sides: tuple[tuple[int, Shape], ...]
-    place: Op
+    located_op: Op
 
 
 def streamed_gradient(fusion: Op, target: Target) -> StreamedGradient | None:
@@ -71,10 +71,12 @@ def streamed_gradient(fusion: Op, target: Target) -> StreamedGradient | None:
     others = [each for each, _ in rest]
     arguments = {value: number for number, value in enumerate(fusion.block.args)}
     numbers = [[arguments.get(v, -1) for v in operands] for _, operands in plans]
-    scored = next(op for op in planned.ops if is_dot(op) and op.results[0] in _behind(planned.outputs[0]))
+    scored = next(
+        op for op in planned.ops if is_dot(op) and op.results[0] in _dependencies(planned.outputs[0])
+    )
     error = next(op for op in planned.ops if is_dot(op) and op is not scored)
     dots = [next(op for op in each.ops if is_dot(op)) for each in others]
-    how, whole = placed(planned, scored), planned.loops[scored.results[0]]
+    how, whole = ordered_loops(planned, scored), planned.loops[scored.results[0]]
     matrices = [(planned, op, i) for op in (scored, error) for i in (0, 1)]
     matrices += [(each, dot, 1) for each, dot in zip(others, dots, strict=True)]
     element = element_type(masked.type)
@@ -89,7 +91,7 @@ def streamed_gradient(fusion: Op, target: Target) -> StreamedGradient | None:
         for op, each, dot, own in zip(results, others, dots, numbers[1:], strict=True)
         if fits
     ]
-    product, error_product = (product_of(op, planned.sides).turned for op in (scored, error))
+    product, error_product = (product_of(op, planned.sides).transposed for op in (scored, error))
     sides = [planned.side(v) for op in (scored, error) for v in op.operands]
     return (
         None
@@ -137,7 +139,7 @@ def _largest(planned: Plan) -> Value:
     return unspread(less.operands[1])
 
 
-def _behind(value: Value) -> set[Value]:
+def _dependencies(value: Value) -> set[Value]:
     """A value and all values that it is computed from."""
     found, stack = {value}, [value]
     while stack:

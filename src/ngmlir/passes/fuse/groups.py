@@ -30,15 +30,15 @@ class Groups(Sources):
         self.uses = count_uses(block)
         self.gathers = {op for op in block.ops if "gathers" in op.traits}
         self.sides: set[Value] = set()  # operands of products that are read through moves
-        self.refusals = Refusals(self.space, self.home, self.order)
+        self.refusals = Refusals(self.space, self.group_by_op, self.order)
         for op in block.ops:
             if self.write_moved(op):
                 continue
             self.look(op)
             if not self.free(op) and fusible(op):
-                self.place(op)
+                self.assign(op)
             elif not self.free(op):
-                self.alone(op)
+                self.open_alone(op)
         self.materialise(block.ops)
 
     def live(self) -> list[Group]:
@@ -51,12 +51,12 @@ class Groups(Sources):
             return False
         chain = [op]
         while self.uses[chain[-1].operands[0]] == 1:
-            free = self.unplaced(chain[-1].operands[0])
+            free = self.free_op(chain[-1].operands[0])
             if free is None or free.name != "ng.reshape":
                 break
             chain.append(free)
         source = chain[-1].operands[0]
-        group = self.home_of(source)
+        group = self.group_of(source)
         if group is None or group.kind != "dot" or self.uses[source] != 1 or source not in group.atoms:
             return False  # a value without atoms is written permuted already
         found = access_of(op, lambda _: None, whole=True)
@@ -64,7 +64,7 @@ class Groups(Sources):
             return False
         group.ops.update(dict.fromkeys(chain))
         group.behind.update(chain)
-        self.home[op] = group
+        self.group_by_op[op] = group
         return True
 
     def split_batch(self, group: Group, source: Value, access: Access) -> bool:
@@ -81,10 +81,10 @@ class Groups(Sources):
 
     # -- choosing ----------------------------------------------------------------------------------------
 
-    def place(self, op: Op) -> None:
+    def assign(self, op: Op) -> None:
         """Puts an op into the group of one of its operands, or into a new one; then merges groups of other operands into it."""
         if op.name != "ng.dot":
-            self.place_across(op)
+            self.assign_across(op)
         feeders = self.feeders(op)
         if op.name != "ng.dot":
             ranked = sorted(
@@ -99,13 +99,13 @@ class Groups(Sources):
                 self.refusals.join(op, group)
         self.open(op)
 
-    def place_across(self, op: Op) -> None:
+    def assign_across(self, op: Op) -> None:
         """Gives kernels of their own to the moves in `across` that an op would read."""
         stack = list(op.operands)
         while stack:
-            free = self.unplaced(stack.pop())
+            free = self.free_op(stack.pop())
             if free in self.across:
-                self.alone(free)
+                self.open_alone(free)
             elif free is not None:
                 stack += free.operands
 
@@ -119,13 +119,13 @@ class Groups(Sources):
         group.ops[op] = None
         for side, depth in zip(op.operands, depths(op), strict=True):
             found = side_of(side, depth, self.through)
-            made = self.target.shares_tiles and found is not None and is_aligned(side, depth, found[1])
-            if found is not None and not made and not self.unplaced(found[0]):
+            made = self.target.has_thread_blocks and found is not None and is_aligned(side, depth, found[1])
+            if found is not None and not made and not self.free_op(found[0]):
                 self.sides.add(side)
-                self.bring(side, group, [])
-        if self.refusals.asked:
+                self.add_sources(side, group, [])
+        if self.refusals.enabled:
             self.refusals.sources(op, self.sources(reads(op)), SIDES)
-        self.settle(op, group)
+        self.record(op, group)
 
     def open_group(self, op: Op) -> None:
         """Opens a group with this op and the free ops that it reads."""
@@ -133,24 +133,24 @@ class Groups(Sources):
         if not self.add(op, group):
             # The loops of the op contradict those of its free operands (a broadcast across uneven reshapes): these get groups.
             for value in op.operands:
-                free = self.unplaced(value)
+                free = self.free_op(value)
                 if free is not None:
-                    self.place_free(free)
+                    self.assign_free(free)
                     self.follow_late(free)
             if not self.add(op, group):
                 raise Bug(f"{op.name} cannot stand in a group of its own", op.location)
-        self.settle(op, group)
+        self.record(op, group)
 
-    def place_free(self, op: Op) -> None:
+    def assign_free(self, op: Op) -> None:
         """Opens a group for an op that readers usually repeat; a reshape or constant stays an op, a move becomes a kernel."""
         if op.name in ("ng.reshape", "ng.constant") or op in self.moves:
-            self.alone(op)
+            self.open_alone(op)
         else:
             self.open_group(op)
 
     def follow_late(self, op: Op) -> None:
         """Orders the groups that read a free op after the group that the op has only now."""
-        made = self.home[op]
+        made = self.group_by_op[op]
         for group in self.live():
             if group is not made and any(made in self.feeders(reader, group) for reader in group.ops):
                 group.follow([made])
@@ -160,16 +160,16 @@ class Groups(Sources):
         self.by_number.append(group)
         return group
 
-    def alone(self, op: Op) -> None:
+    def open_alone(self, op: Op) -> None:
         """Opens a group of kind `alone` for one op, which is not fused; its operands must be in memory."""
         group = self.new("alone")
         group.ops[op] = None
-        if self.refusals.asked and "terminator" not in op.traits:
+        if self.refusals.enabled and "terminator" not in op.traits:
             self.refusals.sources(op, self.sources(reads(op)), own_kernel(op))
-        self.settle(op, group)
+        self.record(op, group)
 
-    def settle(self, op: Op, group: Group) -> None:
-        self.home[op] = group
+    def record(self, op: Op, group: Group) -> None:
+        self.group_by_op[op] = group
         group.follow(self.feeders(op))
 
     def feeders(self, op: Op, inside: Group | None = None) -> set[Group]:
@@ -180,22 +180,22 @@ class Groups(Sources):
         """
         own, whole = inside.ops if inside is not None else {}, indexed(op)
         sources = self.sources(v for v in reads(op) if v.owner not in own or v in whole)
-        return {home for v in sources if (home := self.home_of(v)) is not None}
+        return {home for v in sources if (home := self.group_of(v)) is not None}
 
     # -- joining -----------------------------------------------------------------------------------------
 
     def join(self, op: Op, group: Group, feeders: Iterable[Group]) -> bool:
         if group.kind == "alone":
-            return self.refusals.no(ALONE)
+            return self.refusals.refuse(ALONE)
         if len(group.ops) >= MAX_OPS:
-            return self.refusals.no(TOO_MANY)
+            return self.refusals.refuse(TOO_MANY)
         if any(feeder is not group and feeder.before & group.mark for feeder in feeders):
-            return self.refusals.no(BACK)
-        if any(self.home_of(v) is group for v in self.moved(op)):
-            return self.refusals.no(WHOLE)
+            return self.refusals.refuse(BACK)
+        if any(self.group_of(v) is group for v in self.moved(op)):
+            return self.refusals.refuse(WHOLE)
         if not self.add(op, group):
             return False
-        self.home[op] = group
+        self.group_by_op[op] = group
         group.follow(feeders)
         return True
 
@@ -222,7 +222,7 @@ class Groups(Sources):
         added_ops: list[Op] = []
         added_values: list[Value] = []
         before = None if group.domain is None else self.space.resolve(group.domain)
-        self.refusals.no(LOOPS)
+        self.refusals.refuse(LOOPS)
         if self.relate(op, group, added_ops, added_values, views):
             # If the group's loops did not change, neither did those of its old values.
             same = before is not None and self.space.resolve(group.domain or ()) == before
@@ -264,15 +264,15 @@ class Groups(Sources):
             group.atoms.update(related)
             values += related
             if current in self.moves:
-                self.bring(current.operands[0], group, ops)
+                self.add_sources(current.operands[0], group, ops)
                 continue
-            free = [self.unplaced(v) for v in current.operands if v not in indexed(current)]
+            free = [self.free_op(v) for v in current.operands if v not in indexed(current)]
             pending += [op for op in free if op is not None]
         return True
 
     def in_memory(self, value: Value, group: Group) -> bool:
         """Whether the kernel of a group would read a value from memory."""
-        return self.unplaced(value) is None and self.home_of(value) is not group
+        return self.free_op(value) is None and self.group_of(value) is not group
 
     def related(self, op: Op, group: Group) -> dict[Value, Atoms] | None:
         """Atoms for the values of an op that have none yet; None where its loops contradict those of the group."""
@@ -281,11 +281,11 @@ class Groups(Sources):
         (result,) = op.results
         return {} if result in group.atoms else {result: self.space.atoms(shape_of(result.type))}
 
-    def bring(self, value: Value, group: Group, ops: list[Op]) -> None:
+    def add_sources(self, value: Value, group: Group, ops: list[Op]) -> None:
         """Adds the free ops from which the operand of a move is computed; they are labelled with no loops."""
         stack = [value]
         while stack:
-            free = self.unplaced(stack.pop())
+            free = self.free_op(stack.pop())
             if free is not None and free not in group.ops:
                 group.ops[free] = None
                 group.behind.add(free)
@@ -305,7 +305,7 @@ class Groups(Sources):
         if len(set(domain)) != len(domain):
             return False  # two different loops were unified: a diagonal of the iteration space
         if group.kind == "dot" and len(domain) != group.rank:
-            return self.refusals.no("the loops of a matrix product can neither be split nor joined")
+            return self.refusals.refuse("the loops of a matrix product can neither be split nor joined")
         inside = set(domain)
         if any(not inside.issuperset(space.resolve(group.atoms[v])) for v in values):
             return False
@@ -313,7 +313,7 @@ class Groups(Sources):
         kept = tuple(a for a in domain if a not in group.reduced)
         after = any(v in group.dependent for v in self.sources(op.operands))
         if after and op in self.gathers:  # nothing would be saved: the indices are few
-            return self.refusals.no("its indices are complete only when the reduction is")
+            return self.refusals.refuse("its indices are complete only when the reduction is")
         gone = frozenset(extent) - frozenset(result)
         if gone:
             return extent == domain and self.reduces(op, group, gone, after)
@@ -323,7 +323,7 @@ class Groups(Sources):
             case "columns":
                 good = result == (kept if after else domain)
                 if after and result == domain:
-                    self.refusals.no("a column reduction is complete only when its kernel ends")
+                    self.refusals.refuse("a column reduction is complete only when its kernel ends")
             case _:
                 good = result == domain
         if good and after:
@@ -337,12 +337,12 @@ class Groups(Sources):
             return True
         gathers = self.gathers.intersection(group.ops)
         if gathers and not (self.gathers_in_order(whole) and all(map(takes_rows, gathers))):
-            return self.refusals.no("a reduction gathers contiguous elements, in the order of its loops")
+            return self.refusals.refuse("a reduction gathers contiguous elements, in the order of its loops")
         moves = [op for op in group.ops if op in self.moves and op not in group.behind]
         by_tiles = whole.kind != "dot" or all(self.by_tiles(op, group) for op in moves)
         if by_tiles and self.parts.isdisjoint(moves):
             return True
-        return self.refusals.no("its kernel cannot read moved elements where they lie")
+        return self.refusals.refuse("its kernel cannot read moved elements where they lie")
 
     def gathers_in_order(self, group: Group) -> bool:
         """Whether gathers can be in a group: its kernel is no product, and its loops have the order of the dimensions."""
@@ -363,7 +363,7 @@ class Groups(Sources):
             group.kind = "rows" if domain[-1] in gone else "columns"
             group.reduced = gone
         elif gone != group.reduced or (group.kind == "columns" and after):
-            return self.refusals.no("a kernel reduces over the same loops everywhere")
+            return self.refusals.refuse("a kernel reduces over the same loops everywhere")
         group.dependent.add(op.results[0])
         return True
 
@@ -372,14 +372,14 @@ class Groups(Sources):
         did."""
         both_rows = group.kind == other.kind == "rows"
         if not (other.kind == "map" or both_rows) or group.kind == "alone":
-            return self.refusals.no(ALONE)
+            return self.refusals.refuse(ALONE)
         if len(group.ops) + len(other.ops) > MAX_OPS:
-            return self.refusals.no(TOO_MANY)
+            return self.refusals.refuse(TOO_MANY)
         if self.between(group, other) or self.between(other, group):
-            return self.refusals.no(BACK)
+            return self.refusals.refuse(BACK)
         if self.needs_whole(group, other) or self.needs_whole(other, group):
-            return self.refusals.no(WHOLE)
-        self.refusals.no(LOOPS)
+            return self.refusals.refuse(WHOLE)
+        self.refusals.refuse(LOOPS)
         mark = self.space.mark()
         domain = self.space.resolve(group.domain or ())
         reduced = frozenset(self.space.resolve(tuple(group.reduced)))
@@ -399,10 +399,10 @@ class Groups(Sources):
         if not good or not whole or len(set(domain)) != len(domain):
             self.space.undo(mark)
             return False
-        self.take_over(group, other)
+        self.absorb(group, other)
         return True
 
-    def take_over(self, group: Group, other: Group) -> None:
+    def absorb(self, group: Group, other: Group) -> None:
         """Moves ops, atoms and ordering of `other` to `group`."""
         hidden = group.behind | other.behind
         group.behind = {op for op in hidden if all(op in k.behind for k in (group, other) if op in k.ops)}
@@ -411,8 +411,8 @@ class Groups(Sources):
         for value, atoms in other.atoms.items():
             group.atoms.setdefault(value, atoms)
         for op in other.ops:
-            if self.home.get(op) is other:
-                self.home[op] = group
+            if self.group_by_op.get(op) is other:
+                self.group_by_op[op] = group
         self.by_number[other.number] = None
         other.successor = group
         group.mark |= other.mark
@@ -431,20 +431,20 @@ class Groups(Sources):
     def needs_whole(self, group: Group, other: Group) -> bool:
         """Whether `group` multiplies or moves values of `other`, which must be complete before its kernel starts."""
         read = [v for op in group.ops for v in (op.operands if op in self.moves else indexed(op))]
-        return any(self.home_of(v) is other for v in self.sources(read))
+        return any(self.group_of(v) is other for v in self.sources(read))
 
     def materialise(self, ops: Sequence[Op]) -> None:
         """Opens groups for free ops whose results unfused ops, products and gathers read (reshapes stay views)."""
         for op in reversed(ops):
-            group = self.home.get(op)
+            group = self.group_by_op.get(op)
             if group is None:
                 continue
             pending = (
                 [*reads(op)] if group.kind == "alone" else [v for v in indexed(op) if v not in self.sides]
             )
             while pending:
-                free = self.unplaced(pending.pop())
+                free = self.free_op(pending.pop())
                 if free is not None:
-                    self.place_free(free)
+                    self.assign_free(free)
                     if free.name == "ng.reshape" or free in self.moves:
                         pending += free.operands

@@ -58,7 +58,7 @@ class Link:
         """The value of the plan for an operand of the fusion."""
         return self.plan.inputs[number]
 
-    def rest(self, value: Value) -> tuple[int, ...] | None:
+    def row_shape(self, value: Value) -> tuple[int, ...] | None:
         """The shape of one row of a value, if its rows are contiguous; else None."""
         loops = self.plan.loops.get(value, ())
         first = loops[: len(self.lead)]
@@ -67,7 +67,7 @@ class Link:
         return tuple(self.plan.sizes[l] for l in loops[len(self.lead) :])
 
     def row_bytes(self, value: Value) -> int:
-        return prod(self.rest(value) or ()) * item_bytes(element_type(value.type))
+        return prod(self.row_shape(value) or ()) * item_bytes(element_type(value.type))
 
 
 def link_of(fusion: Op, target: Target) -> Link | None:
@@ -100,7 +100,7 @@ def obstacle(first: Link, value: Value, second: Link, number: int) -> str:
         return f"the one has {first.count} rows, the other {second.count}"
     if read in second.plan.accesses or read in second.plan.sides or read in second.plan.gathered:
         return "what is handed on is moved, for which it must be whole"
-    wanted = [second.rest(read)] if read in second.plan.loops else []
+    wanted = [second.row_shape(read)] if read in second.plan.loops else []
     if second.dot is not None and second.product is not None and read in second.dot.operands:
         left, right = second.dot.operands
         if read is right or read is not left:
@@ -108,13 +108,13 @@ def obstacle(first: Link, value: Value, second: Link, number: int) -> str:
         if second.product.lhs_depth_first or second.product.lhs_element is not second.product.accumulator:
             return "a left side that is turned or widened must be whole"
         wanted.append((second.product.depth,))
-    rest = first.rest(made)
+    rest = first.row_shape(made)
     if rest is None or any(each != rest for each in wanted):
         return "an intermediate result is not contiguous by rows"
     return ""
 
 
-def left_handed(link: Link) -> bool:
+def left_is_passed(link: Link) -> bool:
     """Whether the left side of a link's product is the result of another link."""
     sides = [link.plan.side(side)[0] for side in (link.dot.operands[:1] if link.dot else ())]
     return any(isinstance(source(link.fusion.operands[number]).owner, Op) for number in sides)
@@ -126,16 +126,16 @@ def links_of(chain: Op, target: Target) -> list[Link]:
     return [link for link in found if link is not None]
 
 
-def handed(links: Sequence[Link]) -> Mapping[Value, Link]:
+def passed_values(links: Sequence[Link]) -> Mapping[Value, Link]:
     """The values that links pass to other links, each with the link that computes it."""
     made = {value: link for link in links for value in link.fusion.results}
     return {v: made[v] for link in links for v in map(source, link.fusion.operands) if v in made}
 
 
-def places(links: Sequence[Link]) -> Mapping[Value, Value]:
+def shared_buffers(links: Sequence[Link]) -> Mapping[Value, Value]:
     """For each value that is passed between links the value whose buffer it uses: a result with one element for each element of a
     row reuses the buffer of an operand of the same shape and type that has no other reader."""
-    made = handed(links)
+    made = passed_values(links)
     readers = [value for link in links for value in map(source, link.fusion.operands)]
     found: dict[Value, Value] = {}
     for link in links:
@@ -165,7 +165,7 @@ def faults(chain: Op, target: Target) -> list[str]:
     links = links_of(chain, target)
     if len(links) < len(inside) or len(inside) < 2 or not any(link.product for link in links):
         return ["a chain holds two or more fusions of kind 'dot' and 'rows', one product at least, and views"]
-    made = handed(links)
+    made = passed_values(links)
     found = [
         why
         for link in links

@@ -42,7 +42,7 @@ def loops_of(fusion: Op, target: Target) -> Found:
     Tiles of GPU threads may have several rows, and then run along two dimensions of an operand that is read through a map: there
     the dimensions of the operand are not merged, if that does not shorten any loop."""
     found = _found(fusion, whole=False)
-    if target.shares_tiles and found.accesses and kind(fusion) != "dot":
+    if target.has_thread_blocks and found.accesses and kind(fusion) != "dot":
         separate = _found(fusion, whole=True)
         return separate if separate.sizes == found.sizes else found
     return found

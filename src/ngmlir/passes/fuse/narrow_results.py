@@ -106,7 +106,9 @@ class _Writer(FusionWriter):
 
     def widens(self, value: Value) -> bool:
         """Whether the machine widens elements of a value by one or two instructions."""
-        return element_type(value.type).text != "f16" or self.target.shares_tiles or self.target.can("half")
+        return (
+            element_type(value.type).text != "f16" or self.target.has_thread_blocks or self.target.can("half")
+        )
 
 
 def _before(value: Value) -> tuple[Value, Sequence[Op]]:

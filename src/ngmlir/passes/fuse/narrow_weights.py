@@ -22,7 +22,7 @@ from ..graph.invariants import Invariants
 from .decoding.affine import Affine, Panels, affine, digit_of, in_panels, rows_of_panels, words_of
 from .decoding.chains import Chain, Number, chain_of
 from .decoding.digits import Digits, digits_of, digits_product, in_digits, of_bytes
-from .decoding.fusions import MOST_ROWS, Held, decoded_product, decoded_rows, held
+from .decoding.fusions import MOST_ROWS, StoredWeight, decoded_product, decoded_rows, stored_weight
 from .decoding.panels import panels_product
 
 
@@ -87,7 +87,7 @@ class _Rule:
     def __init__(self, target: Target, invariants: Invariants, scaled: bool):
         self.target, self.lanes, self.scaled = target, target.lanes(4), scaled
         self.invariants = invariants
-        self.held: dict[tuple[Chain, Block], Held] = {}
+        self.held: dict[tuple[Chain, Block], StoredWeight] = {}
         self.panels: dict[tuple[Chain, Block], Panels] = {}
         self.lefts: dict[tuple[Value, int, IntegerType, Block], Digits | None] = {}
 
@@ -177,11 +177,11 @@ class _Rule:
     def constant(self, value: Value) -> bool:
         return value in self.invariants.values
 
-    def in_memory(self, chain: Chain, b: Builder) -> Held:
+    def in_memory(self, chain: Chain, b: Builder) -> StoredWeight:
         """The codes and parameters of a weight, made once for all ops of a block."""
         key = (chain, b.block)
         if key not in self.held:
-            self.held[key] = held(chain, self.lanes, b)
+            self.held[key] = stored_weight(chain, self.lanes, b)
         return self.held[key]
 
 

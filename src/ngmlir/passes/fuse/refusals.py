@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...ir.core import Op, Value
 from ...ir.types import shape_of
 from ...ops.parts import first_of_part
-from ...rewrite.remarks import remark, wanted, written_name
+from ...rewrite.remarks import is_enabled, remark, written_name
 from ...support.diagnostics import Diagnostic
 from ..analysis.group import FREE, MAX_OPS, Group, living
 from ..analysis.space import Space
@@ -53,19 +53,19 @@ class Refusals:
     def __init__(self, space: Space, home: Mapping[Op, Group], order: Mapping[Op, int]):
         self.space, self.home, self.order = space, home, order
         self.why = ""  # the last reason
-        self.asked = wanted(TOPIC)
+        self.enabled = is_enabled(TOPIC)
         self.found: list[_Refusal] = []
 
-    def no(self, why: str) -> bool:
+    def refuse(self, why: str) -> bool:
         """Records a reason and returns False."""
         self.why = why
         return False
 
     def join(self, op: Op, group: Group) -> None:
         """Records that an op which reads from a group did not join it, for the last reason."""
-        if not self.asked:
+        if not self.enabled:
             return
-        telling, why = self.telling(group), self.why
+        telling, why = self.naming_op(group), self.why
         if why is ALONE:
             why = own_kernel(telling)
         elif why is LOOPS:
@@ -84,7 +84,7 @@ class Refusals:
             if isinstance(owner, Op) and (group := self.home.get(owner)) is not None:
                 self.found.append(_Refusal(op, group, owner, why))
 
-    def telling(self, group: Group) -> Op:
+    def naming_op(self, group: Group) -> Op:
         """The op that names a group in remarks: its product, its first reduction or its first op."""
         ops = self.members(group)
         telling = [op for op in ops if op.name == "ng.dot"] or [op for op in ops if "reduction" in op.traits]
@@ -94,12 +94,12 @@ class Refusals:
         """The ops of a group in order, without those that it only repeats."""
         return sorted((op for op in group.ops if self.home.get(op) is group), key=self.order.__getitem__)
 
-    def tell(self, groups: Iterable[Group]) -> None:
+    def emit(self, groups: Iterable[Group]) -> None:
         """Emits a remark on each group of several ops, and on each op that reads from a group and is not in it in the end."""
-        if not self.asked:
+        if not self.enabled:
             return
         for group in groups:
-            self.tell_fused(group)
+            self.emit_fused(group)
         told: set[tuple[object, object]] = set()
         for reader, refused, source, why in self.found:
             group = living(refused)
@@ -113,11 +113,11 @@ class Refusals:
                 message, notes = _not_fused(reader, source, why)
                 remark(TOPIC, message, reader.location, notes)
 
-    def tell_fused(self, group: Group) -> None:
+    def emit_fused(self, group: Group) -> None:
         """Emits a remark on the ops that are one kernel, if they are several."""
         if group.kind == "alone":
             return
-        at = self.telling(group).location
+        at = self.naming_op(group).location
         parts: dict[str, None] = {}
         for op in self.members(group):
             if not _is_no_kernel(op):

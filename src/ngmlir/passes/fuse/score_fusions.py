@@ -85,7 +85,7 @@ def fusion_of(
     )
 
 
-def behind(ends: Sequence[Value], known: Collection[Op]) -> set[Op]:
+def dependencies(ends: Sequence[Value], known: Collection[Op]) -> set[Op]:
     """The ops among `known` that some values depend on."""
     found, stack = set[Op](), list(ends)
     while stack:

@@ -24,7 +24,7 @@ from ...ir.core import Block, Op, Value
 from ...ir.types import TensorType, element_type, shape_of
 from ...ops.builder import Builder
 from ..analysis.views import source
-from .scores import Attention, is_number, made_by, spread_by
+from .scores import Attention, broadcast_op, is_number, made_by
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,14 +121,14 @@ def _divided(value: Value, found: Attention) -> Op | None:
         for errors, spread in _sides(value, "ng.add")
         for other, weights in _sides(_negated(spread), "ng.multiply")
         if other is errors and weights is found.weights
-        if (division := made_by(errors, "ng.divide")) and spread_by(division.operands[1]) is found.total
+        if (division := made_by(errors, "ng.divide")) and broadcast_op(division.operands[1]) is found.total
     ]
     return made_by(found_errors[0], "ng.dot") if found_errors else None
 
 
 def _negated(spread: Value) -> Value:
     """The operand of a negation that is summed along the keys and broadcast; the value itself where it is something else."""
-    summed = spread_by(spread)
+    summed = broadcast_op(spread)
     turned = (
         made_by(source(summed.operands[0]), "ng.negative") if summed and summed.name == "ng.sum" else None
     )
@@ -145,7 +145,7 @@ def _of_maximum(value: Value, whole: Value, found: Attention) -> bool:
         and is_number(select.operands[2], 0)
         and _negated(select.operands[1]) is whole
         and source(equal.operands[0]) is found.masked
-        and spread_by(equal.operands[1]) is found.largest
+        and broadcast_op(equal.operands[1]) is found.largest
     )
 
 
@@ -157,7 +157,7 @@ def _sides(value: Value, name: str) -> list[tuple[Value, Value]]:
 
 
 def _sums(spread: Value, value: Value) -> bool:
-    op = spread_by(spread)
+    op = broadcast_op(spread)
     return op is not None and op.name == "ng.sum" and source(op.operands[0]) is value
 
 

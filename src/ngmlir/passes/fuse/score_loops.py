@@ -23,7 +23,7 @@ from .scores import Attention, attention_of, is_dot
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class OrderedLoops:
     """A plan with the loop over keys before those over queries, and the numbers of its loops."""
 
     plan: Plan
@@ -48,7 +48,7 @@ class Placed:
 
 
 @dataclass(frozen=True, eq=False)
-class Streamed(Placed):
+class Streamed(OrderedLoops):
     """The loops of an attention's scores, with the loop over keys before those over queries, and both products as they are
     computed, with queries along the lanes of vector registers.
 
@@ -70,7 +70,7 @@ class Streamed(Placed):
         return self.plan.outputs[0]
 
     @property
-    def place(self) -> Op:
+    def located_op(self) -> Op:
         """The op that gives the kernel its location."""
         return self.attention.scores
 
@@ -123,7 +123,7 @@ def _streamed(
     """`numbers`, `others`: the number of the fusion's operand for each operand of the two plans."""
     dots = [next(op for op in each.ops if op.name == "ng.dot") for each in (first, last)]
     masked, largest, total, weights = first.outputs
-    how, whole = placed(first, dots[0]), first.loops[dots[0].results[0]]
+    how, whole = ordered_loops(first, dots[0]), first.loops[dots[0].results[0]]
     sides = [(first, dots[0], 0), (first, dots[0], 1), (last, dots[1], 1)]
     element = element_type(masked.type)
     fits = (
@@ -148,14 +148,14 @@ def _streamed(
         how.queries,
         attention,
         first,
-        scores.turned,
-        result.turned,
+        scores.transposed,
+        result.transposed,
         tuple([(numbers[number], shape) for number, shape in how.plan.sources]),
         tuple([(own[number], shape) for (number, shape), own in read]),
     )
 
 
-def placed(planned: Plan, scores: Op) -> Placed | None:
+def ordered_loops(planned: Plan, scores: Op) -> OrderedLoops | None:
     """The loops of a plan in the order for tiles with queries along the lanes of vector registers; None where they are not those of
     batch, queries and keys."""
     whole = planned.loops[scores.results[0]]
@@ -173,7 +173,7 @@ def placed(planned: Plan, scores: Op) -> Placed | None:
         return None
     to = {loop: loop for loop in range(batch)} | {rows: batch} | {l: l + 1 for l in range(batch, rows)}
     turned = permuted(planned, to)
-    return Placed(turned, tuple(range(batch)), batch, tuple(range(batch + 1, rows)), rows)
+    return OrderedLoops(turned, tuple(range(batch)), batch, tuple(range(batch + 1, rows)), rows)
 
 
 def side_of_dot(planned: Plan, dot: Op, which: int) -> bool:
@@ -230,4 +230,4 @@ class Streams(Protocol):
     @property
     def sides(self) -> tuple[tuple[int, Shape], ...]: ...
     @property
-    def place(self) -> Op: ...
+    def located_op(self) -> Op: ...

@@ -61,13 +61,13 @@ def attention_of(product: Op) -> Attention | None:
 def _softmax(weights: Value) -> tuple[Value, Op, Op, Op] | None:
     """The operand of a softmax, its maximum, its powers and their sum; None if `weights` is none."""
     division, product = made_by(weights, "ng.divide"), made_by(weights, "ng.multiply")
-    pairs = [(v, spread_by(w)) for v, w in (division.operands,)] if division is not None else []
+    pairs = [(v, broadcast_op(w)) for v, w in (division.operands,)] if division is not None else []
     if product is not None:
-        pairs = [(v, _inverted(spread_by(w))) for v, w in (product.operands, product.operands[::-1])]
+        pairs = [(v, _inverted(broadcast_op(w))) for v, w in (product.operands, product.operands[::-1])]
     for value, total in pairs:
         powers = made_by(source(value), "ng.exp")
         less = made_by(source(powers.operands[0]), "ng.subtract") if powers is not None else None
-        largest = spread_by(less.operands[1]) if less is not None else None
+        largest = broadcast_op(less.operands[1]) if less is not None else None
         if powers is None or less is None or largest is None or total is None:
             continue
         masked = source(less.operands[0])
@@ -81,7 +81,7 @@ def _softmax(weights: Value) -> tuple[Value, Op, Op, Op] | None:
 def _inverted(op: Op | None) -> Op | None:
     """The op whose result another op inverts, if that is 1 / x; else None."""
     inverse = op is not None and op.name == "ng.divide" and is_number(op.operands[0], 1)
-    return spread_by(op.operands[1]) if op is not None and inverse else None
+    return broadcast_op(op.operands[1]) if op is not None and inverse else None
 
 
 def made_by(value: Value, name: str) -> Op | None:
@@ -90,7 +90,7 @@ def made_by(value: Value, name: str) -> Op | None:
     return op if isinstance(op, Op) and op.name == name else None
 
 
-def spread_by(value: Value) -> Op | None:
+def broadcast_op(value: Value) -> Op | None:
     """The op whose result is broadcast and reshaped to a value; None for an argument."""
     owner = unspread(value).owner
     return owner if isinstance(owner, Op) else None
@@ -98,7 +98,7 @@ def spread_by(value: Value) -> Op | None:
 
 def is_number(value: Value, number: float) -> bool:
     """Whether a value is a splat constant of a number."""
-    op = spread_by(value)
+    op = broadcast_op(value)
     held = op.attributes["value"] if op is not None and op.name == "ng.constant" else None
     return isinstance(held, ElementsAttr) and held.splat and bool((held.array() == number).all())
 

@@ -110,7 +110,7 @@ def _suits(op: Op, target: Target) -> bool:
     axis, item = get_i64(op, "axis"), item_bytes(element_type(op.result.type))
     rows = [prod(shape_of(v.type)[axis:]) for v in op.operands]
     # Without masks short rows are read element by element.
-    return masks(item, target) or target.shares_tiles or all(is_long(row, item, target) for row in rows)
+    return masks(item, target) or target.has_thread_blocks or all(is_long(row, item, target) for row in rows)
 
 
 def _selection(b: Builder, op: Op, alone: Sequence[bool]) -> Sequence[Value] | None:

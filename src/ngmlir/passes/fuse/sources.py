@@ -20,7 +20,7 @@ class Sources:
 
     def __init__(self, block: Block, target: Target):
         self.target = target
-        self.home: dict[Op, Group] = {}
+        self.group_by_op: dict[Op, Group] = {}
         self.order = {op: i for i, op in enumerate(block.ops)}
         self.moves: dict[Op, Access] = {}  # free moves with their access, dimensions not merged
         self.parts: set[Op] = set()  # those of them that only maps can read
@@ -34,7 +34,7 @@ class Sources:
         if not is_move(op) or self.lies_in_memory(op):
             return
         found = access_of(op, self.through)
-        if found is None or (self.unplaced(found[0]) and found[0].owner not in self.across):
+        if found is None or (self.free_op(found[0]) and found[0].owner not in self.across):
             return
         source, access = found
         item = item_bytes(element_type(source.type))
@@ -50,14 +50,14 @@ class Sources:
         """Whether a slice is a view of an operand that is in memory: then it needs no move."""
         if op.name != "ng.slice" or not is_part(op, self.target):
             return False
-        free = self.unplaced(op.operands[0])
+        free = self.free_op(op.operands[0])
         while free is not None and free.name == "ng.reshape":
-            free = self.unplaced(free.operands[0])
+            free = self.free_op(free.operands[0])
         return free is None
 
     def through(self, value: Value) -> Op | None:
         """The free op that makes a value, if that is a move or a reshape."""
-        free = self.unplaced(value)
+        free = self.free_op(value)
         return free if free is not None and (free in self.moves or free.name == "ng.reshape") else None
 
     def sources(self, values: Iterable[Value]) -> list[Value]:
@@ -66,7 +66,7 @@ class Sources:
         stack = list(values)
         while stack:
             value = stack.pop()
-            free = self.unplaced(value)
+            free = self.free_op(value)
             if free is not None:
                 stack += free.operands
             else:
@@ -78,20 +78,25 @@ class Sources:
         out = {*self.sources(indexed(op))}
         stack = list(op.operands)
         while stack:
-            free = self.unplaced(stack.pop())
+            free = self.free_op(stack.pop())
             if free in self.moves:
                 out.update(self.sources(free.operands))
             elif free is not None:
                 stack += free.operands
         return out
 
-    def unplaced(self, value: Value) -> Op | None:
+    def free_op(self, value: Value) -> Op | None:
         """The free op that makes a value, if it has no group of its own."""
         owner = value.owner
-        if isinstance(owner, Op) and owner in self.order and owner not in self.home and self.free(owner):
+        if (
+            isinstance(owner, Op)
+            and owner in self.order
+            and owner not in self.group_by_op
+            and self.free(owner)
+        ):
             return owner
         return None
 
-    def home_of(self, value: Value) -> Group | None:
+    def group_of(self, value: Value) -> Group | None:
         """The group that computes a value; None for a value from outside the block."""
-        return self.home.get(value.owner) if isinstance(value.owner, Op) else None
+        return self.group_by_op.get(value.owner) if isinstance(value.owner, Op) else None

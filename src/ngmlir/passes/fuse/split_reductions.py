@@ -25,13 +25,13 @@ from .splitting.positions import best_in_parts, best_part
 from .splitting.room import LEAST_TILE, PATIENCE, TILE, Cut, Room
 from .splitting.values import (
     along,
+    computed_slice,
     converted,
     in_shape,
     moved_on,
-    parted,
     sliced,
+    split_axis,
     spread_shape,
-    taken,
     widened,
     with_rest,
 )
@@ -94,7 +94,7 @@ class _Splitting:
 
     def rule(self, op: Op, b: Builder) -> Sequence[Value] | None:
         again = "reduction" in op.traits and next(self.again)
-        if again and not self.target.shares_tiles:
+        if again and not self.target.has_thread_blocks:
             return None
         if SCHEDULE in op.attributes or not all(_plain(v) for v in (*op.operands, *op.results)):
             return None
@@ -160,8 +160,8 @@ class _Splitting:
             made = self.in_turn(b, name, value, [[d] for d in dimensions], room, again)
             return None if made is None else view(b, made, [s for d, s in enumerate(shape) if d not in axes])
         line = view(b, source, (*shape[:axis], size, *shape[axis + count :]))
-        value = widened(b, name, taken(b, line, axis, 0, parts * length))
-        value = along(b, name, parted(b, value, axis, parts), axis + 1)
+        value = widened(b, name, computed_slice(b, line, axis, 0, parts * length))
+        value = along(b, name, split_axis(b, value, axis, parts), axis + 1)
         # The parts may be so many that they are reduced in several steps, too.
         value = self.reduce(b, name, with_rest(b, name, value, line, axis, parts * length), [axis])
         return converted(b, value, element_type(source.type))
@@ -321,8 +321,8 @@ class _Splitting:
 
         def totals(start: int, stop: int, length: int) -> Value:
             """The totals of the runs from `start` to `stop`, each of `length` elements."""
-            runs = widened(b, name, taken(b, line, place, start, stop))
-            return along(b, name, parted(b, runs, place, (stop - start) // length), place + 1)
+            runs = widened(b, name, computed_slice(b, line, place, start, stop))
+            return along(b, name, split_axis(b, runs, place, (stop - start) // length), place + 1)
 
         # The last run may be shorter. The total of the run that comes last in the direction of the op is not needed.
         last = (size - 1) // run * run

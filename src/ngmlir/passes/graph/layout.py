@@ -20,7 +20,7 @@ from ...support.lengths import usual
 from ...support.target import Target
 from ..analysis.views import before
 from .dead_code import without_dead
-from .sunk_transposes import in_place, order_of, permuted, source_of, sunk, taken_in
+from .sunk_transposes import absorbed, in_place, order_of, permuted, source_of, sunk
 from .window_products import as_windows, sliced_product
 from .window_sums import as_sum_over_windows
 
@@ -82,7 +82,7 @@ class _Layout:
             for op in block.ops
         }
         self.moved: dict[tuple[Block, Value, tuple[int, ...]], Value] = {}
-        self.taken = {value for block in {*self.block.values()} for value in taken_in(block.ops)}
+        self.taken = {value for block in {*self.block.values()} for value in absorbed(block.ops)}
 
     def follow(self, old: Sequence[Value], new: Sequence[Value]) -> None:
         """Adds the uses of each replaced value to those of its replacement, so that the rest of this round sees them, however
@@ -196,7 +196,7 @@ class _Layout:
         dot = value.owner
         if not isinstance(dot, Op) or dot.name != "ng.dot" or SCHEDULE in dot.attributes:
             return False
-        if self.target.shares_tiles or self.uses.get(value, 2) != 1 or not _lies_across(dot):
+        if self.target.has_thread_blocks or self.uses.get(value, 2) != 1 or not _lies_across(dot):
             return False
         windows = before(dot.operands[0], ("ng.reshape", "ng.pad"))
         source = before(windows, ("ng.reshape", "ng.windows", "ng.pad"))

@@ -13,7 +13,7 @@ from ...ops.fields import get_i64
 from ...ops.roles import SAMPLES, STEPS, by_place, feature_number
 from ...rewrite.contracts import contract
 from ...support.target import Target
-from .placed_ops import Held, Order, in_order, place, stated
+from .placed_ops import Order, ValueLayouts, in_order, place, stated
 
 Place = Literal["target", "first", "last"]
 
@@ -88,13 +88,13 @@ def _values(op: Op) -> Iterator[Value]:
 
 def _block(block: Block, wanted: Wanted) -> Block:
     out = block.emptied()
-    held = Held(wanted, Builder(out))
+    held = ValueLayouts(wanted, Builder(out))
     for op in block.ops:
         _place(held, op)
     return out
 
 
-def _place(held: Held, op: Op) -> None:
+def _place(held: ValueLayouts, op: Op) -> None:
     """Adds the op on values in the wanted orders or, where it cannot be, in their original ones."""
     held.builder.location = op.location
     values = (*op.operands, *(_values(op) if op.regions else op.results))
@@ -109,7 +109,7 @@ def _place(held: Held, op: Op) -> None:
     held.builder.add_op(new)
     for old, made in zip(op.results, new.results, strict=True):
         if old is not made:
-            held.hold(old, made, stated(old))
+            held.record(old, made, stated(old))
 
 
 def captured(op: Op) -> list[Value]:
@@ -132,7 +132,7 @@ def _with(block: Block, mapping: dict[Value, Value]) -> Block:
     return out
 
 
-def _scan(held: Held, op: Op) -> bool:
+def _scan(held: ValueLayouts, op: Op) -> bool:
     """Adds a scan whose values have the wanted orders, also in its body; False where the order of a sliced value would not be that of
     its slices after the scanned dimension, which must stay the first."""
     body, carried = op.regions[0].block, get_i64(op, "carried")
@@ -143,20 +143,20 @@ def _scan(held: Held, op: Op) -> bool:
     ):
         if held.order(whole) != (0, *(d + 1 for d in held.order(part))):
             return False
-    operands = [held.placed(v) for v in op.operands]
+    operands = [held.in_wanted_order(v) for v in op.operands]
     for value in captured(op):
-        held.placed(value)  # once, before the loop
+        held.in_wanted_order(value)  # once, before the loop
     new = Block([in_order(a.type, held.order(a)) for a in body.args], [a.name for a in body.args])
-    inner = Held(held.wanted, Builder(new), held)
+    inner = ValueLayouts(held.wanted, Builder(new), held)
     for old, arg in zip(body.args, new.args, strict=True):
-        inner.hold(old, arg, held.order(old))
+        inner.record(old, arg, held.order(old))
     for each in body.ops[:-1]:
         _place(inner, each)
     inner.builder.location = end.location
-    inner.builder.add_op(end.rebuilt([inner.placed(v) for v in end.operands]))
+    inner.builder.add_op(end.rebuilt([inner.in_wanted_order(v) for v in end.operands]))
     types = [in_order(r.type, held.order(r)) for r in op.results]
     made = op.rebuilt(operands, [Region(new)], types=types)
     held.builder.add_op(made)
     for old, result in zip(op.results, made.results, strict=True):
-        held.hold(old, result, held.order(old))
+        held.record(old, result, held.order(old))
     return True

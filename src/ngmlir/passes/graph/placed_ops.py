@@ -28,10 +28,12 @@ def in_order(type: Type, order: Order) -> Type:
     return permuted(type, order) if isinstance(type, TensorType) else type
 
 
-class Held:
+class ValueLayouts:
     """Maps each original value to new values, one for each order in which it exists."""
 
-    def __init__(self, wanted: Callable[[Type], Order | None], builder: Builder, outer: Held | None = None):
+    def __init__(
+        self, wanted: Callable[[Type], Order | None], builder: Builder, outer: ValueLayouts | None = None
+    ):
         self.wanted = wanted
         self.builder = builder
         # A copy: values added in a body are not visible outside.
@@ -43,7 +45,7 @@ class Held:
         """The wanted order of a value."""
         return self.wanted(value.type) or stated(value)
 
-    def now(self, value: Value, order: Order) -> Value:
+    def in_order(self, value: Value, order: Order) -> Value:
         """The value in an order; adds a transpose if it does not exist in it yet."""
         forms = self.forms.setdefault(value, {stated(value): value})
         if order not in forms:
@@ -51,13 +53,13 @@ class Held:
             forms[order] = self.builder.transpose(held, permutation=[have.index(d) for d in order])
         return forms[order]
 
-    def placed(self, value: Value) -> Value:
-        return self.now(value, self.order(value))
+    def in_wanted_order(self, value: Value) -> Value:
+        return self.in_order(value, self.order(value))
 
     def stated(self, value: Value) -> Value:
-        return self.now(value, stated(value))
+        return self.in_order(value, stated(value))
 
-    def hold(self, value: Value, new: Value, order: Order) -> None:
+    def record(self, value: Value, new: Value, order: Order) -> None:
         """Records the new value of a value, and its order."""
         new.name = new.name or value.name
         self.forms[value] = {order: new}
@@ -75,16 +77,16 @@ class Held:
             operands, attributes={**op.attributes, **(changed or {})}, types=[in_order(result.type, order)]
         )
         self.builder.add_op(new)
-        self.hold(result, new.result, order)
+        self.record(result, new.result, order)
 
 
-def place(held: Held, op: Op) -> bool:
+def place(held: ValueLayouts, op: Op) -> bool:
     """Adds the op with operands and result in the wanted orders; False where it needs the original ones."""
     if op.name == "ng.reshape":
         return _reshape(held, op)
     if op.name == "ng.transpose":
         permutation, order = get_i64s(op, "permutation"), held.order(op.result)
-        held.hold(op.result, held.now(op.operands[0], tuple(permutation[d] for d in order)), order)
+        held.record(op.result, held.in_order(op.operands[0], tuple(permutation[d] for d in order)), order)
         return True
     loops = loops_of(op)
     if loops is None:
@@ -102,7 +104,7 @@ def place(held: Held, op: Op) -> bool:
         if result is None or changed is None:
             return False
     orders = zip(op.operands, loops.operands, operands, strict=True)
-    given = [held.now(v, tuple([was.index(loop) for loop in now])) for v, was, now in orders]
+    given = [held.in_order(v, tuple([was.index(loop) for loop in now])) for v, was, now in orders]
     # A schedule refers to rows and columns of the product, so they are not exchanged under it.
     if op.name == "ng.dot" and result != wanted == _exchanged(result) and SCHEDULE not in op.attributes:
         given, result, changed = given[::-1], wanted, {_OTHER[name]: a for name, a in changed.items()}
@@ -123,7 +125,7 @@ def _exchanged(result: Sequence[Loop]) -> list[Loop]:
     return [loop for group in "bnm" for loop in result if loop[0] == group]
 
 
-def _reshape(held: Held, op: Op) -> bool:
+def _reshape(held: ValueLayouts, op: Op) -> bool:
     """Adds a reshape of feature dimensions; False unless batch and time axes precede them in both shapes, are equal, and keep
     their places among the features in the wanted orders."""
     source, result = op.operands[0], op.result
@@ -142,5 +144,5 @@ def _reshape(held: Held, op: Op) -> bool:
         return False
     if skeleton and after and list(dict.fromkeys(skeleton)) != list(dict.fromkeys(after)):
         return False
-    held.add(op, [held.placed(source)], held.order(result))
+    held.add(op, [held.in_wanted_order(source)], held.order(result))
     return True

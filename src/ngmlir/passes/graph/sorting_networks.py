@@ -69,7 +69,7 @@ def sorting_networks(module: Module, target: Target) -> Module:
         if not is_plain_order(op) or DYNAMIC in shape_of(op.operands[0].type):
             return None
         shape, axis = shape_of(op.operands[0].type), get_i64(op, "axis")
-        if target.shares_tiles:
+        if target.has_thread_blocks:
             done = (axis == len(shape) - 1 and shape[axis] <= LONGEST) or has_two_runs(op)
             return None if done else [_order(b, op, True, partial(_first, b))]
         held = _RECORD * prod(usual(shape)) <= target.l2_bytes

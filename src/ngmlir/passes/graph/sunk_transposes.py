@@ -52,13 +52,13 @@ def inverse(order: Sequence[int]) -> list[int]:
     return [list(order).index(d) for d in range(len(order))]
 
 
-def taken_in(ops: Sequence[Op]) -> set[Value]:
+def absorbed(ops: Sequence[Op]) -> set[Value]:
     """The transposes, and values computed only from them and from values that can have any order, that reach an op which reads
     any order: there the transposes disappear."""
     turned: set[Value] = set()
     free: set[Value] = set()
     for op in ops:
-        into = free if _is_free(op, free) else turned if _turns(op, turned, free) else None
+        into = free if _is_free(op, free) else turned if _transposes(op, turned, free) else None
         if into is not None:
             into.update(op.results)
     taken: set[Value] = set()
@@ -79,7 +79,7 @@ def _is_free(op: Op, free: set[Value]) -> bool:
     return "elementwise" in op.traits and all(v in free for v in op.operands)
 
 
-def _turns(op: Op, turned: set[Value], free: set[Value]) -> bool:
+def _transposes(op: Op, turned: set[Value], free: set[Value]) -> bool:
     if op.name == "ng.transpose":
         return True
     if "reduction" in op.traits or op.name in _FOLLOWERS:

@@ -62,7 +62,7 @@ def as_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> Sequence[V
         dilations=dilations,
     )
     turned_taps = [homes[d][1] for d in taps]
-    filters = turned(other, turned_taps, b)
+    filters = reversed_along(other, turned_taps, b)
     sides = ("lhs", "rhs") if side == 0 else ("rhs", "lhs")
     (own, own_batch), (others, other_batch) = (
         [get_i64s(dot, f"{name}_{kind}") for kind in ("contract", "batch")] for name in sides
@@ -105,7 +105,7 @@ def _grown(source: Value, places: Sequence[int], whole: Sequence[int], axes: Seq
     return shape
 
 
-def turned(value: Value, dimensions: Sequence[int], b: Builder) -> Value:
+def reversed_along(value: Value, dimensions: Sequence[int], b: Builder) -> Value:
     """The value reversed along some dimensions."""
     shape = shape_of(value.type)
     return b.slice(

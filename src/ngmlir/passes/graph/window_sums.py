@@ -12,7 +12,7 @@ from ...ops.builder import Builder
 from ...ops.fields import get_i64s
 from ...ops.rules import reshaped
 from ...ops.schedules import SCHEDULE
-from .window_products import MORE_WINDOWS, turned
+from .window_products import MORE_WINDOWS, reversed_along
 
 #: Ops allowed between the multiplication and the `overlap_add`: they only move dimensions, or sum.
 _BETWEEN = frozenset({"ng.reshape", "ng.cast_axes", "ng.transpose", "ng.sum"})
@@ -62,7 +62,7 @@ def as_sum_over_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> S
         steps=[1] * len(along),
         dilations=dilations,
     )
-    back = turned(filter, [others.index(d) for d in taps if d in others], b)
+    back = reversed_along(filter, [others.index(d) for d in taps if d in others], b)
     type = reshaped(multiply.results[0].type, grown, None)
     terms = b.multiply(
         b.broadcast(windows, type=type, dimensions=dims), b.broadcast(back, type=type, dimensions=others)

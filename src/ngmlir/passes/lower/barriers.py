@@ -87,10 +87,10 @@ def _groups(kernel: tile.KernelOp, launches: Sequence[Sequence[Value]]) -> dict[
     buffers = [value for value in kernel.block.args if isinstance(value.type, MemRefType)]
     stands = {value: value for value in buffers}
     for operands in launches:
-        places = [_Place.of(value) for value in operands]
+        places = [_Range.of(value) for value in operands]
         for w in range(len(buffers) - kernel.outputs, len(buffers)):
             for i, place in enumerate(places):
-                if i != w and place.meets(places[w]):
+                if i != w and place.overlaps(places[w]):
                     one, other = stands[buffers[i]], stands[buffers[w]]
                     stands = {value: one if each is other else each for value, each in stands.items()}
     found = {(stands.get(buffer), written) for op in kernel.walk() for buffer, written in accesses(op)}
@@ -98,7 +98,7 @@ def _groups(kernel: tile.KernelOp, launches: Sequence[Sequence[Value]]) -> dict[
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Range:
     """The memory of a buffer: bytes `start` to `stop` of a parameter of the function. Parameters do not overlap."""
 
     base: Value
@@ -106,19 +106,19 @@ class _Place:
     stop: int
 
     @staticmethod
-    def of(value: Value) -> _Place:
+    def of(value: Value) -> _Range:
         """The place of a buffer; that of a subview is its whole buffer."""
         buffer, offset = whole_of(value), 0
         if isinstance(buffer.owner, tile.ViewOp):
             # The offset of a view is relative to its operand, which may be a view itself.
-            place = _Place.of(buffer.owner.arena)
+            place = _Range.of(buffer.owner.arena)
             base, offset = place.base, place.start + buffer.owner.offset
         else:
             base = buffer
         assert isinstance(buffer.type, MemRefType)
-        return _Place(base, offset, offset + buffer.type.size * item_bytes(buffer.type.element))
+        return _Range(base, offset, offset + buffer.type.size * item_bytes(buffer.type.element))
 
-    def meets(self, other: _Place) -> bool:
+    def overlaps(self, other: _Range) -> bool:
         return self.base is other.base and self.start < other.stop and other.start < self.stop
 
 

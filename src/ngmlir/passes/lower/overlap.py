@@ -91,10 +91,10 @@ def _overlapped(kernel: tile.KernelOp) -> Op:
 
 def _innermost(op: Op) -> bool:
     inside = chain.from_iterable(each.walk() for region in op.regions for each in region.block.ops)
-    return _waits(op) and not any(_waits(each) for each in inside)
+    return _is_pipelined(op) and not any(_is_pipelined(each) for each in inside)
 
 
-def _waits(op: Op) -> bool:
+def _is_pipelined(op: Op) -> bool:
     return op.name == "tile.for" and _STAGES in op.attributes
 
 
@@ -194,7 +194,7 @@ class _Loop:
             stage = values[results] if self.copies else position
             made = self.moved(b, b.add(position, b.index(ahead * step)))
             count = len(self.loads)
-            tiles, tokens = _parted(values[results + len(own) :], ahead * count)
+            tiles, tokens = _split(values[results + len(own) :], ahead * count)
             filled = [b.remainder(b.add(stage, b.index(ahead)), b.index(ahead + 1))] if self.copies else []
             begun: list[Value] = []
             carried = self.round(
@@ -211,7 +211,7 @@ class _Loop:
         name = self.position.name or "i"
         carried = b.loop(self.rounds.start, stop, self.rounds.step, carried, body, name=name)
         values: Sequence[Value] = carried[:results]
-        later, begun = _parted(carried[results + len(own) :], ahead * len(self.loads))
+        later, begun = _split(carried[results + len(own) :], ahead * len(self.loads))
         for round in range(ahead):
             position = b.index(self.rounds[last + round])
             stage = b.index((last + round) % (ahead + 1)) if self.copies else position
@@ -279,7 +279,7 @@ class _Loop:
         return [made.get(v, v) for v in self.body.ops[-1].operands]
 
 
-def _parted(values: Sequence[Value], at: int) -> tuple[Sequence[Value], Sequence[Value]]:
+def _split(values: Sequence[Value], at: int) -> tuple[Sequence[Value], Sequence[Value]]:
     return values[:at], values[at:]
 
 

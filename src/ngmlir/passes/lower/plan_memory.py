@@ -19,12 +19,12 @@ from .memory.steps import (
     Buffer,
     Choice,
     Copy,
-    Home,
     Launch,
     Loop,
     Part,
     Slot,
     Step,
+    Storage,
     While,
 )
 
@@ -159,11 +159,11 @@ class _Writer:
                 case Choice():
                     self.write_choice(step)
 
-    def flag(self, home: Home) -> Value:
+    def flag(self, home: Storage) -> Value:
         type = MemRefType((), home.type.element)
         return self.b.load(self.value(home, type), (), type=type.element)
 
-    def nested_region(self, steps: Sequence[Step], flag: Home | None = None) -> Region:
+    def nested_region(self, steps: Sequence[Step], flag: Storage | None = None) -> Region:
         with self.b.region() as (region, _):
             outer_views, self.views = self.views, dict(self.views)
             self.write(steps)
@@ -185,7 +185,7 @@ class _Writer:
         regions = [self.nested_region(step.then), self.nested_region(step.other)]
         self.b.if_(flag, types=(), regions=regions)
 
-    def value(self, home: Home, type: Type) -> Value:
+    def value(self, home: Storage, type: Type) -> Value:
         """The memref of a home, as `type`."""
         assert isinstance(type, MemRefType)
         if isinstance(home, Slot):

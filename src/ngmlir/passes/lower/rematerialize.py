@@ -10,7 +10,7 @@ from math import inf
 from ...ir.core import Block, Module, Op, Region, Value
 from ...ops.memory_limit import limit_of
 from ...rewrite.contracts import contract
-from ...support.arena import room, spacing
+from ...support.arena import padded_bytes, spacing
 from ...support.diagnostics import UserError
 from ...support.lengths import usual
 from ...support.target import Target
@@ -19,7 +19,7 @@ from ..graph.inline import copied
 from ..graph.invariants import reads
 from .memory.live_ranges import LiveRanges
 from .memory.schedule import Schedule
-from .rematerialization.keeping import Stuck, sequence
+from .rematerialization.keeping import LimitExceeded, sequence
 from .rematerialization.notes import dropped
 from .rematerialization.order import orders
 from .rematerialization.refusals import refusal
@@ -97,7 +97,7 @@ class _Function:
         if not self.has_notes and (not limit or size <= limit):
             return self.function
         alignment, way = spacing(self.target)
-        bytes = partial(room, alignment=alignment, way=way)
+        bytes = partial(padded_bytes, alignment=alignment, way=way)
         found = steps_of(self.noted, self.kernels, bytes, self.inside)
         self.drops = [(order, dropped(found, order)) for order in orders(found.steps)]
         if limit:
@@ -105,17 +105,17 @@ class _Function:
             if made is None:
                 message = f"the values that @{self.function.symbol} hands on need {size:,} bytes; the limit is {limit:,}"
                 raise UserError(message, self.function.location)
-            if isinstance(made, Stuck):
+            if isinstance(made, LimitExceeded):
                 least = self.least(min(max(limit, max(step.needed for step in found.steps) - 1), size), size)
                 raise refusal(made, found.steps, limit, least)
             return made
         made = min((self.of(sequence(*drop, inf)) for drop in self.drops), key=self.arena)
         return made if self.arena(made) < size else self.function
 
-    def fitting(self, limit: int) -> Op | Stuck | None:
+    def fitting(self, limit: int) -> Op | LimitExceeded | None:
         """The function within a limit, in the cheapest order; otherwise the step where the first order fails; None if no step is
         the reason."""
-        stuck: Stuck | None = None
+        stuck: LimitExceeded | None = None
         found: list[tuple[float, Op]] = []
         for order, drops in self.drops:
             budget = limit
@@ -128,7 +128,7 @@ class _Function:
                         found.append((sum(step.cost for step in steps), made))
                         break
                     budget -= max(over, int(limit * _STEP), 1)
-            except Stuck as there:
+            except LimitExceeded as there:
                 stuck = stuck or there
         if found:
             return min(found, key=lambda each: each[0])[1]

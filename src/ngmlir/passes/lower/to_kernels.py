@@ -16,7 +16,7 @@ from ...ops.builder import Builder
 from ...ops.fields import get_i64
 from ...rewrite.advice import pass_for
 from ...rewrite.contracts import contract
-from ...rewrite.stages import KEPT, homeless
+from ...rewrite.stages import KEPT, not_storable
 from ...support.diagnostics import Limit
 from ...support.target import Target
 from ..analysis.access import is_part
@@ -56,7 +56,7 @@ def to_kernels(module: Module, target: Target) -> Module:
     """
     module = nest(module, target)
     functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
-    if refused := [d for f in functions for op in _outside_fusions(f) for d in homeless(op)]:
+    if refused := [d for f in functions for op in _outside_fusions(f) for d in not_storable(op)]:
         raise Limit(refused)
     writer = _Writer(module, target)
     known = set(functions)

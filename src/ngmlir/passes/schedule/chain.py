@@ -66,7 +66,7 @@ def chain(module: Module, target: Target) -> Module:
           func.return %0 : tensor<8192xf32>
         }
     """
-    if target.shares_tiles:
+    if target.has_thread_blocks:
         return module  # the shared memory of a thread block is too small for strips of rows
     return in_functions(nest(module, target), lambda block: _Writer(block, target).written())
 

@@ -27,12 +27,12 @@ from ...support.lengths import is_open
 from ...support.target import Target
 from ..analysis.group import kind
 from ..analysis.plan import Plan, plan
-from ..analysis.product import Product, end_of, oriented, product_of
+from ..analysis.product import Product, epilogue_cost, oriented, product_of
 from ..analysis.views import source
 from ..fuse.decoding.digits import digits
 from ..fuse.decoding.fusions import DECODED
 from ..fuse.decoding.panels import of_panels
-from ..fuse.links import Link, faults, left_handed, links_of
+from ..fuse.links import Link, faults, left_is_passed, links_of
 from .along import MOST_ROWS_ALONG, along, suits_along
 from .attention import stream
 from .blocks import blocks
@@ -97,7 +97,7 @@ def _ranked(fusion: Op, target: Target, kept: Collection[int]) -> list[Candidate
         found = ranked(found, 1.0)
     elif sort == "attention":
         found = [*stream(fusion, target, given)]
-        if target.shares_tiles or not found:
+        if target.has_thread_blocks or not found:
             raise _refused(fusion, [_NO_ATTENTION])
     else:
         planned = plan(fusion)
@@ -149,7 +149,7 @@ def _link_conflicts(fusion: Op, link: Link, schedule: Schedule) -> list[str]:
     ]
     if isinstance(schedule, Along):
         found.append("in a chain products must use 'panels'")
-    if isinstance(schedule, Panels) and "left" in schedule.pack and left_handed(link):
+    if isinstance(schedule, Panels) and "left" in schedule.pack and left_is_passed(link):
         found.append("a left operand that is computed in the chain is not packed before")
     return found
 
@@ -163,14 +163,14 @@ def _strips(fusion: Op, target: Target, given: Given, kept: Collection[int]) -> 
 
 
 def _chain_conflicts(fusion: Op, target: Target) -> list[str]:
-    if target.shares_tiles:
+    if target.has_thread_blocks:
         return [f"a program of {target.name} has no temporary memory of its own for a chain"]
     return faults(fusion, target)
 
 
 def _products(fusion: Op, product: Product, target: Target, given: Given) -> Iterable[Candidate[Schedule]]:
-    there = ["blocks"] if target.shares_tiles else ["panels"]
-    if not target.shares_tiles and suits_along(product):
+    there = ["blocks"] if target.has_thread_blocks else ["panels"]
+    if not target.has_thread_blocks and suits_along(product):
         few = not is_open((product.rows,)) and product.rows <= MOST_ROWS_ALONG
         there.insert(0 if few else 1, "along")
     fitting = [f.by for f in families("dot", given)]
@@ -186,7 +186,9 @@ def _product(fusion: Op, target: Target, kept: Collection[int] = ()) -> Product:
     planned = plan(fusion)
     dot = next(op for op in planned.ops if op.name == "ng.dot")
     product, order = oriented(product_of(dot, planned.sides), target)
-    return replace(product, kept=planned.side(dot.operands[order[1]])[0] in kept, end=end_of(planned, dot))
+    return replace(
+        product, kept=planned.side(dot.operands[order[1]])[0] in kept, end=epilogue_cost(planned, dot)
+    )
 
 
 def buildable(schedule: Schedule, target: Target, fusion: Op) -> bool:
@@ -219,9 +221,9 @@ def _conflicts(schedule: Schedule, target: Target, fusion: Op, windows: Product 
     if isinstance(schedule, Boxes | Flat):
         found += move_conflicts(type(schedule), plan(fusion), target)
     threads = getattr(schedule, "threads", 1)
-    if not target.shares_tiles and threads > 1:
+    if not target.has_thread_blocks and threads > 1:
         found.append(f"a program of {target.name} is run by one thread, not by {threads}")
-    if target.shares_tiles and threads == 1:
+    if target.has_thread_blocks and threads == 1:
         found.append(f"a program of {target.name} is run by a block of threads, not by one")
     return found
 

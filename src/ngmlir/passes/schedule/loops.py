@@ -117,7 +117,7 @@ def elementwise(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[
 
 def _tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]]:
     sizes, item = usual(plan.sizes), widest_item(plan)
-    if target.shares_tiles:
+    if target.has_thread_blocks:
         # Intermediate values are in registers, whatever their width.
         moved = (item_bytes(element_type(v.type)) for v in (*plan.inputs, *plan.outputs) if plan.loops.get(v))
         width = tile_width(target, max(moved, default=item))
@@ -163,7 +163,7 @@ def _short_rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[
         yield Candidate(made, turns * (cycles + TURN), roof, registers)
 
 
-def at_once(plan: Plan) -> int:
+def requests_in_flight(plan: Plan) -> int:
     """Elements that a thread of a GPU requests at once in a loop that accumulates, as far as there are registers."""
     most = min(_PIECES * chunk_width(plan, 1), _BAND_REGISTERS // (work_of(plan).live + 1))
     return 1 << max(0, most.bit_length() - 1)
@@ -180,7 +180,7 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
     inner = [l for l in range(last) if l not in kept]
     reduced = [sizes[l] for l in inner]
     count, steps, size = prod(outer), prod(reduced), sizes[-1]
-    if target.shares_tiles:
+    if target.has_thread_blocks:
         yield Candidate(
             _bands(plan, target, given, count, [l for l in range(last) if l in kept], inner),
             count * steps * size / target.threads,
@@ -229,7 +229,7 @@ def collapsed(plan: Plan, reduced: Sequence[int], target: Target, tile: int = 0)
     `tile` has one row."""
     columns, near = plan.sizes[-1], len(plan.sizes) - 2
     unfit = (
-        target.shares_tiles
+        target.has_thread_blocks
         or near not in reduced
         or plan.accesses
         or plan.gathered
@@ -314,7 +314,7 @@ def _bands(
     # Requests of a warp are as wide as possible: then no lanes have to be combined. But tiles have as little padding as possible,
     # and with little work more blocks are faster, unless one has all its rows in flight at once.
     width = min(power_of_two(size), max(target.threads, chunk_width(plan, WARP)))
-    each = at_once(plan)
+    each = requests_in_flight(plan)
     rows = power_of_two(plan.sizes[reduced[-1]]) if reduced and plan.has_tiles(reduced[-1]) else 1
     busy = target.multiprocessors
 

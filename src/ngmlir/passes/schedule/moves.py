@@ -30,7 +30,7 @@ def boxes(plan: Plan, target: Target, given: Given) -> Candidate[Boxes] | None:
     """Tiles along the rows of both sides; None if no operand is read across its rows."""
     item = widest_item(plan)
     sizes = usual(plan.sizes)
-    if target.shares_tiles:
+    if target.has_thread_blocks:
         access = permuted(plan)
         if access is None:
             return None
@@ -53,7 +53,7 @@ def boxes(plan: Plan, target: Target, given: Given) -> Candidate[Boxes] | None:
         tile=tile,
         runs=runs,
         part=fixed(given, "part", part),
-        threads=fixed(given, "threads", target.threads if target.shares_tiles else 1),
+        threads=fixed(given, "threads", target.threads if target.has_thread_blocks else 1),
     )
     return Candidate(made, prod(sizes), prod(sizes))
 
@@ -61,10 +61,10 @@ def boxes(plan: Plan, target: Target, given: Given) -> Candidate[Boxes] | None:
 def move_conflicts(family: type[Schedule], plan: Plan, target: Target) -> list[str]:
     """Why no kernel of a `map` fusion can be built with boxes, or with collapsed loops."""
     if family is Boxes:
-        there = permuted(plan) if target.shares_tiles else plan.across
+        there = permuted(plan) if target.has_thread_blocks else plan.across
         why = "no operand is contiguous along another loop than the innermost one"
         return [] if there is not None else [why]
-    if not target.shares_tiles:
+    if not target.has_thread_blocks:
         return [f"{target.name} has no threads that could each find a place"]
     whole = tuple(range(len(plan.sizes)))
     if not whole or plan.written or any(plan.loops[v] != whole for v in plan.outputs):
@@ -157,7 +157,7 @@ def _leaves_lanes_idle(columns: int, item: int) -> bool:
 
 def exceeds_resident_blocks(target: Target, rows: int) -> bool:
     """Whether there are more blocks of a GPU, with one row each, than its multiprocessors run at once."""
-    return target.shares_tiles and rows * target.threads > target.gpu.threads * target.multiprocessors
+    return target.has_thread_blocks and rows * target.threads > target.gpu.threads * target.multiprocessors
 
 
 def _spends_on_finding(target: Target, shape: Sequence[int], item: int, rows: int) -> bool:

@@ -19,8 +19,8 @@ from .candidate import Candidate, fixed, fixed_pair, fixed_words, spilled
 from .register_tiles import (
     FAR_CYCLES,
     adds,
+    distinct_cache_sets,
     multiplications,
-    places,
     rate,
     register_tiles,
     registers_of,
@@ -90,7 +90,7 @@ def panels(product: Product, target: Target, given: Given) -> Iterator[Candidate
 def blocked(product: Product, target: Target, tile: tuple[int, int], given: Given) -> Panels:
     """The blocks for a register tile: the rows and columns of one program, the depth of a block, and which sides are packed."""
     if any(product.implicit):
-        return packed_on_the_way(product, target, tile, given)
+        return packed_by_program(product, target, tile, given)
     tile_rows, tile_columns = tile
     item = item_bytes(product.accumulator)
     right_bytes = product.depth * product.columns * item_bytes(product.rhs_element)
@@ -165,7 +165,7 @@ def _steps(product: Product, target: Target, tile: tuple[int, int]) -> int:
     return next((steps for many, steps in UNROLL_MANY.items() if accumulators >= many), UNROLL)
 
 
-def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], given: Given) -> Panels:
+def packed_by_program(product: Product, target: Target, tile: tuple[int, int], given: Given) -> Panels:
     """The same if a side is not stored as a matrix: each program packs blocks of it. If adjacent elements of the side are contiguous in
     memory, blocks consist of whole runs of them, or runs of whole blocks."""
     tile_rows, tile_columns = tile
@@ -342,7 +342,7 @@ def _packed(product: Product, target: Target, tile_columns: int, near: bool) -> 
     # Rows of a matrix that is a part of others may conflict in a few sets of the cache.
     distance = usual(product.rhs.distance) if isinstance(product.rhs, Strided) else 0
     distance = distance * item_bytes(product.rhs_element)
-    crowded = distance > 0 and product.depth > target.l1_ways * places(target, distance)
+    crowded = distance > 0 and product.depth > target.l1_ways * distinct_cache_sets(target, distance)
     right = product.kept and product.columns > tile_columns
     right |= not product.rhs_depth_first or (
         product.rows > (FEW_ROWS if crowded else from_rows) and (several or crowded)

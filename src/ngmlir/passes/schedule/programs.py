@@ -83,7 +83,7 @@ def grid_for(target: Target, sizes: Sequence[int], width: int, part: int, rows: 
         programs = prod(-(-size // step) for size, step in zip(sizes, steps, strict=True))
     else:
         programs = -(-sizes[0] // steps_of(part, sizes, width))
-    return (programs,) if may_be_several(programs) or target.shares_tiles else ()
+    return (programs,) if may_be_several(programs) or target.has_thread_blocks else ()
 
 
 #: The same for other kernels, in tiles: these have more elements the narrower and the cheaper the elements are, so
@@ -93,4 +93,4 @@ PROGRAM_TILES = 1 << 10
 
 def tile_width(target: Target, item: int) -> int:
     """Elements of `item` bytes in one tile: 16 bytes for each thread, or a few registers."""
-    return target.threads * max(1, 16 // item) if target.shares_tiles else 4 * target.lanes(item)
+    return target.threads * max(1, 16 // item) if target.has_thread_blocks else 4 * target.lanes(item)

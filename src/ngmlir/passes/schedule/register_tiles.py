@@ -75,10 +75,10 @@ def _most_rows(product: Product, target: Target) -> int:
         return target.vector_registers
     elements = usual(product.lhs.distance) if isinstance(product.lhs, Strided) else product.depth
     distance = elements * item_bytes(product.lhs_element)
-    return max(1, target.l1_ways - 2) * places(target, distance)
+    return max(1, target.l1_ways - 2) * distinct_cache_sets(target, distance)
 
 
-def places(target: Target, distance: int) -> int:
+def distinct_cache_sets(target: Target, distance: int) -> int:
     """How many rows at a distance of so many bytes map to different sets of the L1 cache."""
     way = target.l1_bytes // target.l1_ways
     return way // gcd(way, distance)

@@ -17,7 +17,7 @@ from ...support.target import Target
 from ..analysis.plan import Plan, widest_item
 from ..analysis.reduction import Position, reductions
 from .candidate import Candidate, fixed, tile_sizes
-from .loops import REGISTERS, SEARCH, TURN, at_once, work_of
+from .loops import REGISTERS, SEARCH, TURN, requests_in_flight, work_of
 from .programs import PROGRAM_ELEMENTS, RESIDENT, row_per_thread, stages_for, tile_width
 
 #: Cycles to search the lanes of a register.
@@ -41,12 +41,12 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
     inner, opened = usual(plan.sizes[kept:]), is_open(plan.sizes[kept:])
     outer = usual(plan.sizes[:kept])
     count, columns = prod(outer), prod(inner)
-    if target.shares_tiles:
+    if target.has_thread_blocks:
         width, around = power_of_two(columns), 1
         if len(inner) == 1 and kept and plan.has_tiles(-2):
             # Several narrow rows, until each thread has 16 bytes; or a row for each thread, if rows do not begin at sectors.
             room = tile_width(target, widest_item(plan)) // width
-            room = target.threads if _apart(plan, target, kept) else room
+            room = target.threads if _row_for_each_thread(plan, target, kept) else room
             around = max(1, min(room, power_of_two(plan.sizes[kept - 1])))
         together = fixed(given, "rows", around)
         several = len(found) + any(len(plan.loops[v]) > kept for v in plan.outputs) > 1
@@ -122,7 +122,7 @@ def _tile_of_rows(
     if several and len(inner) == 1 and (holding := _threads_that_hold(plan, target, columns)):
         return power_of_two(columns), holding
     # The narrower the elements, the more a thread has; the fewer rows, the more threads a block has.
-    each, few = at_once(plan), 2 * count < RESIDENT * target.multiprocessors
+    each, few = requests_in_flight(plan), 2 * count < RESIDENT * target.multiprocessors
     while few and 2 * each * threads <= min(columns // 2, GPU_REGISTERS / _REGISTERS_EACH):
         threads *= 2
     while tile >= BLOCK_TILE and 2 * tile <= min(columns, each * threads):
@@ -140,7 +140,7 @@ def _threads_that_hold(plan: Plan, target: Target, columns: int) -> int:
     return 0
 
 
-def _apart(plan: Plan, target: Target, kept: int) -> bool:
+def _row_for_each_thread(plan: Plan, target: Target, kept: int) -> bool:
     """Whether each thread of a block reduces a short row of its own: of rows in memory order, which are loaded as contiguous ranges."""
     if plan.accesses or plan.gathered or plan.written:
         return False

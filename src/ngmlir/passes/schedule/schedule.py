@@ -12,7 +12,7 @@ from ...ops.schedules import SCHEDULE, Strips
 from ...ops.settings import Schedule
 from ...ops.stated_schedules import given_by
 from ...rewrite.contracts import contract
-from ...rewrite.remarks import remark, wanted
+from ...rewrite.remarks import is_enabled, remark
 from ...rewrite.sweep import sweep
 from ...support.diagnostics import Diagnostic, UserError
 from ...support.target import Target
@@ -63,7 +63,7 @@ def schedule(module: Module, target: Target) -> Module:
         key = structure(op), kept
         if key not in known:
             known[key] = chosen(op, target, kept)
-            if wanted("schedule"):
+            if is_enabled("schedule"):
                 _explain(op, target, kept)
         found = known[key]
         attribute = found.attribute()

@@ -39,11 +39,11 @@ def _pieces(product: Product) -> list[int]:
 
 def copies(product: Product, tile: tuple[int, int], step: int) -> int:
     """The number of copies in one iteration, of the side that needs more of them."""
-    buffers = zip(waiting(product, tile, step), _pieces(product), strict=True)
+    buffers = zip(staged_buffers(product, tile, step), _pieces(product), strict=True)
     return max(type.size * item_bytes(type.element) // bytes for type, bytes in buffers)
 
 
-def waiting(product: Product, tile: tuple[int, int], step: int) -> tuple[MemRefType, MemRefType]:
+def staged_buffers(product: Product, tile: tuple[int, int], step: int) -> tuple[MemRefType, MemRefType]:
     """The shared buffers of one iteration, for the left and the right side."""
     left = (step, tile[0]) if product.lhs_depth_first else (tile[0], step)
     right = (step, tile[1]) if product.rhs_depth_first else (tile[1], step)
@@ -59,13 +59,13 @@ def _padded(shape: tuple[int, int], element: Type) -> MemRefType:
 
 def stage_bytes(product: Product, tile: tuple[int, int], step: int) -> int:
     """Bytes of the buffers of both sides in one iteration."""
-    return sum(type.extent * item_bytes(type.element) for type in waiting(product, tile, step))
+    return sum(type.extent * item_bytes(type.element) for type in staged_buffers(product, tile, step))
 
 
 def asked_bytes(product: Product, tile: tuple[int, int], step: int) -> int:
     """Bytes of the sectors that both sides of one iteration are in: a row that does not begin at a sector is in one more."""
     total = 0
-    for type, length in zip(waiting(product, tile, step), product.row_lengths, strict=True):
+    for type, length in zip(staged_buffers(product, tile, step), product.row_lengths, strict=True):
         (rows, columns), item = type.shape, item_bytes(type.element)
         total += rows * (columns * item + SECTOR_BYTES - gcd(columns * item, length * item, SECTOR_BYTES))
     return total

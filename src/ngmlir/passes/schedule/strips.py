@@ -11,7 +11,7 @@ from ...ir.literals import item_bytes
 from ...ops.schedules import Panels, Rows
 from ...ops.settings import Schedule
 from ...support.target import Target
-from ..fuse.links import Link, handed, places
+from ..fuse.links import Link, passed_values, shared_buffers
 
 #: Strips fill the L2 cache divided by PART_OF_CACHE, the rest is for operands of products; they take at most CACHES times that cache.
 PART_OF_CACHE, CACHES = 2, 2
@@ -36,19 +36,19 @@ def fits(links: Sequence[Link], target: Target) -> bool:
     products = [link.product for link in links if link.product]
     right_bytes = sum(p.depth * p.columns * item_bytes(p.rhs_element) for p in products)
     again = right_bytes * (-(-products[0].rows // rows) - 1)
-    handed_bytes = sum(_handed(links).values()) * products[0].rows
+    handed_bytes = sum(_passed(links).values()) * products[0].rows
     return rows * row_bytes <= CACHES * target.l2_bytes and again <= PASSES * handed_bytes
 
 
 def _row_bytes(links: Sequence[Link]) -> int:
     """Bytes of a strip per row."""
-    where = places(links)
-    return max(1, sum(size for value, size in _handed(links).items() if where[value] is value))
+    where = shared_buffers(links)
+    return max(1, sum(size for value, size in _passed(links).items() if where[value] is value))
 
 
-def _handed(links: Sequence[Link]) -> dict[Value, int]:
+def _passed(links: Sequence[Link]) -> dict[Value, int]:
     """The values that links pass to others, and the bytes of a row of each."""
-    return {value: link.row_bytes(link.results[value]) for value, link in handed(links).items()}
+    return {value: link.row_bytes(link.results[value]) for value, link in passed_values(links).items()}
 
 
 def within(schedule: Schedule, link: Link, rows: int) -> Schedule:

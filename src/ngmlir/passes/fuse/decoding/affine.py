@@ -26,7 +26,7 @@ from ....ir.types import (
 from ....ops.builder import Builder
 from ....support.machines import WORD_BITS
 from ....support.target import Target
-from .chains import Chain, Number, Parameter, Step, computed, held_of
+from .chains import Chain, Number, Parameter, Step, computed, stored_of
 from .fusions import CODE, CODE_BITS
 
 #: Most numbers of the left side that share a scale: sums of this many products fit in 32 bits.
@@ -174,7 +174,7 @@ def in_panels(weight: Affine, target: Target, b: Builder) -> Panels:
     most = max(1, min(MOST_VECTORS, target.vector_registers // REGISTERS))
     width = lanes * _side_by_side(-(-rows // lanes), most)
     panels, words = -(-rows // width), -(-depth // weight.block) * weight.block // weight.unit
-    codes = chain.placed(b)
+    codes = chain.codes_in_order(b)
     if element_type(codes.type) is i8:
         codes = b.bitcast(codes, type=with_element(codes.type, ui8))
     codes = b.cast(codes, type=with_element(codes.type, i32))
@@ -185,7 +185,7 @@ def in_panels(weight: Affine, target: Target, b: Builder) -> Panels:
     unpacked = _unpacked(weight, panels, width, words)
     codes = b.sum(b.shift_left(b.reshape(codes, type=unpacked), _places(unpacked, b)), axes=[3, 4])
     found: dict[Parameter, Value] = {}
-    for parameter in held_of(weight.steps):
+    for parameter in stored_of(weight.steps):
         # Stored by its own blocks, if they divide the depth; else by the blocks of all parameters.
         own = parameter.block if depth % max(1, parameter.block) == 0 else chain.block
         count = -(-depth // own) if own else 1

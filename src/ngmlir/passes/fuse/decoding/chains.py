@@ -30,7 +30,7 @@ class Number:
     def leaves(self) -> Iterator[Leaf]:
         return iter(())
 
-    def held(self) -> Sequence[Kept]:
+    def stored(self) -> Sequence[Kept]:
         return ()
 
     def at(self, b: Builder, size: tuple[int, ...], block: int = 0) -> Value:
@@ -50,7 +50,7 @@ class Leaf:
     def leaves(self) -> Iterator[Leaf]:
         yield self
 
-    def held(self) -> Sequence[Kept]:
+    def stored(self) -> Sequence[Kept]:
         return (self,)
 
     @property
@@ -118,9 +118,9 @@ class Computed:
         for each in self.inputs:
             yield from each.leaves()
 
-    def held(self) -> Sequence[Kept]:
+    def stored(self) -> Sequence[Kept]:
         """The parameters that are stored for it: itself, or those it is computed from if they take fewer bytes."""
-        parts = _held(self.inputs)
+        parts = _stored(self.inputs)
         return parts if sum(p.bytes for p in parts) < self.bytes else (self,)
 
     @property
@@ -147,8 +147,8 @@ Kept = Leaf | Computed
 Parameter = Number | Kept
 
 
-def _held(parameters: Iterable[Parameter]) -> Sequence[Kept]:
-    return tuple(dict.fromkeys(part for each in parameters for part in each.held()))
+def _stored(parameters: Iterable[Parameter]) -> Sequence[Kept]:
+    return tuple(dict.fromkeys(part for each in parameters for part in each.stored()))
 
 
 def computed(
@@ -203,7 +203,7 @@ class Chain:
             return self, None
         return replace(self, steps=tuple(steps)), factor
 
-    def placed(self, b: Builder) -> Value:
+    def codes_in_order(self, b: Builder) -> Value:
         """The codes as rows x depth, in the order of the weight."""
         value = self.codes
         for op in reversed(self.moves):
@@ -212,9 +212,9 @@ class Chain:
         return b.transpose(value, permutation=[1, 0]) if self.turned else value
 
 
-def held_of(steps: Sequence[Step]) -> Sequence[Kept]:
+def stored_of(steps: Sequence[Step]) -> Sequence[Kept]:
     """The stored parameters of some steps."""
-    return _held(p for step in steps for p in step.others if p is not None)
+    return _stored(p for step in steps for p in step.others if p is not None)
 
 
 def chain_of(weight: Value, depth: int, constant: Callable[[Value], bool]) -> Chain | None:
@@ -269,7 +269,7 @@ def parameter_of(value: Value, places: Places, matrix: tuple[int, int], deep: in
         return made
     leaf = Leaf(value, tuple(digits))
     # The parameters it is computed from, if these take fewer bytes: widened numbers, scales of scales.
-    less = made is not None and sum(p.bytes for p in made.held()) < leaf.bytes
+    less = made is not None and sum(p.bytes for p in made.stored()) < leaf.bytes
     return made if less and made is not None and all(each.fits(*matrix) for each in made.leaves()) else leaf
 
 

@@ -99,7 +99,7 @@ def of_bytes(x: Value, block: int, digit: IntegerType, b: Builder) -> Digits | N
         return None
     if not chain.block:
         scale = b.broadcast(scale, type=TensorType((rows, blocks), f32), dimensions=[0])
-    codes = padded(chain.placed(b), rows, blocks * block, b)
+    codes = padded(chain.codes_in_order(b), rows, blocks * block, b)
     digits = b.reshape(codes, type=TensorType((rows, 1, blocks * block), i8))
     return Digits(b.cast(digits, type=with_element(digits.type, digit)), scale, block)
 

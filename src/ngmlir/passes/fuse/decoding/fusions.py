@@ -19,7 +19,7 @@ from ....ops import ng
 from ....ops.builder import Builder
 from ...analysis.product import Product
 from ...graph.integer_products import REASSOCIATES
-from .chains import Chain, Number, Parameter, computed, held_of
+from .chains import Chain, Number, Parameter, computed, stored_of
 
 #: The kind of such fusions.
 DECODED = "decoded"
@@ -32,29 +32,31 @@ MOST_ROWS = 32
 
 
 @dataclass(frozen=True)
-class Held:
+class StoredWeight:
     """A weight as stored: its codes, packed if they have 4 bits, and its parameters."""
 
     chain: Chain
     codes: Value
     parameters: Mapping[Parameter, Value]
 
-    def unscaled(self) -> tuple[Held, Parameter | None]:
+    def unscaled(self) -> tuple[StoredWeight, Parameter | None]:
         """The weight without a factor of each row, and the factor; see `Chain.unscaled`."""
         chain, factor = self.chain.unscaled()
-        return Held(chain, self.codes, {p: self.parameters[p] for p in held_of(chain.steps)}), factor
+        return StoredWeight(
+            chain, self.codes, {p: self.parameters[p] for p in stored_of(chain.steps)}
+        ), factor
 
 
-def held(chain: Chain, lanes: int, b: Builder) -> Held:
+def stored_weight(chain: Chain, lanes: int, b: Builder) -> StoredWeight:
     """The codes and the parameters of a weight in the order in which kernels read them."""
     rows, depth = chain.shape
     blocks = (-(-depth // chain.block),) if chain.block else ()
     codes = _packed(chain, lanes, b) if chain.bits == CODE_BITS else _narrow(chain, b)
-    found: dict[Parameter, Value] = {p: p.at(b, (rows, *blocks), chain.block) for p in held_of(chain.steps)}
-    return Held(chain, codes, found)
+    found: dict[Parameter, Value] = {p: p.at(b, (rows, *blocks), chain.block) for p in stored_of(chain.steps)}
+    return StoredWeight(chain, codes, found)
 
 
-def decoded_product(left: Value, weight: Held, result: Type, b: Builder, scaled: bool) -> Value:
+def decoded_product(left: Value, weight: StoredWeight, result: Type, b: Builder, scaled: bool) -> Value:
     """The product of a matrix [rows, depth] and the transpose of a weight, which its kernel decodes. `scaled`: whether the kernel may
     multiply the sums of a block by its scale."""
     outer = [left, weight.codes, *dict.fromkeys(weight.parameters.values())]
@@ -72,7 +74,7 @@ def decoded_product(left: Value, weight: Held, result: Type, b: Builder, scaled:
     return b.add_op(ng.FusionOp(outer, [result], attributes, [Region(body)], b.location)).result
 
 
-def decoded_rows(weight: Held, indices: Value, b: Builder) -> Value:
+def decoded_rows(weight: StoredWeight, indices: Value, b: Builder) -> Value:
     """Some rows of a weight, decoded."""
     (count,) = shape_of(indices.type)
     codes = b.gather(weight.codes, indices, axis=0)
@@ -82,7 +84,7 @@ def decoded_rows(weight: Held, indices: Value, b: Builder) -> Value:
 
 def _packed(chain: Chain, lanes: int, b: Builder) -> Value:
     """Codes of 4 bits packed in words, [rows, groups of words, lanes]; padded with 0."""
-    (rows, depth), codes = chain.shape, chain.placed(b)
+    (rows, depth), codes = chain.shape, chain.codes_in_order(b)
     groups = -(-depth // (CODES * lanes))
     codes = b.cast(codes, type=with_element(codes.type, i32))
     if more := groups * CODES * lanes - depth:
@@ -94,7 +96,7 @@ def _packed(chain: Chain, lanes: int, b: Builder) -> Value:
 
 def _narrow(chain: Chain, b: Builder) -> Value:
     """Codes that are not packed, narrowed to bytes if these hold them."""
-    codes = chain.placed(b)
+    codes = chain.codes_in_order(b)
     narrow = item_bytes(element_type(codes.type)) * 8 <= chain.bits
     return codes if narrow else b.cast(codes, type=with_element(codes.type, ui8))
 
@@ -117,7 +119,7 @@ def _weight(chain: Chain, codes: Value, arguments: Mapping[Parameter, Value], b:
         if isinstance(parameter, Number):
             return parameter.at(b, chain.shape)
         blocks = (-(-chain.shape[1] // chain.block),) if chain.block else ()
-        return _spread(computed(parameter, arguments, b, (chain.shape[0], *blocks)), chain, b)
+        return _broadcast(computed(parameter, arguments, b, (chain.shape[0], *blocks)), chain, b)
 
     for step in steps:
         operands = [value if p is None else spread(p) for p in step.others]
@@ -134,7 +136,7 @@ def _unpacked(words: Value, shape: tuple[int, int], b: Builder) -> Value:
     return _cut(b.reshape(codes, type=TensorType((rows, groups * CODES * lanes), i32)), shape, b)
 
 
-def _spread(value: Value, chain: Chain, b: Builder) -> Value:
+def _broadcast(value: Value, chain: Chain, b: Builder) -> Value:
     """A parameter, broadcast to the codes of its row or block."""
     (rows, depth), element = chain.shape, element_type(value.type)
     if not chain.block:

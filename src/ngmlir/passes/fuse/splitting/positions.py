@@ -8,7 +8,7 @@ from ....ir.types import TensorType, element_type, i32, i64, shape_of
 from ....ops.builder import Builder
 from ...analysis.views import view
 from .room import Cut
-from .values import along, converted, parted, sliced, spread, taken
+from .values import along, computed_slice, converted, sliced, split_axis, with_unit_axis
 
 
 def best_in_parts(op: Op, b: Builder, line: Value, axis: int, cut: Cut) -> Value:
@@ -17,9 +17,9 @@ def best_in_parts(op: Op, b: Builder, line: Value, axis: int, cut: Cut) -> Value
 
     def bests(first: int, count: int, steps: int) -> tuple[Value, Value]:
         """The positions of the best elements of `count` parts of `steps` elements from `first` on, and these elements."""
-        parts = parted(b, sliced(b, line, axis, first, first + count * steps), axis, count)
+        parts = split_axis(b, sliced(b, line, axis, first, first + count * steps), axis, count)
         places = searched(op, b, parts, axis + 1)
-        values = b.gather_elements(parts, spread(b, places, axis + 1), axis=axis + 1)
+        values = b.gather_elements(parts, with_unit_axis(b, places, axis + 1), axis=axis + 1)
         return places, view(b, values, shape_of(places.type))
 
     found, best = bests(0, *cut)
@@ -27,7 +27,7 @@ def best_in_parts(op: Op, b: Builder, line: Value, axis: int, cut: Cut) -> Value
         behind = bests(cut.parts * cut.length, 1, rest)
         found, best = (b.concatenate([x, y], axis=axis) for x, y in zip((found, best), behind, strict=True))
     part = searched(op, b, best, axis)
-    within = b.gather_elements(found, spread(b, part, axis), axis=axis)
+    within = b.gather_elements(found, with_unit_axis(b, part, axis), axis=axis)
     start = b.multiply(part, b.number(cut.length, part.type))
     return b.add(start, view(b, within, shape_of(part.type)))
 
@@ -36,9 +36,9 @@ def best_part(op: Op, b: Builder, line: Value, axis: int, cut: Cut) -> Value:
     """Positions by a search for the part with the best element, and then in it; for parts that leave a remainder."""
     size, whole = shape_of(line.type)[axis], cut.parts * cut.length
     name = op.name.removeprefix("ng.arg")
-    best = along(b, name, parted(b, taken(b, line, axis, 0, whole), axis, cut.parts), axis + 1)
-    rest = taken(b, line, axis, whole, size)
-    best = b.concatenate([best, spread(b, along(b, name, rest, axis), axis)], axis=axis)
+    best = along(b, name, split_axis(b, computed_slice(b, line, axis, 0, whole), axis, cut.parts), axis + 1)
+    rest = computed_slice(b, line, axis, whole, size)
+    best = b.concatenate([best, with_unit_axis(b, along(b, name, rest, axis), axis)], axis=axis)
     part = searched(op, b, best, axis)
     start = b.multiply(part, b.number(cut.length, part.type))
     # A shorter last part is filled with copies of its last element, which are never found, as they are not the first.

@@ -58,7 +58,7 @@ class Room:
 
     @staticmethod
     def of(target: Target, item: int, elements: int) -> Room:
-        if target.shares_tiles:
+        if target.has_thread_blocks:
             columns = max(target.threads, WARP * CHUNK_BYTES // item)
             return Room(
                 2 * target.multiprocessors, elements or BLOCK_ELEMENTS, 1, BLOCK_DEPTH,

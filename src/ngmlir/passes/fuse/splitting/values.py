@@ -19,7 +19,7 @@ from ...analysis.views import source, view
 MOST_OPS = 8
 
 
-def taken(b: Builder, value: Value, axis: int, start: int, stop: int) -> Value:
+def computed_slice(b: Builder, value: Value, axis: int, start: int, stop: int) -> Value:
     """The slice from `start` to `stop` along an axis. If a few elementwise ops compute the value, they are computed on slices of their
     operands: a kernel reads these in place, and the value is not stored."""
     return _Part(b, shape_of(value.type), axis, start, stop).of(value, MOST_OPS)
@@ -106,7 +106,7 @@ def with_rest(b: Builder, name: str, value: Value, source: Value, axis: int, sta
     parts, stop = (shape_of(v.type)[axis] for v in (value, source))
     for first in range(start, stop, parts):
         end = min(first + parts, stop)
-        rest = widened(b, name, taken(b, source, axis, end - parts, end))
+        rest = widened(b, name, computed_slice(b, source, axis, end - parts, end))
         if before := parts - (end - first):
             count = b.iota(type=with_element(rest.type, i32), dimension=axis)
             taken_in = b.less(count, b.number(before, count.type))
@@ -146,13 +146,13 @@ def along(b: Builder, name: str, value: Value, axis: int) -> Value:
     return getattr(b, name)(value, axes=[axis])
 
 
-def parted(b: Builder, value: Value, axis: int, parts: int) -> Value:
+def split_axis(b: Builder, value: Value, axis: int, parts: int) -> Value:
     """The value with an axis split into (parts, length)."""
     shape = shape_of(value.type)
     return view(b, value, (*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :]))
 
 
-def spread(b: Builder, value: Value, axis: int) -> Value:
+def with_unit_axis(b: Builder, value: Value, axis: int) -> Value:
     """The value with an axis of size 1 added."""
     shape = shape_of(value.type)
     return view(b, value, (*shape[:axis], 1, *shape[axis:]))

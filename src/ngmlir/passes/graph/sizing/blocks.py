@@ -59,7 +59,7 @@ def block_rows(block: Block, rows: Mapping[Value, Rows], length: int, target: Ta
     machine, and that a launch has enough elements."""
     work = _Work(rows, length)
     work.add(block, 1)
-    if target.shares_tiles:
+    if target.has_thread_blocks:
         elements = target.multiprocessors * target.threads * 8
         least = target.threads * 8
     else:

@@ -41,7 +41,7 @@ class AlongKernel:
         sizes = (-(-product.batch // self.batch_block), programs)
         self.kernel = Kernel(planned, target, several(sizes), sides)
         self.b = self.kernel.b
-        self.first, self.place = self.kernel.places(sizes)
+        self.first, self.place = self.kernel.program_indices(sizes)
         self.batch: list[Value] = []
         self.lhs, self.rhs = self.kernel.extra
 

@@ -110,7 +110,7 @@ class _Builder(Streaming):
     def begin(self, panel: Value) -> None:
         """Initializes a panel, before the first block of keys."""
         b = self.b
-        self.turn(self.how.scores, self.query_side, self.turned, panel)
+        self.copy_transposed(self.how.scores, self.query_side, self.turned, panel)
         b.store(b.number(-inf, self.line), self.largest, [panel, b.index(0)])
         b.store(b.number(0, self.line), self.totals, [panel, b.index(0)])
 

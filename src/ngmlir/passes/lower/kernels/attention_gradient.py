@@ -98,8 +98,8 @@ class _Builder(Streaming):
     def begin(self, panel: Value) -> None:
         """Loads the queries of a panel and the gradients of their results, transposed; sets the gradients of the queries to zero."""
         b, how = self.b, self.gradient
-        self.turn(how.scores, self.query_side, self.turned, panel)
-        self.turn(how.error_product, self.error_side, self.turned_errors, panel)
+        self.copy_transposed(how.scores, self.query_side, self.turned, panel)
+        self.copy_transposed(how.error_product, self.error_side, self.turned_errors, panel)
         for total, result in zip(how.totals, self.builder.results, strict=True):
             if not total.by_key:
 
@@ -166,11 +166,11 @@ class _Builder(Streaming):
             tile = Tile(self.tiles, self.spans(panel, Span(b.add(start, span.start), span.size)), known)
             made = [(scratch, tile.at(value)) for value, scratch in self.lefts.items()]
             for scratch, value in made:
-                b.store(self.there(value, panel), scratch, [panel, span.start, zero])
+                b.store(self.zero_beyond(value, panel), scratch, [panel, span.start, zero])
 
         self.builder.tiles(keys.most, POWERS, (), finish, "key", masks=False)
 
-    def there(self, value: Value, panel: Value) -> Value:
+    def zero_beyond(self, value: Value, panel: Value) -> Value:
         """A tile with zeros for queries beyond the end, so that they add nothing to sums."""
         if not self.masked:
             return value
@@ -194,7 +194,7 @@ class _Builder(Streaming):
 
                     def step(k: Span, values: Sequence[Value]) -> list[Value]:
                         tile = b.load(left, [panel, i, k.start], type=VectorType((m, k.size), self.element))
-                        line = self.line_of(number, total, b.add(row, k.start), k.size, j, n, self.masked)
+                        line = self.right_rows(number, total, b.add(row, k.start), k.size, j, n, self.masked)
                         return [b.dot_tile(tile, line, values[0])]
 
                     return self.builder.tiles(self.lanes, DEPTH, values, step, "query", masks=False)
@@ -218,7 +218,7 @@ class _Builder(Streaming):
                 def step(k: Span, values: Sequence[Value]) -> list[Value]:
                     type = VectorType((m, k.size), self.element)
                     tile = b.load(left, [panel, k.start, i], type=type, dims=[2, 1])
-                    line = self.line_of(number, total, b.add(start, k.start), k.size, j, n, False)
+                    line = self.right_rows(number, total, b.add(start, k.start), k.size, j, n, False)
                     return [b.dot_tile(tile, line, values[0])]
 
                 before = b.load(result, place, type=VectorType((m, n), self.element), masked=self.masked)
@@ -229,7 +229,7 @@ class _Builder(Streaming):
 
         Extent(b, self.lanes).even_tiles(self.rows, tile, "query")
 
-    def line_of(
+    def right_rows(
         self, number: int, total: Total, row: Value, rows: int, column: Value, columns: int, masked: bool
     ) -> Value:
         """Some rows of a right operand."""

@@ -20,7 +20,7 @@ from .tiling import Span, peel_last
 def boxes_kernel(fusion: Op, target: Target, schedule: Boxes) -> Finished:
     """The kernel of a `map` fusion with such an operand."""
     planned = plan(fusion)
-    build = _shared if target.shares_tiles else _in_stripes
+    build = _shared if target.has_thread_blocks else _in_stripes
     return build(planned, target, schedule).done(schedule.threads)
 
 

@@ -18,7 +18,7 @@ from ....support.diagnostics import Bug
 from ....support.target import Target
 from ...analysis.plan import Shape
 from ...analysis.views import source
-from ...fuse.links import Link, handed, links_of, places
+from ...fuse.links import Link, links_of, passed_values, shared_buffers
 from .dot import packed_sides
 from .extents import Extent
 from .finished import Finished
@@ -42,7 +42,7 @@ class _Builder:
     def __init__(self, chain: Op, target: Target, schedule: Strips, inner: Sequence[Schedule]):
         self.chain, self.target, self.schedule = chain, target, schedule
         self.links = links_of(chain, target)
-        self.made = handed(self.links)
+        self.made = passed_values(self.links)
         self.numbers = {value: number for number, value in enumerate(chain.block.args)}
         self.cuts = dict(zip(self.links, inner, strict=True))
         self.products = {
@@ -74,7 +74,7 @@ class _Builder:
             self.chain.location,
         )
         self.b = self.builder.b
-        self.element, self.strip = self.builder.places(sizes)
+        self.element, self.strip = self.builder.program_indices(sizes)
         self.scratch = self.strips()
         self.kernels = {link: self.kernel(link) for link in self.links}
         self.whole_or_rest()
@@ -95,9 +95,9 @@ class _Builder:
         """Allocates scratch for intermediate results."""
         own = {value: link for link in self.links for value in link.fusion.results}
         scratch: dict[Value, Value] = {}
-        for value, place in places(self.links).items():
+        for value, place in shared_buffers(self.links).items():
             link, element = own[value], element_type(value.type)
-            rest = link.rest(link.results[value])
+            rest = link.row_shape(link.results[value])
             if rest is None:
                 raise Bug("the fusion of a chain is not contiguous by rows", link.fusion.location)
             if value is place:

@@ -34,7 +34,7 @@ def collapsed_columns_kernel(
     if rows == 1:
         row([Span(b.index(0))] * len(outer))
     else:
-        (first,) = kernel.places([programs])
+        (first,) = kernel.program_indices([programs])
         each_position(b, *share(b, first, group, rows), sizes, row)
     return kernel.done()
 
@@ -67,7 +67,7 @@ class _Lines:
             total = r.reduced(b, [self.side_by_side(value, self.rows) for value in parts[i]], 0)
             if parts[count:]:
                 total = r.joined(b, total, parts[count + i])
-            known[r.result] = r.given(b, total)
+            known[r.result] = r.result_of(b, total)
         self.at({}, Span(b.index(0)), known).store([o for o in self.outputs if o not in self.whole])
 
     def level(self, inner: dict[int, Span], values: Sequence[Value]) -> Sequence[Value]:

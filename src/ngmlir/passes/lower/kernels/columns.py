@@ -25,7 +25,7 @@ from .staged import Staged
 from .tiling import Span, each_position, linear, round_up, sections, several, share
 
 #: Elements of a window that are unrolled.
-TAPS = 16
+MOST_UNROLLED = 16
 
 
 def columns_kernel(fusion: Op, target: Target, schedule: Columns) -> Finished:
@@ -39,11 +39,11 @@ def columns_kernel(fusion: Op, target: Target, schedule: Columns) -> Finished:
     if lines := collapsed(planned, reduced, target, schedule.tile):
         return collapsed_columns_kernel(lines, schedule, target, outer, reduced)
     staging = _for_staged_windows if schedule.stage and outer else _for_vectors
-    build = _for_threads if target.shares_tiles else staging
-    return build(_Given(planned, target, schedule, outer, reduced, found))
+    build = _for_threads if target.has_thread_blocks else staging
+    return build(_Inputs(planned, target, schedule, outer, reduced, found))
 
 
-class _Given(NamedTuple):
+class _Inputs(NamedTuple):
     """The input of a builder: `outer` loops are kept, as is the innermost; the `found` reductions run over the `reduced` ones."""
 
     planned: Plan
@@ -65,7 +65,7 @@ class _Stripes:
         grid = (groups, -(-self.columns // stripe))
         self.stripe, self.are_several = stripe, may_be_several(grid[1])
         self.kernel = Kernel(planned, target, several(grid))
-        self.first, place = self.kernel.places(grid)
+        self.first, place = self.kernel.program_indices(grid)
         self.start, self.stop = share(self.kernel.b, place, stripe, self.columns)
 
     def between(self, body: Callable[[Span], None]) -> None:
@@ -80,7 +80,7 @@ class _Stripes:
             self.kernel.tiles(self.columns, self.width, (), lambda span, _: body(span))
 
 
-def _for_threads(of: _Given) -> Finished:
+def _for_threads(of: _Inputs) -> Finished:
     planned, target, schedule, outer, reduced, found = of
     columns, width = planned.sizes[-1], schedule.tile
     rows = [planned.sizes[l] for l in outer]
@@ -103,7 +103,7 @@ def _for_threads(of: _Given) -> Finished:
     return kernel.done(schedule.threads)
 
 
-def _for_vectors(of: _Given) -> Finished:
+def _for_vectors(of: _Inputs) -> Finished:
     """Programs divide the kept loops: some rows of results, or some columns of one.
 
     Data that fit into the L1 cache are read one tile of columns after the other. More data are read in memory order:
@@ -129,7 +129,7 @@ def _for_vectors(of: _Given) -> Finished:
     return kernel.done()
 
 
-def _for_staged_windows(of: _Given) -> Finished:
+def _for_staged_windows(of: _Inputs) -> Finished:
     """Programs divide blocks of adjacent rows of results, which read from one copy of the inputs that cross borders."""
     planned, target, schedule, outer, reduced, found = of
     (*before, along), last, sizes = outer, len(planned.sizes) - 1, planned.sizes
@@ -164,7 +164,7 @@ def _for_staged_windows(of: _Given) -> Finished:
         if not is_multiple(rows, stage):
             needed[along] = here if even else b.minimum(round_up(b, here, unroll), b.index(stage))
         if stripes.are_several:
-            needed[last] = round_up(b, b.subtract(stripes.stop, start), kernel.least(stripes.width))
+            needed[last] = round_up(b, b.subtract(stripes.stop, start), kernel.masked_length(stripes.width))
         spans = [at.get(l, Span(b.index(0))) for l in range(last + 1)]
         spans[along], spans[last] = Span(top), Span(start)
         for copies in kernel.staged.values():
@@ -226,7 +226,7 @@ class _Columns:
     def tile(self, span: Span) -> None:
         """One tile of results: the reduced loops run over vectors of accumulators, then the epilogue. Most windows are
         inside the border: these are computed in a branch without checks."""
-        near = None if self.kernel.shares_tiles else self.inside(span)
+        near = None if self.kernel.has_thread_blocks else self.inside(span)
         if not near:
             totals = self.total(span, near is not None)
         else:
@@ -256,7 +256,7 @@ class _Columns:
         # larger one.
         def unrolled(inner: int) -> bool:
             taps = [self.sizes[l] for l in self.reduced[inner:]]
-            few = not is_open(taps) and prod(taps) <= TAPS
+            few = not is_open(taps) and prod(taps) <= MOST_UNROLLED
             return bool(self.kernel.plan.accesses) and few
 
         cuts = self.kernel.plan.cuts(self.kernel.target)
@@ -361,7 +361,7 @@ class _Columns:
     def finish(self, span: Span, totals: Sequence[Value]) -> None:
         """Computes the values that follow from the results, and stores them."""
         pairs = zip(self.found, in_parts(totals, self.found), strict=True)
-        known = {r.result: r.given(self.b, parts) for r, parts in pairs}
+        known = {r.result: r.result_of(self.b, parts) for r, parts in pairs}
         outputs = [(v, buffer) for v, buffer in self.buffers.items() if not self.every(v)]
         self.at({}, span, known).store(outputs)
 

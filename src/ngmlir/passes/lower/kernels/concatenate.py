@@ -33,7 +33,7 @@ def concatenate_kernel(op: Op, target: Target) -> Finished:
     widths = [shape_of(o.type)[axis] * after for o in op.operands]
     whole = (before, sum(widths))
     space, together = whole, 0
-    if target.shares_tiles:
+    if target.has_thread_blocks:
         most = tile_width(target, item_bytes(element_type(op.results[0].type)))
         space = (sum(_blocks(before, width, most) for width in widths), 1)
         if before > 1 and whole[1] <= most and sum(map(bool, widths)) <= MOST_JOINED:
@@ -43,7 +43,7 @@ def concatenate_kernel(op: Op, target: Target) -> Finished:
     builder = OpKernelBuilder(op, target, space, [(before, w) for w in widths], [whole])
     if together:
         _joined(builder, before, widths, together)
-    elif builder.shares_tiles:
+    elif builder.has_thread_blocks:
         _one_after_the_other(builder, before, widths)
     else:
         builder.each_row(lambda row: _side_by_side(builder, row, widths))

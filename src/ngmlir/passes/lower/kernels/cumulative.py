@@ -61,7 +61,7 @@ class PrefixScan(Accumulation):
         The remainder is a shorter tile; it is masked on a GPU, and for an open size, where it may be empty. `masked`: all tiles are masked
         across. `at` gives the indices of the tile at a position along the scan.
         """
-        b, step, masks = self.b, shape[along], self.builder.shares_tiles
+        b, step, masks = self.b, shape[along], self.builder.has_thread_blocks
         full = -(-size // step) if masks else size // step
         beyond = size if masks and size % step else 0
 

@@ -180,7 +180,7 @@ class _Weight:
                 code = b.load(self.codes, [row, at], type=codes, masked=(i + 1) * lanes > size or None)
             yield self.computed(code, shared, after)
 
-    def ask(self, row: Value, rows: int, first: Value) -> None:
+    def prefetch(self, row: Value, rows: int, first: Value) -> None:
         """Prefetches what one iteration reads of some rows, where codes and parameters alternate in memory: the hardware prefetcher follows
         only one of them."""
         b, found = self.b, self.found
@@ -236,7 +236,7 @@ class _Rows:
         programs = -(-self.product.columns // self.block)
         self.kernel = Kernel(planned, target, several([programs]), types)
         self.b = self.kernel.b
-        (self.place,) = self.kernel.places([programs])
+        (self.place,) = self.kernel.program_indices([programs])
         self.lhs, codes, *parameters = self.kernel.extra
         self.weight = _Weight(self.b, found, codes, parameters, target, self.columns)
 
@@ -265,7 +265,7 @@ class _Rows:
         zero = b.number(0, VectorType((rows, columns, self.weight.lanes), f32))
 
         def steps(k: Span, sums: Sequence[Value]) -> list[Value]:
-            self.weight.ask(b.add(column, b.index(columns)), columns, k.start)
+            self.weight.prefetch(b.add(column, b.index(columns)), columns, k.start)
             part = zero
             for i, (tile, scale) in enumerate(self.weight.tiles(column, columns, k.start, k.size, run > 0)):
                 first, *others = sums

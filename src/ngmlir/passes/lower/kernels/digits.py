@@ -50,7 +50,7 @@ class DigitsKernel:
         programs = -(-self.product.columns // self.block)
         self.kernel = Kernel(planned, target, several([programs]), types)
         self.b = b = self.kernel.b
-        (self.place,) = self.kernel.places([programs])
+        (self.place,) = self.kernel.program_indices([programs])
         self.buffers = dict(zip(found.fusion.block.args, self.kernel.extra, strict=True))
         rows, many, depth = shape_of(found.digits.type)
         words = MemRefType((rows * many, depth // found.group), i32)
@@ -155,7 +155,7 @@ class DigitsKernel:
         def step(k: Span, sums: Sequence[Value]) -> list[Value]:
             (total,) = sums
             if self.parts > 1 or not self.adds:
-                self.ask(b.add(at, k.start), k.size)
+                self.prefetch(b.add(at, k.start), k.size)
             for i in range(0, k.size, together):
                 word = b.add(at, b.add(k.start, b.index(i)))
                 codes = self.codes(word, min(together, k.size - i))
@@ -167,7 +167,7 @@ class DigitsKernel:
         written_out = max(together, WRITTEN_OUT // (WORD_BYTES * self.tile_columns))
         return exact_tiles(b, words, min(words, written_out), [total], step, "w")[0]
 
-    def ask(self, word: Value, count: int) -> None:
+    def prefetch(self, word: Value, count: int) -> None:
         """Prefetches words. Where a register of codes takes many instructions, because it has several codes for each digit or because sums
         are added separately, the reorder buffer holds the loads of too few registers to keep memory busy."""
         b, row = self.b, WORD_BYTES * self.tile_columns

@@ -23,7 +23,7 @@ from .implicit import ImplicitKernel
 from .packing import Packing, left_side, right_side
 from .panels import PanelKernel
 from .reading import Matrix, gathered
-from .staging import Waiting
+from .staging import StagedOperands
 
 
 def dot_kernel(fusion: Op, target: Target, schedule: Panels | Along | Blocks) -> Finished:
@@ -103,11 +103,11 @@ def _for_threads(
     atom = product.atom(target)
     once = atom.depth if atom else depth
     staged = schedule.stages > 1 and can_stage(product, target)
-    waiting = Waiting(b, product, schedule.tile, depth) if staged else None
+    waiting = StagedOperands(b, product, schedule.tile, depth) if staged else None
 
     def step(k: Value, values: Sequence[Value]) -> list[Value]:
         if waiting is not None:
-            waiting.bring([*zip((lhs, rhs), (row, column), (k, k), beyond, strict=True)])
+            waiting.copy_in([*zip((lhs, rhs), (row, column), (k, k), beyond, strict=True)])
             (total,) = values
             # Each slice is read just before it is multiplied: the accumulators leave no registers for all of them.
             for first in range(0, depth, once):

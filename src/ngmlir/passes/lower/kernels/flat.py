@@ -20,7 +20,7 @@ from ...analysis.sides import with_merged_loops
 from ...schedule.programs import grid_for
 from .finished import Finished
 from .fusion_kernel import Kernel, Tile
-from .single import unsigned_places_in
+from .single import unsigned_positions_in
 from .tiling import Span
 
 
@@ -71,18 +71,18 @@ class _FlatTile(Tile):
 
     def broadcast(self, operand: Value, source: Value, value: Value) -> Value:
         type = self.type(value, element_type(operand.type))
-        return operand if self.kernel.plan.loops[source] else self.spread(operand, type)
+        return operand if self.kernel.plan.loops[source] else self.splat(operand, type)
 
     def has_rows(self, type: Type, found: Value) -> bool:
         return isinstance(type, VectorType)
 
     def along(self, loop: int, value: Value) -> Value:
-        positions = unsigned_places_in(self.b, self.span, self.kernel.plan.sizes)[loop]
+        positions = unsigned_positions_in(self.b, self.span, self.kernel.plan.sizes)[loop]
         return self.b.cast(positions, type=with_element(self.type(value), i64))
 
     def iota(self, op: Op, type: Type) -> Value:
         (loop,) = self.kernel.plan.dimension_loops[op]
-        return self.b.cast(unsigned_places_in(self.b, self.span, self.kernel.plan.sizes)[loop], type=type)
+        return self.b.cast(unsigned_positions_in(self.b, self.span, self.kernel.plan.sizes)[loop], type=type)
 
     def load(self, value: Value, buffer: Value) -> Value:
         if not self.kernel.plan.loops[value]:
@@ -91,8 +91,10 @@ class _FlatTile(Tile):
         type, (length,) = self.type(value), flat.shape
         if whole.fill is None or not leaves(whole.places, whole.shape, whole.sizes):
             flat = with_merged_loops(flat)
-            return b.gather_tile(buffer, [self.index(flat.places[0], self.places(flat, length))], type=type)
-        places = self.places(whole, length)
+            return b.gather_tile(
+                buffer, [self.index(flat.places[0], self.positions(flat, length))], type=type
+            )
+        places = self.positions(whole, length)
         offset, inside = b.number(0, places[0].type), list[Value]()
         for place, size in zip(whole.places, whole.shape, strict=True):
             index, extent = self.index(place, places), b.number(size, offset.type)
@@ -103,9 +105,9 @@ class _FlatTile(Tile):
         tile = b.gather_tile(buffer, [b.select(there, offset, b.number(0, offset.type))], type=type)
         return b.select(there, tile, b.number(whole.fill, type))
 
-    def places(self, access: Access, most: int) -> list[Value]:
+    def positions(self, access: Access, most: int) -> list[Value]:
         """The positions of the elements in the loops of an indexing map; `most` is the largest number that is computed from them."""
-        return unsigned_places_in(self.b, self.span, access.sizes, most)
+        return unsigned_positions_in(self.b, self.span, access.sizes, most)
 
     def index(self, place: AffineExpr, places: Sequence[Value]) -> Value:
         """The value of an affine expression. Negative values wrap round to large ones, which are out of bounds."""

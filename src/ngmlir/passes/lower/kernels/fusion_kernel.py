@@ -229,15 +229,15 @@ class Tile:
             if isinstance(whole, VectorType) and span.size:
                 start = positions(self.b, span.start, whole, tiled.index(l))
             else:
-                start = self.spread(self.b.cast(span.start, type=i64), whole)
+                start = self.splat(self.b.cast(span.start, type=i64), whole)
             scalar = self.b.add(scalar, self.b.multiply(start, self.b.number(stride, whole)))
             stride *= self.kernel.plan.sizes[l]
         return scalar if type is whole else self.b.cast(scalar, type=type)
 
-    def spread(self, scalar: Value, type: Type) -> Value:
+    def splat(self, scalar: Value, type: Type) -> Value:
         return self.b.broadcast(scalar, type=type, dimensions=()) if isinstance(type, VectorType) else scalar
 
-    def place(self, value: Value) -> tuple[list[Value], list[int] | None, bool]:
+    def location(self, value: Value) -> tuple[list[Value], list[int] | None, bool]:
         """Indices, `dims` (None for the last dimensions in order), and whether a mask is needed."""
         loops = self.kernel.plan.loops[value]
         indices = [self.spans[l].start for l in loops]
@@ -249,7 +249,7 @@ class Tile:
         usual = list(range(len(loops) - len(tiled), len(loops)))
         return indices, None if dims == usual else dims, any(self.spans[l].masked for l in tiled)
 
-    def near(
+    def row_view(
         self, value: Value, buffer: Value, indices: Sequence[Value]
     ) -> tuple[Value, list[Value], list[int] | None]:
         """A view of a buffer that begins at the tile's first row, with indices and `dims` in it. It needs no mask for the loops before the
@@ -275,9 +275,9 @@ class Tile:
         if access is not None:
             access = replace(access, fill=None) if self.inside else access
             return read(self.kernel, self.spans, access, self.type(value), buffer)
-        indices, dims, masked = self.place(value)
+        indices, dims, masked = self.location(value)
         if masked and self.kernel.staged:
-            buffer, indices, dims = self.near(value, buffer, indices)
+            buffer, indices, dims = self.row_view(value, buffer, indices)
         pad = self.beyond if masked and self.ends_with(value, self.beyond) else None
         return self.b.load(buffer, indices, type=self.type(value), dims=dims, masked=masked, pad=pad)
 
@@ -300,9 +300,9 @@ class Tile:
             if written is not None:
                 write(self.b, self.spans, written, self.at(value), buffer)
                 continue
-            indices, dims, masked = self.place(value)
+            indices, dims, masked = self.location(value)
             if masked and self.kernel.staged:
-                buffer, indices, dims = self.near(value, buffer, indices)
+                buffer, indices, dims = self.row_view(value, buffer, indices)
             self.b.store(self.at(value), buffer, indices, dims=dims, masked=masked)
 
     def neutral(self, reduction: Reduction, loop: int) -> Value:

@@ -38,7 +38,7 @@ class KernelBuilder:
         part: int = 0,
     ):
         self.target = target
-        self.shares_tiles = target.shares_tiles
+        self.has_thread_blocks = target.has_thread_blocks
         #: Bytes of the largest element type.
         self.item = max((item_bytes(type.element) for type in (*inputs, *outputs)), default=1)
         self.part = part  # see `grid_for`
@@ -64,7 +64,7 @@ class KernelBuilder:
         pairs = self.in_place()
         if pairs:
             attributes["in_place"] = integers(pairs)
-        if self.shares_tiles:
+        if self.has_thread_blocks:
             attributes["threads"] = IntegerAttr(threads or self.target.threads, i64)
         return function("k", self.block, attributes, kind=tile.KernelOp, location=self.location)
 
@@ -72,7 +72,7 @@ class KernelBuilder:
         """Pairs (input, output) of parameters that may share a buffer, as a flat list."""
         return self.pairs
 
-    def places(self, sizes: Sequence[int]) -> list[Value]:
+    def program_indices(self, sizes: Sequence[int]) -> list[Value]:
         """The index of this program in each of some loops; those with `several` iterations are the grid."""
         programs = iter(self.programs)
         return [next(programs) if may_be_several(size) else self.b.index(0) for size in sizes]
@@ -95,13 +95,13 @@ class KernelBuilder:
         The remainder of an open size is run in tiles of one register (of the same shape where values are carried) and a masked one;
         without `masks`, in tiles whose lengths are halved down to 1.
         """
-        if self.shares_tiles:
+        if self.has_thread_blocks:
             step = min(step, power_of_two(size))
-        masked = self.shares_tiles or (masks and is_open((size,)))
-        least = step if carried else self.least(step)
+        masked = self.has_thread_blocks or (masks and is_open((size,)))
+        least = step if carried else self.masked_length(step)
         return exact_tiles(self.b, size, step, carried, body, name, stages, masked, alike, least, back)
 
-    def least(self, step: int) -> int:
+    def masked_length(self, step: int) -> int:
         """The length of the masked tile of a loop of open size that is run in tiles of `step`: at most one register."""
         return min(step, self.target.lanes(self.item))
 
@@ -118,7 +118,7 @@ class KernelBuilder:
         of the `cuts` has no section. An open size has no cuts."""
         b = self.b
         if is_open((size,)):
-            begin, full, least = start, 0, self.least(step)
+            begin, full, least = start, 0, self.masked_length(step)
             for width in tile_lengths(step, least, True):
                 before, full = full, full + (size - full) // width * width
                 if not is_same(before, full):

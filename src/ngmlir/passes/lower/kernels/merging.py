@@ -12,7 +12,7 @@ from ....support.target import Target
 from ...analysis.reduction import merged
 from .binary_search import binary_search
 from .finished import Finished
-from .single import flat_builder, places_in
+from .single import flat_builder, positions_in
 from .tiling import Span
 
 
@@ -24,7 +24,7 @@ def argsort_of_runs(op: Op, target: Target) -> Finished:
 
     def pick(spans: list[Span]) -> None:
         (span,) = spans
-        row, place = places_in(b, span, (rows, size))
+        row, place = positions_in(b, span, (rows, size))
         merge = _Merge(b, builder.sources[0], row, VectorType((span.size,), key), size // 2)
         places = merge.source(b.cast(place, type=merge.number))
         found = b.cast(places, type=VectorType((span.size,), element_type(op.results[0].type)))

@@ -42,7 +42,7 @@ class Packing:
     rows: int
     columns: int
     width: int
-    turned: bool
+    transposed: bool
     stored: Type
     element: Type
     block: int
@@ -63,7 +63,7 @@ class Packing:
         if self.words:
             size = (self.rows, self.steps) if self.left else (self.steps, self.columns)
         rows, columns = size
-        return (columns, rows) if self.turned else size
+        return (columns, rows) if self.transposed else size
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -82,7 +82,7 @@ class Packing:
     @property
     def band(self) -> int:
         """Rows that are copied at once: if they are transposed those that share cache lines, which are then read once."""
-        if self.turned:
+        if self.transposed:
             return max(self.block, LINE_BYTES // item_bytes(self.stored))
         return max(1, BAND_BYTES // (self.width * item_bytes(self.element)))
 
@@ -90,7 +90,7 @@ class Packing:
     def step(self) -> int:
         """Columns that are copied at once: blocks to be transposed are square, other rows are copied whole. Words need registers
         for their parts."""
-        return self.block if self.turned else 2 * self.block if self.words else self.width
+        return self.block if self.transposed else 2 * self.block if self.words else self.width
 
     @property
     def in_parts(self) -> Packing:
@@ -168,7 +168,7 @@ def pack_kernel(packing: Packing, location: Location) -> Op:
     block = Block([*types, *[index] * len(grid)], ["from", "to", *"ij"[: len(grid)]])
     b = Builder(block, location)
     source, target = block.args[:2]
-    if packing.words and packing.left and not packing.turned and not packing.fills:
+    if packing.words and packing.left and not packing.transposed and not packing.fills:
         # Adjacent elements along the depth are contiguous: they are copied one by one, and so form words.
         packing = packing.in_parts
         target = b.view(target, offset=0, type=packing.type)
@@ -226,7 +226,7 @@ class Panel:
     def piece(self, first: Value, rows: Span, column: Value, columns: Span) -> None:
         """Copies a few columns of a few rows."""
         b, block = self.b, self.packing.block
-        if not self.packing.turned or rows.size <= block:
+        if not self.packing.transposed or rows.size <= block:
             return self.some(first, rows, column, columns)
 
         def square(span: Span, _: object) -> None:
@@ -244,7 +244,7 @@ class Panel:
     def load(self, row: Value, column: Value, shape: tuple[int, int]) -> Value:
         """A tile of the side, in the type of the panels."""
         packing, type = self.packing, VectorType(shape, self.packing.stored)
-        if packing.turned:
+        if packing.transposed:
             tile = self.source.load(column, row, type, turned=True, masked=self.masked)
         else:
             tile = self.source.load(row, column, type, masked=self.masked)
@@ -256,21 +256,21 @@ class Panel:
         """A tile of words: the first element in the lowest bits. They are formed in memory order, and then transposed if necessary."""
         b, packing = self.b, self.packing
         count = WORD_BITS // packing.bits
-        at, size = ([column, row], shape[::-1]) if packing.turned else ([row, column], shape)
-        depth = int(packing.left != packing.turned)  # the dimension of the side that is the depth
+        at, size = ([column, row], shape[::-1]) if packing.transposed else ([row, column], shape)
+        depth = int(packing.left != packing.transposed)  # the dimension of the side that is the depth
         at[depth] = first = b.multiply(at[depth], b.index(count))
         rest = packing.steps % count
         parts: list[Value] = []
         for i in range(count):
             at[depth] = b.add(first, b.index(i))
-            part = self.each(at, size, depth, count, 0 < rest <= i)  # the last word may not be full
+            part = self.element(at, size, depth, count, 0 < rest <= i)  # the last word may not be full
             if i < count - 1:
                 part = b.bitwise_and(part, b.number((1 << packing.bits) - 1, part.type))
             parts.append(b.shift_left(part, b.number(i * packing.bits, part.type)) if i else part)
         made = reduce(b.bitwise_or, parts)
-        return b.transpose(made, permutation=[1, 0]) if packing.turned else made
+        return b.transpose(made, permutation=[1, 0]) if packing.transposed else made
 
-    def each(self, at: Sequence[Value], size: Sequence[int], depth: int, step: int, masked: bool) -> Value:
+    def element(self, at: Sequence[Value], size: Sequence[int], depth: int, step: int, masked: bool) -> Value:
         """One element of each word along the depth, in the type of the panels."""
         type = VectorType(tuple(size), self.packing.stored)
         steps = (1, step) if depth else (step, 1)

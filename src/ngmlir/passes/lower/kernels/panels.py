@@ -71,7 +71,7 @@ class PanelKernel:
         )
         self.kernel = kernel or Kernel(planned, target, several(sizes), sides)
         self.b = self.kernel.b
-        self.places = self.kernel.places(sizes) if kernel is None else [self.b.index(0)] * len(sizes)
+        self.places = self.kernel.program_indices(sizes) if kernel is None else [self.b.index(0)] * len(sizes)
         self.lhs, self.rhs = self.kernel.extra[:2]
         if product.words and "left" not in schedule.pack and not any(product.implicit):
             whole = (product.rows, product.depth)
@@ -208,7 +208,7 @@ class PanelKernel:
 
             columns.tiles(width, one)
 
-        if packing.turned:
+        if packing.transposed:
             panels(lambda panel, at: panel.copy(first, depth, at))
         else:
             self.kernel.tiles(
@@ -251,7 +251,7 @@ class PanelKernel:
         ask = None
         wide = usual(self.product.columns) > self.tile_columns
         if "right" in self.schedule.pack and wide:
-            ask = self.asked(row, rows, column, first, depth)
+            ask = self.prefetcher(row, rows, column, first, depth)
 
         def step(k: Span, sums: Sequence[Value]) -> list[Value]:
             if ask is not None:
@@ -262,7 +262,7 @@ class PanelKernel:
 
         return self.kernel.tiles(depth, self.schedule.unroll, [total], step, "k", masks=False)[0]
 
-    def asked(
+    def prefetcher(
         self, row: Value, rows: int, column: Value, first: Value, depth: int
     ) -> Callable[[Value], None]:
         """A function that prefetches some lines of the next panel in a step of the depth. Each tile prefetches those after the lines of

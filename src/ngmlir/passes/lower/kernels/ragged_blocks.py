@@ -17,7 +17,7 @@ from .binary_search import binary_search
 from .cumulative import PrefixScan
 from .finished import Finished
 from .segments import RowsBetween
-from .single import OpKernelBuilder, flat_builder, places_in
+from .single import OpKernelBuilder, flat_builder, positions_in
 from .tiling import Span, positions
 
 
@@ -36,7 +36,7 @@ def segment_expand_by_blocks(op: Op, target: Target) -> Finished:
 
     def pick(spans: list[Span]) -> None:
         (span,) = spans
-        line, row, column = places_in(b, span, result)
+        line, row, column = positions_in(b, span, result)
         found = VectorType((span.size,), i32)
 
         def ends(segment: Value) -> Value:

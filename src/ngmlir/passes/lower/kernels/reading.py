@@ -46,7 +46,7 @@ def read(
             pad=access.fill if masked else None,
         )
 
-    if access.fill is None or masked or builder.shares_tiles:
+    if access.fill is None or masked or builder.has_thread_blocks:
         return load(masked or access.fill is not None)
     bounds: list[tuple[Value, int, int]] = []
     partly = False  # whether only a part of a tile may be inside
@@ -143,7 +143,7 @@ class Matrix:
             parts = list[Span]()
             for number in batch:
                 parts = delinearize(b, number, side.batch)
-            self.before = [position(b, place, parts) for place in side.places]
+            self.before = [position(b, place, parts) for place in side.batch_indices]
             if side.is_window:
                 self.cut(side.size)
         else:

@@ -30,7 +30,7 @@ from .tiling import Span, each_position, linear, peel_last, positions, several, 
 SCRATCH_BYTES = 1 << 18
 
 
-class Kept(NamedTuple):
+class StoredValue(NamedTuple):
     """Where a costly value is stored until the last phase."""
 
     buffer: Value
@@ -54,7 +54,7 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows) -> Finished:
         return _unrolled(planned, target, schedule, outer, inner)
     rows, block = prod(outer), schedule.rows
     programs = -(-rows // block)
-    shared = may_be_several(programs) or target.shares_tiles
+    shared = may_be_several(programs) or target.has_thread_blocks
     kernel = Kernel(planned, target, (programs,) if shared else ())
     b, cuts = kernel.b, planned.cuts(target)[: len(outer)]
 
@@ -76,7 +76,7 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows) -> Finished:
 
 def several_rows(planned: Plan, inner: Sequence[int], schedule: Rows, target: Target) -> bool:
     """Whether one tile, which threads share, holds all rows of a program."""
-    if not target.shares_tiles:
+    if not target.has_thread_blocks:
         return False
     whole = len(inner) == 1 and inner[0] <= schedule.tile and len(planned.sizes) > 1
     return schedule.rows > 1 and whole and planned.has_tiles(-2)
@@ -95,7 +95,7 @@ def _several(planned: Plan, target: Target, schedule: Rows, outer: Sequence[int]
     tile = Tile(kernel, [*spans, Span(b.index(0), size, size != width)], beyond=found[0].beyond)
     for reduction in found:
         total = reduction.of_tile(b, tile.neutral(reduction, len(outer)), 1)
-        tile.known[reduction.result] = reduction.given(b, total)
+        tile.known[reduction.result] = reduction.result_of(b, total)
     tile.store(list(zip(planned.outputs, kernel.results, strict=True)))
     return kernel.done(schedule.threads)
 
@@ -130,7 +130,7 @@ def _unrolled(
         else:
             whole()
 
-    (first,) = kernel.places([programs])
+    (first,) = kernel.program_indices([programs])
     each_position(b, *share(b, first, share_of_groups, prod(groups)), groups, group)
     return kernel.done()
 
@@ -158,7 +158,7 @@ class _Row:
         self.outer = list(outer)
         self.inner = tuple(inner)
         self.row_values: dict[Value, Value] = {}  # results of reductions and what follows from them alone
-        self.kept: dict[Value, Kept] = {}
+        self.kept: dict[Value, StoredValue] = {}
         self.filled: set[Value] = set()  # the kept values that an earlier phase stored
 
     def full(self, value: Value) -> bool:
@@ -173,14 +173,14 @@ class _Row:
             self.in_phases()
 
     def in_one_tile(self, width: int) -> None:
-        size = power_of_two(width) if self.kernel.shares_tiles else width
+        size = power_of_two(width) if self.kernel.has_thread_blocks else width
         found = reductions(self.plan.ops, self.kernel.target)
         span = Span(self.b.index(0), size, size != width)
         tile = Tile(self.kernel, [*self.outer, span], beyond=found[0].beyond)
         tiled = sum(bool(span.size) for span in self.outer)
         for reduction in found:
             total = reduction.of_tile(self.b, tile.neutral(reduction, len(self.outer)), tiled)
-            tile.known[reduction.result] = reduction.given(self.b, total)
+            tile.known[reduction.result] = reduction.result_of(self.b, total)
         tile.store(list(zip(self.plan.outputs, self.kernel.results, strict=True)))
 
     # -- long rows ---------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class _Row:
                 if output is None
                 else self.kernel.results[self.plan.outputs.index(output)]
             )
-            self.kept[value] = Kept(buffer, output)
+            self.kept[value] = StoredValue(buffer, output)
 
     def output_for(self, value: Value, read: Collection[Value]) -> Value | None:
         """An output that can store a value until its own elements are computed: none that may share memory with what is
@@ -319,7 +319,9 @@ class _Row:
         b = self.b
         step = self.schedule.tile
         row = self.inner[-1]
-        width = min(step, power_of_two(row) if self.kernel.shares_tiles else step if is_open((row,)) else row)
+        width = min(
+            step, power_of_two(row) if self.kernel.has_thread_blocks else step if is_open((row,)) else row
+        )
         gathered = [self.gathered(r, width) for r in phase]
         starts = [r.starts(b, (size,)) for r, size in zip(phase, gathered, strict=True)]
         starts += [r.starts(b, (), none=True) for r in phase]  # the results of shorter tiles
@@ -354,14 +356,14 @@ class _Row:
                 one = self.searched(r, parts[i], width)
             else:
                 one = r.reduced(b, parts[i], 0)
-            self.row_values[r.result] = r.given(b, r.joined(b, one, parts[len(phase) + i]))
+            self.row_values[r.result] = r.result_of(b, r.joined(b, one, parts[len(phase) + i]))
         self.follow_up()
 
     def gathered(self, reduction: Reduction, width: int) -> int:
         """In how many lanes a reduction accumulates tiles of a width. The best value needs fewer than its position: on a CPU each lane
         compares only the best of several registers with its own best, and the first tile with that is searched at the end."""
         target, position = self.kernel.target, isinstance(reduction, Position)
-        if self.kernel.shares_tiles:
+        if self.kernel.has_thread_blocks:
             return width if position else min(width, chunk_width(self.plan, self.schedule.threads))
         lanes = target.lanes(item_bytes(reduction.element))
         whole = len(self.inner) == 1 and not is_open(self.inner) and width % lanes == 0
@@ -414,7 +416,7 @@ class _RowTile(Tile):
         if kept.output is None:
             at, dims, masked = [s.start for s in self.spans[len(self.row.outer) :]], None, False
         else:
-            at, dims, masked = self.place(kept.output)
+            at, dims, masked = self.location(kept.output)
         if value in self.row.filled:
             return self.b.load(kept.buffer, at, type=self.type(value), dims=dims, masked=masked)
         made = super().compute(value)

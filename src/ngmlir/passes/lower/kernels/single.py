@@ -40,7 +40,7 @@ class OpKernelBuilder(KernelBuilder):
         self.sizes = tuple(sizes)
         item = max(item_bytes(element_type(v.type)) for v in (*op.operands, *op.results))
         self.width, self.rows = width or tile_width(target, item), rows
-        part = 0 if target.shares_tiles else part_of(self.sizes, self.width)
+        part = 0 if target.has_thread_blocks else part_of(self.sizes, self.width)
         grid = grid_for(target, self.sizes if parallel else (), self.width, part, rows)
         inputs = [
             MemRefType(s, element_type(o.type)) for s, o in zip(self.operand_shapes, op.operands, strict=True)
@@ -76,13 +76,13 @@ def flat_builder(
     return OpKernelBuilder(op, target, (size,), operand_shapes, [(size,)], width=width)
 
 
-def places_in(b: Builder, span: Span, shape: Sequence[int]) -> list[Value]:
+def positions_in(b: Builder, span: Span, shape: Sequence[int]) -> list[Value]:
     """The positions in `shape` of a tile of linear indices. Masked-off elements have the last position."""
     wide = VectorType((span.size,), i64)
-    return [b.cast(place, type=wide) for place in unsigned_places_in(b, span, shape)]
+    return [b.cast(place, type=wide) for place in unsigned_positions_in(b, span, shape)]
 
 
-def unsigned_places_in(b: Builder, span: Span, shape: Sequence[int], most: int = 0) -> list[Value]:
+def unsigned_positions_in(b: Builder, span: Span, shape: Sequence[int], most: int = 0) -> list[Value]:
     """The same as unsigned numbers, of 32 bits if they can hold the size of the shape and `most`."""
     size = prod(shape)
     number = VectorType((span.size,), ui32 if max(size, most) < 1 << 31 else ui64)

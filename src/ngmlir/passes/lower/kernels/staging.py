@@ -8,20 +8,20 @@ from ....ir.core import Value
 from ....ir.types import VectorType, element_type, shape_of
 from ....ops.builder import Builder
 from ...analysis.product import Product
-from ...schedule.staging import waiting
+from ...schedule.staging import staged_buffers
 from .reading import Matrix
 
 
-class Waiting:
+class StagedOperands:
     """The two operands of a product, staged in shared memory."""
 
     def __init__(self, b: Builder, product: Product, tile: tuple[int, int], step: int):
         self.b = b
         self.step = step
         self.depth_first = (product.lhs_depth_first, product.rhs_depth_first)
-        self.buffers = [b.alloc(type=type) for type in waiting(product, tile, step)]
+        self.buffers = [b.alloc(type=type) for type in staged_buffers(product, tile, step)]
 
-    def bring(self, places: list[tuple[Matrix, Value, Value, bool]]) -> None:
+    def copy_in(self, places: list[tuple[Matrix, Value, Value, bool]]) -> None:
         """Copies the tiles of one iteration. `places` has for each operand, the left one first, the matrix, the offsets of its tile across and
         along the depth, and whether the tile may extend beyond the operand."""
         b = self.b

@@ -58,10 +58,10 @@ class Streaming:
             several(sizes),
             [MemRefType(shape, e) for (_, shape), e in zip(self.inputs, elements, strict=True)],
             [MemRefType(shape, self.element) for shape in results],
-            how.place.location,
+            how.located_op.location,
         )
         self.b = self.builder.b
-        self.programs = self.builder.places(sizes)
+        self.programs = self.builder.program_indices(sizes)
         sources = self.builder.sources
         self.tiles, self.straight = (
             Part(self.builder, each, bound(each, sources), {}, ()) for each in (how.plan, how.straight)
@@ -124,7 +124,7 @@ class Streaming:
     def scratch(self, *shape: int) -> Value:
         return self.b.alloc(type=MemRefType(shape, self.element, None, 0, 3))
 
-    def turn(self, product: Product, side: Matrix, to: Value, panel: Value) -> None:
+    def copy_transposed(self, product: Product, side: Matrix, to: Value, panel: Value) -> None:
         """Copies a panel of a right side, transposed so that its queries are contiguous."""
         packing = right_side(product, self.lanes, self.target)
         place = Panel(self.b, packing, side, to, [panel], self.lanes, self.masked)

@@ -91,7 +91,7 @@ def overlap_add_kernel(op: Op, target: Target) -> Finished:
     element = element_type(op.results[0].type)
     most = [max(p.count for p in way) for way in ways]
     rows, parted = 1, list[int]()
-    if target.shares_tiles:
+    if target.has_thread_blocks:
         item = item_bytes(element)
         if len(sizes) > 1:
             rows = rows_together(target, [prod(most), *sizes], item, _BLOCKS)
@@ -128,7 +128,7 @@ def overlap_add_kernel(op: Op, target: Target) -> Finished:
 
         total = b.number(zero, type)
         each = [range(p.taps) for p in phases]
-        if target.shares_tiles and prod(map(len, each)) <= _TOGETHER:
+        if target.has_thread_blocks and prod(map(len, each)) <= _TOGETHER:
             total = reduce(b.add, [touched([Span(b.index(k)) for k in at]) for at in product(*each)], total)
         elif all(each):
             (total,) = tap([], [total])

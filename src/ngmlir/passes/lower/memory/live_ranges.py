@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ....ir.core import Op, callee
 from ....ops.fields import get_i64s
-from ....support.arena import Part, place, spacing
+from ....support.arena import Part, assign_offsets, spacing
 from ....support.lengths import ARENA, ARENA_PART, Length, is_open, is_same, usual
 from ....support.target import Target
 from .schedule import Schedule
@@ -16,14 +16,14 @@ from .steps import (
     Buffer,
     Choice,
     Copy,
-    Home,
     Launch,
     Loop,
     Slot,
     Step,
+    Storage,
     While,
     buffer_of,
-    homes_of,
+    storage_of,
     used_in,
     walk,
 )
@@ -58,7 +58,7 @@ class LiveRanges:
         wanted = [b for b in buffers if b.role == "temporary" and b.last >= 0 and b not in self.moved]
         parts = [Part(b.bytes, b.first, b.last) for b in wanted]
         usual_parts = [Part(usual(b.bytes), b.first, b.last) for b in wanted]
-        offsets, size = place(usual_parts, *spacing(target))
+        offsets, size = assign_offsets(usual_parts, *spacing(target))
         if is_open([b.bytes for b in wanted]):
             self.parts = parts
             offsets = [Length.named(f"{ARENA_PART}{i}", offset) for i, offset in enumerate(offsets)]
@@ -114,7 +114,7 @@ class LiveRanges:
         return any(
             isinstance(home, Slot) and home.of is buffer
             for inner in walk(step.steps)
-            for home in homes_of(inner)
+            for home in storage_of(inner)
         )
 
     def share(self, steps: Sequence[Step]) -> None:
@@ -126,7 +126,7 @@ class LiveRanges:
             for s in steps
             if isinstance(s, Copy) and isinstance(s.source, Buffer) and s.source in self.schedule.wanted
         }
-        wanted = self.wanted(steps)
+        wanted = self.preferred_variable(steps)
         for step in steps:
             time = self.times[id(step)]
             for source, target in self.given_on(step):
@@ -244,19 +244,19 @@ class LiveRanges:
     def given_on(self, step: Step) -> Iterator[tuple[Buffer, Buffer]]:
         """Pairs of a buffer that a step reads and one, filled for the first time, that it may compute in place of it. The step accesses
         the former only once."""
-        pairs: list[tuple[Home, Home]] = []
+        pairs: list[tuple[Storage, Storage]] = []
         if isinstance(step, Launch):
             pairs = [(step.places[i], step.places[o]) for i, o in self.pairs(step)]
         elif isinstance(step, Copy) and not step.update:
             pairs = [(step.source, step.target)]
         for source, target in pairs:
             # Not for parts of a buffer and slices in a loop: other elements of the buffer may be needed.
-            alone = [*map(buffer_of, homes_of(step))].count(buffer_of(source)) == 1
+            alone = [*map(buffer_of, storage_of(step))].count(buffer_of(source)) == 1
             if isinstance(source, Buffer) and isinstance(target, Buffer) and alone:
                 if target.first == self.times[id(step)]:
                     yield source, target
 
-    def wanted(self, steps: Sequence[Step]) -> dict[Buffer, Buffer]:
+    def preferred_variable(self, steps: Sequence[Step]) -> dict[Buffer, Buffer]:
         """Which variable's buffer a temporary should use: that of which it is the new value, or from which that is computed in place."""
         return self.on_the_way(dict(self.schedule.wanted), steps)
 

@@ -17,12 +17,12 @@ from .steps import (
     Buffer,
     Choice,
     Copy,
-    Home,
     Launch,
     Loop,
     Part,
     Slot,
     Step,
+    Storage,
     While,
     buffer_of,
     bytes_of,
@@ -38,7 +38,7 @@ class Schedule:
 
     def __init__(self, main: Op, once: Collection[str]):
         self.main, self.once = main, once
-        self.homes: dict[Value, Home] = {}
+        self.homes: dict[Value, Storage] = {}
         self.buffers: list[Buffer] = []
         self.constants: list[ElementsAttr] = []
         self.prepared: dict[str, list[Buffer]] = {}  # by the function that returns them

@@ -48,19 +48,19 @@ class Part:
     type: MemRefType
 
 
-Home = Buffer | Slot | Part
+Storage = Buffer | Slot | Part
 
 
 @dataclass(eq=False)
 class Launch:
     op: Op
-    places: list[Home]
+    places: list[Storage]
 
 
 @dataclass(eq=False)
 class Copy:
-    source: Home
-    target: Home
+    source: Storage
+    target: Storage
     location: Location
     update: bool = False  # copies the new value of a variable to its buffer, after everything else
 
@@ -78,7 +78,7 @@ class Loop:
 @dataclass(eq=False)
 class While:
     condition: list[Step]
-    flag: Home
+    flag: Storage
     location: Location
     steps: list[Step] = field(default_factory=list["Step"])
 
@@ -87,7 +87,7 @@ class While:
 class Choice:
     """A conditional. Each branch ends by copying its values to the buffers of `results`."""
 
-    flag: Home
+    flag: Storage
     location: Location
     results: list[Buffer]
     then: list[Step] = field(default_factory=list["Step"])
@@ -107,7 +107,7 @@ def bytes_of(type: MemRefType) -> int:
     return type.size * item_bytes(type.element)
 
 
-def buffer_of(home: Home) -> Buffer:
+def buffer_of(home: Storage) -> Buffer:
     while not isinstance(home, Buffer):
         home = home.of
     return home
@@ -129,10 +129,10 @@ def walk(steps: Sequence[Step]) -> Iterator[Step]:
 
 def used_in(steps: Sequence[Step]) -> Iterator[Buffer]:
     """The buffers that some steps read or write, including those in loops and branches."""
-    return (buffer_of(home) for step in walk(steps) for home in homes_of(step))
+    return (buffer_of(home) for step in walk(steps) for home in storage_of(step))
 
 
-def homes_of(step: Step) -> Sequence[Home]:
+def storage_of(step: Step) -> Sequence[Storage]:
     match step:
         case Launch():
             return step.places

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
 
-from .steps import Held, Step
+from .steps import Step, StoredValue
 
 #: The most steps that are executed, as a multiple of the number of steps.
 _REPEATED = 8
@@ -20,15 +20,17 @@ _REPEATED = 8
 _SMALL = 4096
 
 
-class Stuck(Exception):
+class LimitExceeded(Exception):
     """A step that exceeds the limit; `there` are the values in memory, none of which can be dropped, and those that it computes."""
 
-    def __init__(self, step: Step, needed: int, there: Sequence[Held], limit: float):
+    def __init__(self, step: Step, needed: int, there: Sequence[StoredValue], limit: float):
         super().__init__()
         self.step, self.needed, self.there, self.limit = step, needed, there, limit
 
 
-def sequence(steps: Sequence[Step], dropped: Mapping[Step, Iterable[Held]], limit: float) -> list[Step]:
+def sequence(
+    steps: Sequence[Step], dropped: Mapping[Step, Iterable[StoredValue]], limit: float
+) -> list[Step]:
     """The steps to be executed, some of them several times, such that memory never exceeds `limit` bytes. `dropped` are values that
     are not kept after a step. Raises Stuck."""
     run = _Run(steps, limit)
@@ -45,9 +47,9 @@ class _Run:
         self.place = {step: at for at, step in enumerate(steps)}
         self.now = 0
         self.used = 0
-        self.there: dict[Held, None] = {}
+        self.there: dict[StoredValue, None] = {}
         self.done: list[Step] = []
-        self.uses: dict[Held, list[int]] = {}  # the steps that have yet to read it, the last first
+        self.uses: dict[StoredValue, list[int]] = {}  # the steps that have yet to read it, the last first
         for step in reversed(steps):
             for read in step.reads:
                 self.uses.setdefault(read, []).append(self.place[step])
@@ -59,19 +61,19 @@ class _Run:
             own = changes if step.repeatable else [-1]
             self.until[step] = min([inf, *above, *own])
         #: For each value, when the dropped values that are computed from it are needed again.
-        self.wanted: dict[Held, dict[Held, float]] = {}
+        self.wanted: dict[StoredValue, dict[StoredValue, float]] = {}
 
     # ---- when values are needed
 
-    def next_use(self, held: Held) -> float:
+    def next_use(self, held: StoredValue) -> float:
         """The next step that needs a value, directly or to recompute others; infinity if none does."""
         own = self.uses.get(held)
         return min([own[-1] if own else inf, *self.wanted.get(held, {}).values()])
 
-    def is_there(self, held: Held) -> bool:
+    def in_memory(self, held: StoredValue) -> bool:
         return not held.bytes or held in self.there
 
-    def missing(self, held: Held) -> list[Step] | None:
+    def missing(self, held: StoredValue) -> list[Step] | None:
         """The steps that have to be repeated to recompute a value; None if that is not possible."""
         found: dict[Step, None] = {}
         waiting = [held.maker]
@@ -83,7 +85,7 @@ class _Run:
             if self.until[step] < until:
                 return None
             found[step] = None
-            waiting += [read.maker for read in step.reads if not self.is_there(read)]
+            waiting += [read.maker for read in step.reads if not self.in_memory(read)]
         return list(found)
 
     # ---- running
@@ -94,7 +96,7 @@ class _Run:
         stack = [step]
         while stack:
             top = stack[-1]
-            gone = [read for read in top.reads if not self.is_there(read)]
+            gone = [read for read in top.reads if not self.in_memory(read)]
             if gone:
                 stack.append(min(gone, key=lambda held: self.place[held.maker]).maker)
                 continue
@@ -102,7 +104,7 @@ class _Run:
             self.do(top, locked, top is step)
             stack.pop()
 
-    def do(self, step: Step, locked: Collection[Held], is_first: bool) -> None:
+    def do(self, step: Step, locked: Collection[StoredValue], is_first: bool) -> None:
         if is_first:
             for read in step.reads:
                 self.uses[read].pop()
@@ -111,11 +113,11 @@ class _Run:
         while self.used + needed > self.limit:
             best = self.cheapest(locked)
             if best is None:
-                raise self.stuck(step, needed)
+                raise self.exceeded(step, needed)
             self.drop(best)
         self.done.append(step)
         if len(self.done) > self.most:
-            raise self.stuck(step, needed)
+            raise self.exceeded(step, needed)
         for given in step.gives:
             if given.bytes and given not in self.there:
                 self.there[given] = None
@@ -126,19 +128,19 @@ class _Run:
                     self.wanted.get(read, {}).pop(given, None)
         self.release([*step.reads, *step.gives])
 
-    def stuck(self, step: Step, needed: int) -> Stuck:
+    def exceeded(self, step: Step, needed: int) -> LimitExceeded:
         """The error at a step that needs `needed` more bytes."""
         there = dict.fromkeys([*self.there, *step.gives])
-        return Stuck(step, self.used + needed, [*there], self.limit)
+        return LimitExceeded(step, self.used + needed, [*there], self.limit)
 
-    def release(self, values: Iterable[Held]) -> None:
+    def release(self, values: Iterable[StoredValue]) -> None:
         """Frees the values that no later step needs."""
         for held in values:
             if held in self.there and self.next_use(held) is inf:
                 del self.there[held]
                 self.used -= held.bytes
 
-    def cheapest(self, locked: Collection[Held]) -> Held | None:
+    def cheapest(self, locked: Collection[StoredValue]) -> StoredValue | None:
         """The value that costs least to recompute, per byte and per time until its next use; None if none can be dropped."""
         best, least = None, inf
         for held in self.there:
@@ -153,7 +155,7 @@ class _Run:
                 best, least = held, score
         return best
 
-    def drop(self, held: Held) -> None:
+    def drop(self, held: StoredValue) -> None:
         """Drops a value that is needed later, if it can be recomputed; what it is computed from is then needed at that time."""
         if held not in self.there or self.missing(held) is None:
             return
@@ -167,5 +169,5 @@ class _Run:
                 known = self.wanted.setdefault(read, {})
                 if known.get(gone, inf) > when:
                     known[gone] = when
-                    if not self.is_there(read):
+                    if not self.in_memory(read):
                         waiting.append(read)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from .steps import Held, Step, Steps, root_of
+from .steps import Step, Steps, StoredValue, root_of
 
 
-def dropped(found: Steps, order: Sequence[Step]) -> dict[Step, list[Held]]:
+def dropped(found: Steps, order: Sequence[Step]) -> dict[Step, list[StoredValue]]:
     """The values that are not kept, by the step after which they are dropped: those computed between the sources and the values of a
     note, where steps run in that order.
 
@@ -16,7 +16,7 @@ def dropped(found: Steps, order: Sequence[Step]) -> dict[Step, list[Held]]:
     first read before the next note ends; after the last note, those first read by a step that depends on no other step after the note.
     """
     place = {step: at for at, step in enumerate(order)}
-    ends: list[tuple[int, list[Held], list[Held]]] = []
+    ends: list[tuple[int, list[StoredValue], list[StoredValue]]] = []
     for note in found.notes:
         values, sources = (
             [found.held[v] for v in map(root_of, each) if v in found.held]
@@ -25,13 +25,13 @@ def dropped(found: Steps, order: Sequence[Step]) -> dict[Step, list[Held]]:
         if values:
             ends.append((max(place[held.maker] for held in values), values, sources))
     ends.sort(key=lambda end: end[0])
-    made: dict[Step, list[Held]] = {}
-    together: dict[Held, list[Held]] = {}  # the values that are kept with the value of a note
+    made: dict[Step, list[StoredValue]] = {}
+    together: dict[StoredValue, list[StoredValue]] = {}  # the values that are kept with the value of a note
     for number, (end, values, sources) in enumerate(ends):
         given = [*sources, *(held for source in sources for held in together.get(source, ()))]
         inside = _on_the_way(given, values)
         is_last = number + 1 == len(ends)
-        behind = _behind([*values, *inside], order[end + 1 :]) if is_last else ()
+        behind = _dependents([*values, *inside], order[end + 1 :]) if is_last else ()
         until = end if is_last else ends[number + 1][0]
         for held in inside:
             later = [reader for reader in held.readers if place[reader] > end]
@@ -46,7 +46,7 @@ def dropped(found: Steps, order: Sequence[Step]) -> dict[Step, list[Held]]:
     return made
 
 
-def _on_the_way(sources: Collection[Held], values: Sequence[Held]) -> list[Held]:
+def _on_the_way(sources: Collection[StoredValue], values: Sequence[StoredValue]) -> list[StoredValue]:
     """The values that are computed between `sources` and `values`."""
     kept, outside = {*values, *sources}, {held.maker for held in sources}
     inside: dict[Step, None] = {}
@@ -59,7 +59,7 @@ def _on_the_way(sources: Collection[Held], values: Sequence[Held]) -> list[Held]
     return [held for step in inside for held in step.gives if held not in kept]
 
 
-def _behind(values: Collection[Held], steps: Sequence[Step]) -> set[Step]:
+def _dependents(values: Collection[StoredValue], steps: Sequence[Step]) -> set[Step]:
     """Of the steps after the last note, those that depend on its values through others of them; not those that only read these
     directly."""
     given = set(values)

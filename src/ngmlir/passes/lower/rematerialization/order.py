@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from .steps import Held, Step
+from .steps import Step, StoredValue
 
 #: Values of at most this many bytes are ignored: learning rates, counters and the like.
 _SMALL = 256
@@ -39,7 +39,7 @@ class _Scheduling:
         self.missing = dict.fromkeys(steps, 0)
         self.next: dict[Step, list[Step]] = {}
         self.before: dict[Step, list[Step]] = {step: [] for step in steps}
-        self.left: Counter[Held] = Counter()  # the number of steps that have yet to read a value
+        self.left: Counter[StoredValue] = Counter()  # the number of steps that have yet to read a value
         for step in steps:
             readers = (reader for given in step.gives for reader in given.readers)
             self.next[step] = [*dict.fromkeys([*readers, *step.changes])]
@@ -87,7 +87,7 @@ class _Scheduling:
     def after(self, chain: Sequence[Step]) -> tuple[int, int]:
         """The bytes in memory after some steps, and the peak until then."""
         live, peak = self.live, self.peak
-        used: Counter[Held] = Counter()
+        used: Counter[StoredValue] = Counter()
         for step in chain:
             live += sum(given.bytes for given in step.gives)
             used.update(step.reads)

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from ....ir.core import Op, callee, op_name
 from ....support.diagnostics import Diagnostic, UserError
-from .keeping import Stuck
-from .steps import Held, Step
+from .keeping import LimitExceeded
+from .steps import Step, StoredValue
 
 #: How many of the largest values the error names.
 _NAMED = 3
 
 
-def refusal(stuck: Stuck, steps: Sequence[Step], limit: int, least: int) -> UserError:
+def refusal(stuck: LimitExceeded, steps: Sequence[Step], limit: int, least: int) -> UserError:
     """The error: at the op that alone needs more than the limit, or at the step where nothing more can be recomputed."""
     largest = max(steps, key=lambda step: step.needed)
     alone = largest.needed > limit
@@ -39,6 +39,6 @@ def _called(op: Op) -> str:
     return f"kernel @{callee(op)}" if callee(op) else op_name(op)
 
 
-def _name(held: Held) -> str:
+def _name(held: StoredValue) -> str:
     type, name = held.value.type, held.value.name
     return f"%{name}, {type}" if name else f"{type} of {_called(held.maker.op)}"

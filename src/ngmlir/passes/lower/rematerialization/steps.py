@@ -24,7 +24,7 @@ _OPERATIONS_A_BYTE = 16
 
 
 @dataclass(eq=False)
-class Held:
+class StoredValue:
     """A value that a step computes and that is stored in the arena; `bytes` is 0 if it is stored elsewhere."""
 
     value: Value
@@ -43,15 +43,17 @@ class Step:
     number: int
     cost: float
     scratch: int = 0
-    reads: list[Held] = field(default_factory=list[Held])
-    gives: list[Held] = field(default_factory=list[Held])
-    reused: list[tuple[Held, Held]] = field(default_factory=list[tuple[Held, Held]])
+    reads: list[StoredValue] = field(default_factory=list[StoredValue])
+    gives: list[StoredValue] = field(default_factory=list[StoredValue])
+    reused: list[tuple[StoredValue, StoredValue]] = field(
+        default_factory=list[tuple[StoredValue, StoredValue]]
+    )
     changes: dict[Step, int] = field(default_factory=dict["Step", int])
     repeatable: bool = True
 
-    def saved(self, ending: Container[Held]) -> int:
+    def saved(self, ending: Container[StoredValue]) -> int:
         """The bytes of results that take the place of values that the step reads, of those in `ending`, which no later step needs."""
-        taken: set[Held] = set()
+        taken: set[StoredValue] = set()
         for read, given in self.reused:
             if read in ending and read not in taken and given not in taken:
                 taken.update((read, given))
@@ -69,7 +71,7 @@ class Steps:
     """All steps of a block in order, their values, and the notes of what is not to be kept."""
 
     steps: list[Step]
-    held: Mapping[Value, Held]
+    held: Mapping[Value, StoredValue]
     notes: list[ng.RecomputeOp]
 
 
@@ -87,7 +89,7 @@ def steps_of(
     *ops, end = block.ops
     elsewhere, updates = _results(function, end)
     costs: dict[str, float] = {}
-    held: dict[Value, Held] = {}
+    held: dict[Value, StoredValue] = {}
     steps: list[Step] = []
     notes: list[ng.RecomputeOp] = []
     readers: dict[Value, list[Step]] = {}
@@ -108,7 +110,7 @@ def steps_of(
         step.scratch = inside(op) if op.regions else 0
         for value in op.results:
             bytes = 0 if kept or value in elsewhere else room(bytes_of(value.type))
-            step.gives.append(Held(value, bytes, step))
+            step.gives.append(StoredValue(value, bytes, step))
             held[value] = step.gives[-1]
         step.repeatable = kept or op.name == "tile.call" or removable(op)
         step.reused = [*_reused(step, kernels)]
@@ -117,14 +119,14 @@ def steps_of(
         if result not in held:
             continue
         maker = held[result].maker
-        behind = _behind(maker)
+        behind = _dependents(maker)
         for step in readers.get(argument, ()):
             if step not in behind:
                 step.changes[maker] = bytes_of(argument.type)
     return Steps(steps, held, notes)
 
 
-def _behind(step: Step) -> set[Step]:
+def _dependents(step: Step) -> set[Step]:
     """A step, and all that depend on its results, directly or transitively."""
     found: set[Step] = set()
     waiting = [step]
@@ -146,7 +148,7 @@ def _results(function: Op, end: Op) -> tuple[set[Value], list[tuple[Value, Value
     return set(roots), updates
 
 
-def _reused(step: Step, kernels: Mapping[str, Op]) -> Iterator[tuple[Held, Held]]:
+def _reused(step: Step, kernels: Mapping[str, Op]) -> Iterator[tuple[StoredValue, StoredValue]]:
     if step.op.name == "tile.call":
         pairs = get_i64s(kernels[callee(step.op)], "in_place")
         for source, target in zip(pairs[::2], pairs[1::2], strict=True):
