@@ -16,7 +16,7 @@ from ngmlir.llvm.machine import cpu_target, nvptx_target
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
 from ngmlir.passes.fuse.split_reductions import split_reductions
-from ngmlir.passes.fuse.splitting.room import divisor
+from ngmlir.passes.fuse.splitting.factors import divisor
 from ngmlir.runtime.buffers import DTYPES
 from ngmlir.support.target import Target
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Remarks of passes on their decisions, by topics named after passes: `ngopt --remark=schedule`.
 
-Expensive remarks are only computed if their topic is enabled (`wanted`).
+Expensive remarks are only computed if their topic is enabled (`is_enabled`).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from ...ops.library import in_library
 from ...support.lengths import is_open, is_same, usual
 from ...support.machines import WORD_BITS, DotAtom, MatrixAtom
 from ...support.target import Target
-from .plan import Plan
+from .loop_nest import LoopNest
 from .sides import Implicit, Side, Strided
 
 
@@ -167,23 +167,23 @@ def product_of(dot: Op, sides: Mapping[Value, Side]) -> Product:
     )
 
 
-def epilogue_cost(planned: Plan, dot: Op) -> EpilogueCost:
-    """The `End` of a product with this plan. All outputs are computed before the first one is stored; values computed from the product
+def epilogue_cost(nest: LoopNest, dot: Op) -> EpilogueCost:
+    """The `EpilogueCost` of a product with this nest. All outputs are computed before the first one is stored; values computed from the product
     alone are converted to another layout before they are combined with operands that are read elementwise."""
-    loops = planned.loops[dot.results[0]]
-    items = {v: item_bytes(element_type(v.type)) for v, own in planned.loops.items() if own == loops}
-    inputs = [v for v in planned.inputs if v in items]
+    loops = nest.loops[dot.results[0]]
+    items = {v: item_bytes(element_type(v.type)) for v, own in nest.loops.items() if own == loops}
+    inputs = [v for v in nest.inputs if v in items]
     read, made, meeting = {*inputs}, {dot.results[0]}, set[Value]()
-    for op in planned.ops:
+    for op in nest.ops:
         if op is not dot and any(v in read for v in op.operands):
             read.update(op.results)
             meeting.update(v for v in op.operands if v in made)
         elif any(v in made for v in op.operands):
             made.update(op.results)
     # Operands are held until the last value that they are combined with; if library functions take long, they are loaded early.
-    if len(meeting) > 1 or any(in_library(op) for op in planned.ops):
+    if len(meeting) > 1 or any(in_library(op) for op in nest.ops):
         meeting.update(inputs)
-    given = dict.fromkeys(v for v in planned.outputs if v in items)
+    given = dict.fromkeys(v for v in nest.outputs if v in items)
     words = max(sum(-(-items.get(v, 4) // 4) for v in held) for held in (given, meeting))
     return EpilogueCost(words, max(items.values() if read else [items[v] for v in given], default=0))
 

@@ -18,7 +18,7 @@ from ...support.lengths import is_same, quotient
 Atoms = tuple[int, ...]
 
 
-class Space:
+class IterationSpace:
     """All atoms of one function, with a trail by which changes can be undone."""
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class Space:
         return product
 
 
-def relate(space: Space, op: Op, known: Mapping[Value, Atoms]) -> dict[Value, Atoms] | None:
+def relate(space: IterationSpace, op: Op, known: Mapping[Value, Atoms]) -> dict[Value, Atoms] | None:
     """Atoms for those of an op's result and operands that are not `known` yet, related as the op relates their elements;
     None for an op that relates no elements, or where known atoms contradict it."""
     related = _related(space, op, known)
@@ -120,7 +120,7 @@ def relate(space: Space, op: Op, known: Mapping[Value, Atoms]) -> dict[Value, At
 
 
 def _related(
-    space: Space, op: Op, known: Mapping[Value, Atoms]
+    space: IterationSpace, op: Op, known: Mapping[Value, Atoms]
 ) -> tuple[Atoms, Sequence[Atoms | None]] | None:
     """The atoms of the result and of the operands: those of a known value, else new ones; None for an operand that is indexed."""
 
@@ -152,7 +152,7 @@ def _related(
     return None
 
 
-def label(space: Space, ops: Sequence[Op], known: dict[Value, Atoms]) -> bool:
+def label(space: IterationSpace, ops: Sequence[Op], known: dict[Value, Atoms]) -> bool:
     """Gives atoms to all values of related ops, starting from `known`; False if the ops contradict each other."""
     for op in ops:
         related = relate(space, op, known)

@@ -22,7 +22,7 @@ def source(value: Value) -> Value:
     return before(value, ("ng.reshape",))
 
 
-def unspread(value: Value) -> Value:
+def without_broadcast(value: Value) -> Value:
     """The value before reshapes and broadcasts."""
     return before(value, ("ng.reshape", "ng.broadcast"))
 

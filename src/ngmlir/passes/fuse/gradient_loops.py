@@ -10,9 +10,9 @@ from ...ir.core import Op, Value
 from ...ir.types import element_type, f32, f64, shape_of
 from ...ops.fields import get_i64s
 from ...support.target import Target
-from ..analysis.plan import Plan, Shape
+from ..analysis.loop_nest import LoopNest, Shape
 from ..analysis.product import Product, product_of
-from ..analysis.views import source, unspread
+from ..analysis.views import source, without_broadcast
 from .score_fusions import fusion_of, needed
 from .score_loops import OrderedLoops, looped, ordered_loops, side_of_dot
 from .scores import is_dot, made_by, scores_of
@@ -20,7 +20,7 @@ from .scores import is_dot, made_by, scores_of
 
 @dataclass(frozen=True, eq=False)
 class Total:
-    """One of the products that give the results of a gradient: the value of the plan that is its left side; the product itself;
+    """One of the products that give the results of a gradient: the value of the nest that is its left side; the product itself;
     whether it sums over the queries, so that it has a row for each key; number and shape of the operand that is its right side."""
 
     left: Value
@@ -33,7 +33,7 @@ class Total:
 class StreamedGradient(OrderedLoops):
     """The loops, inputs and sides of a gradient, as in `Streamed`. `sides` are queries, keys, the gradient of the result, values."""
 
-    straight: Plan
+    straight: LoopNest
     scored: Value
     masked: Value
     largest: Value
@@ -64,65 +64,63 @@ def streamed_gradient(fusion: Op, target: Target) -> StreamedGradient | None:
     ends = [masked, weights, *lefts]
     parts = [fusion_of(needed(ops, ends), ends, "attention")]
     parts += [fusion_of([*needed(ops, op.operands[1:]), op], op.results, "attention") for op in results]
-    plans = [made for each in parts if (made := looped(each, target)) is not None]
-    if len(plans) < len(parts):
+    nests = [made for each in parts if (made := looped(each, target)) is not None]
+    if len(nests) < len(parts):
         return None
-    (planned, _), *rest = plans
+    (nest, _), *rest = nests
     others = [each for each, _ in rest]
     arguments = {value: number for number, value in enumerate(fusion.block.args)}
-    numbers = [[arguments.get(v, -1) for v in operands] for _, operands in plans]
-    scored = next(
-        op for op in planned.ops if is_dot(op) and op.results[0] in _dependencies(planned.outputs[0])
-    )
-    error = next(op for op in planned.ops if is_dot(op) and op is not scored)
+    numbers = [[arguments.get(v, -1) for v in operands] for _, operands in nests]
+    scored = next(op for op in nest.ops if is_dot(op) and op.results[0] in _dependencies(nest.outputs[0]))
+    error = next(op for op in nest.ops if is_dot(op) and op is not scored)
     dots = [next(op for op in each.ops if is_dot(op)) for each in others]
-    how, whole = ordered_loops(planned, scored), planned.loops[scored.results[0]]
-    matrices = [(planned, op, i) for op in (scored, error) for i in (0, 1)]
+    how, whole = ordered_loops(nest, scored), nest.loops[scored.results[0]]
+    matrices = [(nest, op, i) for op in (scored, error) for i in (0, 1)]
     matrices += [(each, dot, 1) for each, dot in zip(others, dots, strict=True)]
     element = element_type(masked.type)
     fits = (
-        all(planned.loops[v] == whole for v in (error.results[0], *planned.outputs))
+        all(nest.loops[v] == whole for v in (error.results[0], *nest.outputs))
         and all(side_of_dot(*side) for side in matrices)
         and element in (f32, f64)
         and all(element_type(dot.operands[i].type) is element for _, dot, i in matrices)
     )
     totals = [
-        _total(op, planned.outputs[2 + lefts.index(source(op.operands[0]))], each, dot, own)
+        _total(op, nest.outputs[2 + lefts.index(source(op.operands[0]))], each, dot, own)
         for op, each, dot, own in zip(results, others, dots, numbers[1:], strict=True)
         if fits
     ]
-    product, error_product = (product_of(op, planned.sides).transposed for op in (scored, error))
-    sides = [planned.side(v) for op in (scored, error) for v in op.operands]
+    product, error_product = (product_of(op, nest.sides).transposed for op in (scored, error))
+    sides = [nest.side(v) for op in (scored, error) for v in op.operands]
     return (
         None
         if how is None or not fits
         else StreamedGradient(
-            how.plan,
+            how.nest,
             how.batch,
             how.keys,
             how.outer,
             how.queries,
-            planned,
+            nest,
             scored.results[0],
-            planned.outputs[0],
-            _largest(planned),
-            planned.outputs[1],
+            nest.outputs[0],
+            _largest(nest),
+            nest.outputs[1],
             error.results[0],
             product,
             error_product,
             tuple(totals),
-            tuple([(numbers[0][number], shape) for number, shape in how.plan.sources]),
+            tuple([(numbers[0][number], shape) for number, shape in how.nest.sources]),
             tuple([(numbers[0][number], shape) for number, shape in sides]),
             scores,
         )
     )
 
 
-def _total(op: Op, left: Value, planned: Plan, dot: Op, numbers: Sequence[int]) -> Total:
-    """One of the products; `numbers`: which operand of the fusion each operand of its plan is."""
-    number, shape = planned.side(dot.operands[1])
+def _total(op: Op, left: Value, nest: LoopNest, dot: Op, numbers: Sequence[int]) -> Total:
+    """One of the products; `numbers`: which operand of the fusion each operand of its nest is."""
+    number, shape = nest.side(dot.operands[1])
     by_key = get_i64s(op, "lhs_contract")[0] < len(shape_of(op.operands[0].type)) - 1
-    return Total(left, product_of(dot, planned.sides), by_key, (numbers[number], shape))
+    return Total(left, product_of(dot, nest.sides), by_key, (numbers[number], shape))
 
 
 def _weights(powers: Op, ops: Sequence[Op]) -> Value | None:
@@ -131,12 +129,12 @@ def _weights(powers: Op, ops: Sequence[Op]) -> Value | None:
     return next((op.results[0] for op in quotients if powers.results[0] in map(source, op.operands)), None)
 
 
-def _largest(planned: Plan) -> Value:
-    """The row maximum that is subtracted from the scores, among the values of a plan."""
-    powers = next(op for op in planned.ops if op.name == "ng.exp")
+def _largest(nest: LoopNest) -> Value:
+    """The row maximum that is subtracted from the scores, among the values of a nest."""
+    powers = next(op for op in nest.ops if op.name == "ng.exp")
     less = source(powers.operands[0]).owner
     assert isinstance(less, Op)
-    return unspread(less.operands[1])
+    return without_broadcast(less.operands[1])
 
 
 def _dependencies(value: Value) -> set[Value]:

@@ -14,7 +14,7 @@ from ...support.target import Target
 from ..analysis.access import MOVES, Access, access_of
 from ..analysis.group import MAX_OPS, Group, fusible, indexed, precede, reads, takes_rows
 from ..analysis.sides import depths, side_of
-from ..analysis.space import Atoms, Space, relate
+from ..analysis.space import Atoms, IterationSpace, relate
 from .align_sides import is_aligned
 from .refusals import ALONE, BACK, LOOPS, SIDES, TOO_MANY, WHOLE, Refusals, own_kernel
 from .sources import Sources
@@ -25,7 +25,7 @@ class Groups(Sources):
 
     def __init__(self, block: Block, target: Target):
         super().__init__(block, target)
-        self.space = Space()
+        self.space = IterationSpace()
         self.by_number: list[Group | None] = []  # None: merged into another
         self.uses = count_uses(block)
         self.gathers = {op for op in block.ops if "gathers" in op.traits}

@@ -23,7 +23,7 @@ from ...ir.types import element_type, shape_of
 from ...support.lengths import is_open
 from ...support.target import Target
 from ..analysis.group import kind
-from ..analysis.plan import Plan, plan
+from ..analysis.loop_nest import LoopNest, loop_nest
 from ..analysis.product import Product, oriented, product_of
 from ..analysis.reduction import reductions
 from ..analysis.views import source
@@ -37,7 +37,7 @@ class Link:
     """One fusion of a chain: `batch` times `rows` rows; a row reduction has batch 1."""
 
     fusion: Op
-    plan: Plan
+    nest: LoopNest
     batch: int
     rows: int
     lead: tuple[int, ...]  # the loops over batch and rows
@@ -51,20 +51,20 @@ class Link:
 
     @cached_property
     def results(self) -> dict[Value, Value]:
-        """The value of the plan for each result of the fusion."""
-        return dict(zip(self.fusion.results, self.plan.outputs, strict=True))
+        """The value of the nest for each result of the fusion."""
+        return dict(zip(self.fusion.results, self.nest.outputs, strict=True))
 
     def argument(self, number: int) -> Value:
-        """The value of the plan for an operand of the fusion."""
-        return self.plan.inputs[number]
+        """The value of the nest for an operand of the fusion."""
+        return self.nest.inputs[number]
 
     def row_shape(self, value: Value) -> tuple[int, ...] | None:
         """The shape of one row of a value, if its rows are contiguous; else None."""
-        loops = self.plan.loops.get(value, ())
+        loops = self.nest.loops.get(value, ())
         first = loops[: len(self.lead)]
-        if first != self.lead or list(loops) != sorted(loops) or value in self.plan.written:
+        if first != self.lead or list(loops) != sorted(loops) or value in self.nest.written:
             return None
-        return tuple(self.plan.sizes[l] for l in loops[len(self.lead) :])
+        return tuple(self.nest.sizes[l] for l in loops[len(self.lead) :])
 
     def row_bytes(self, value: Value) -> int:
         return prod(self.row_shape(value) or ()) * item_bytes(element_type(value.type))
@@ -76,19 +76,19 @@ def link_of(fusion: Op, target: Target) -> Link | None:
     if any(is_open(shape_of(v.type)) for v in (*fusion.operands, *fusion.results)):
         return None
     if kind(fusion) == "rows":
-        planned = plan(fusion)
-        kept = len(planned.loops[reductions(planned.ops, target)[0].result])
-        return Link(fusion, planned, 1, prod(planned.sizes[:kept]), tuple(range(kept)))
+        nest = loop_nest(fusion)
+        kept = len(nest.loops[reductions(nest.ops, target)[0].result])
+        return Link(fusion, nest, 1, prod(nest.sizes[:kept]), tuple(range(kept)))
     if kind(fusion) != "dot":
         return None
-    planned = plan(fusion)
-    dot = next(op for op in planned.ops if op.name == "ng.dot")
-    product, _ = oriented(product_of(dot, planned.sides), target)
-    loops = planned.loops[dot.results[0]]
+    nest = loop_nest(fusion)
+    dot = next(op for op in nest.ops if op.name == "ng.dot")
+    product, _ = oriented(product_of(dot, nest.sides), target)
+    loops = nest.loops[dot.results[0]]
     # A product of one column is computed as a product of one row.
     if any(product.implicit) or product.rows < LEAST_ROWS or product.columns == 1:
         return None
-    return Link(fusion, planned, max(1, product.batch), product.rows, loops[:-1], dot, product)
+    return Link(fusion, nest, max(1, product.batch), product.rows, loops[:-1], dot, product)
 
 
 def obstacle(first: Link, value: Value, second: Link, number: int) -> str:
@@ -98,9 +98,9 @@ def obstacle(first: Link, value: Value, second: Link, number: int) -> str:
         first.product is not None and second.product is not None and first.rows != second.rows
     ):
         return f"the one has {first.count} rows, the other {second.count}"
-    if read in second.plan.accesses or read in second.plan.sides or read in second.plan.gathered:
+    if read in second.nest.accesses or read in second.nest.sides or read in second.nest.gathered:
         return "what is handed on is moved, for which it must be whole"
-    wanted = [second.row_shape(read)] if read in second.plan.loops else []
+    wanted = [second.row_shape(read)] if read in second.nest.loops else []
     if second.dot is not None and second.product is not None and read in second.dot.operands:
         left, right = second.dot.operands
         if read is right or read is not left:
@@ -116,7 +116,7 @@ def obstacle(first: Link, value: Value, second: Link, number: int) -> str:
 
 def left_is_passed(link: Link) -> bool:
     """Whether the left side of a link's product is the result of another link."""
-    sides = [link.plan.side(side)[0] for side in (link.dot.operands[:1] if link.dot else ())]
+    sides = [link.nest.side(side)[0] for side in (link.dot.operands[:1] if link.dot else ())]
     return any(isinstance(source(link.fusion.operands[number]).owner, Op) for number in sides)
 
 
@@ -139,20 +139,20 @@ def shared_buffers(links: Sequence[Link]) -> Mapping[Value, Value]:
     readers = [value for link in links for value in map(source, link.fusion.operands)]
     found: dict[Value, Value] = {}
     for link in links:
-        whole = tuple(range(len(link.plan.sizes)))
+        whole = tuple(range(len(link.nest.sizes)))
         free = [
             value
             for number, operand in enumerate(link.fusion.operands)
             if (value := source(operand)) in made
             and readers.count(value) == 1
             and link.product is None
-            and link.plan.loops.get(link.argument(number)) == whole
+            and link.nest.loops.get(link.argument(number)) == whole
         ]
         for result, value in link.results.items():
             if result in made:
                 element = element_type(result.type)
                 same = [
-                    v for v in free if element_type(v.type) is element and link.plan.loops[value] == whole
+                    v for v in free if element_type(v.type) is element and link.nest.loops[value] == whole
                 ]
                 found[result] = found[same[0]] if same else result
                 free = [v for v in free if v not in same[:1]]

@@ -16,11 +16,11 @@ from ...support.target import Target
 from ..analysis.access import MOVES, Access, access_of
 from ..analysis.group import indexed, kind
 from ..analysis.sides import Side, depths, side_of
-from ..analysis.space import Atoms, Space, label
+from ..analysis.space import Atoms, IterationSpace, label
 
 
 @dataclass(frozen=True)
-class Found:
+class FusionLoops:
     """A fusion with its loops. Its block has no ops that only move an operand: it has further arguments for operands that are read
     through indexing maps. The terms of `accesses` and `written` are loops."""
 
@@ -36,7 +36,7 @@ class Found:
     ]  # the loops before and after the axis of a gather
 
 
-def loops_of(fusion: Op, target: Target) -> Found:
+def loops_of(fusion: Op, target: Target) -> FusionLoops:
     """The loops of a fusion. Raises Limit where its ops have no common loops.
 
     Tiles of GPU threads may have several rows, and then run along two dimensions of an operand that is read through a map: there
@@ -48,9 +48,9 @@ def loops_of(fusion: Op, target: Target) -> Found:
     return found
 
 
-def _found(fusion: Op, whole: bool) -> Found:
+def _found(fusion: Op, whole: bool) -> FusionLoops:
     """The same; `whole` as for `access_of`. A product does not relate the loops of its operands: its kernel tiles each dimension."""
-    space = Space()
+    space = IterationSpace()
     known: dict[Value, Atoms] = {}
     without = _unmoved(fusion, whole=whole or kind(fusion) in ("dot", "attention"))
     fusion, accesses = without.fusion, without.accesses
@@ -115,7 +115,7 @@ def _found(fusion: Op, whole: bool) -> Found:
     def over(value: Value, access: Access) -> Access:
         return access.over([numbers(atoms) for atoms in strides[value]], sizes)
 
-    return Found(
+    return FusionLoops(
         fusion,
         sizes,
         {v: numbers(atoms) for v, atoms in resolved.items()},
@@ -133,7 +133,7 @@ def _around(op: Op, atoms: Atoms) -> tuple[Atoms, Atoms]:
     return atoms[:axis], atoms[axis + (rank if op.name == "ng.gather" else 1) :]
 
 
-def _over_the_same_loops(space: Space, body: Block, known: dict[Value, Atoms]) -> bool:
+def _over_the_same_loops(space: IterationSpace, body: Block, known: dict[Value, Atoms]) -> bool:
     """Unifies the loops of all reductions, even where no op relates their operands; False where that fails."""
     sources = [known[op.operands[0]] for op in body.ops if "reduction" in op.traits]
     return all(space.unify(sources[0], other) for other in sources[1:])

@@ -20,7 +20,7 @@ from ..analysis.access import is_part
 from ..analysis.group import LOOP_NESTS, has_elements, is_move, kind
 from ..analysis.sides import depths
 from ..graph.inline import copied
-from .loops import Found, loops_of
+from .loops import FusionLoops, loops_of
 from .regions import in_functions, nested
 
 
@@ -102,7 +102,7 @@ def _fused(op: Op) -> Op:
     return ng.FusionOp(op.operands, types, own, [Region(body)], op.location, names=names)
 
 
-def in_nest(fusion: Op, found: Found) -> Op:
+def in_nest(fusion: Op, found: FusionLoops) -> Op:
     """The fusion with the nest of the loops that were found."""
     return _Writer(fusion, found).fusion()
 
@@ -110,7 +110,7 @@ def in_nest(fusion: Op, found: Found) -> Op:
 class _Writer:
     """Rewrites one fusion with its nest."""
 
-    def __init__(self, fusion: Op, found: Found):
+    def __init__(self, fusion: Op, found: FusionLoops):
         self.old, self.found = fusion, found
         body = found.fusion.block
         self.ops, self.end = body.ops[:-1], body.ops[-1]

@@ -14,7 +14,7 @@ from ...ops.parts import first_of_part
 from ...rewrite.remarks import is_enabled, remark, written_name
 from ...support.diagnostics import Diagnostic
 from ..analysis.group import FREE, MAX_OPS, Group, living
-from ..analysis.space import Space
+from ..analysis.space import IterationSpace
 
 #: The topic of its remarks.
 TOPIC = "fuse"
@@ -48,10 +48,10 @@ class _Refusal(NamedTuple):
 
 
 class Refusals:
-    """Records which fusions were refused, and why. `home` and `order` are the mappings of the groups, which change meanwhile."""
+    """Records which fusions were refused, and why. `group_by_op` and `order` are the mappings of the groups, which change meanwhile."""
 
-    def __init__(self, space: Space, home: Mapping[Op, Group], order: Mapping[Op, int]):
-        self.space, self.home, self.order = space, home, order
+    def __init__(self, space: IterationSpace, group_by_op: Mapping[Op, Group], order: Mapping[Op, int]):
+        self.space, self.home, self.order = space, group_by_op, order
         self.why = ""  # the last reason
         self.enabled = is_enabled(TOPIC)
         self.found: list[_Refusal] = []

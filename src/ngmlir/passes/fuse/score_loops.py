@@ -13,7 +13,7 @@ from ...ir.types import element_type, f32, f64
 from ...support.diagnostics import Limit
 from ...support.lengths import is_same
 from ...support.target import Target
-from ..analysis.plan import Plan, Shape, plan
+from ..analysis.loop_nest import LoopNest, Shape, loop_nest
 from ..analysis.product import Product, product_of
 from ..analysis.sides import Implicit
 from .loops import loops_of
@@ -24,9 +24,9 @@ from .scores import Attention, attention_of, is_dot
 
 @dataclass(frozen=True, eq=False)
 class OrderedLoops:
-    """A plan with the loop over keys before those over queries, and the numbers of its loops."""
+    """A nest with the loop over keys before those over queries, and the numbers of its loops."""
 
-    plan: Plan
+    nest: LoopNest
     batch: tuple[int, ...]
     keys: int
     outer: tuple[int, ...]
@@ -34,17 +34,17 @@ class OrderedLoops:
 
     @property
     def key_count(self) -> int:
-        return self.plan.sizes[self.keys]
+        return self.nest.sizes[self.keys]
 
     @property
     def query_count(self) -> int:
         """The number of queries for each iteration of the outer loops."""
-        return self.plan.sizes[self.queries]
+        return self.nest.sizes[self.queries]
 
     @property
     def parts(self) -> int:
         """The number of iterations of the outer loops."""
-        return prod([self.plan.sizes[l] for l in self.outer])
+        return prod([self.nest.sizes[l] for l in self.outer])
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +52,13 @@ class Streamed(OrderedLoops):
     """The loops of an attention's scores, with the loop over keys before those over queries, and both products as they are
     computed, with queries along the lanes of vector registers.
 
-    `plan` has the loops [batch..., keys, outer queries..., queries]: the mask may differ for parts of the queries, such as
+    `nest` has the loops [batch..., keys, outer queries..., queries]: the mask may differ for parts of the queries, such as
     heads that share keys; `straight` has the keys last, in the order of the scores' dimensions. `inputs` are the operands of the
     fusion that masking reads, by number, with the shapes in which they are read; `sides` the same for queries, keys and values.
     """
 
     attention: Attention
-    straight: Plan
+    straight: LoopNest
     scores: Product
     result: Product
     inputs: tuple[tuple[int, Shape], ...]
@@ -66,8 +66,8 @@ class Streamed(OrderedLoops):
 
     @property
     def masked(self) -> Value:
-        """The operand of the softmax, among the values of the plan."""
-        return self.plan.outputs[0]
+        """The operand of the softmax, among the values of the nest."""
+        return self.nest.outputs[0]
 
     @property
     def located_op(self) -> Op:
@@ -76,11 +76,11 @@ class Streamed(OrderedLoops):
 
     @property
     def scored(self) -> Value:
-        """The product of queries and keys, among the values of the plan."""
-        return next(op.results[0] for op in self.plan.ops if op.name == "ng.dot")
+        """The product of queries and keys, among the values of the nest."""
+        return next(op.results[0] for op in self.nest.ops if op.name == "ng.dot")
 
 
-def looped(fusion: Op, target: Target) -> tuple[Plan, tuple[Value, ...]] | None:
+def looped(fusion: Op, target: Target) -> tuple[LoopNest, tuple[Value, ...]] | None:
     """The loops of a fusion with products, and its operands in the order of the nest; None where it has no common loops, or a side
     of a product is no matrix in memory."""
     try:
@@ -90,8 +90,8 @@ def looped(fusion: Op, target: Target) -> tuple[Plan, tuple[Value, ...]] | None:
     there = {*found.sides, *found.fusion.block.args}
     lies = all(v in there for op in found.fusion.block.ops if is_dot(op) for v in op.operands)
     made = in_nest(fusion, found) if lies else None
-    # The depths of products are loops after those of the scores, which this plan leaves out.
-    return (replace(plan(made), sizes=found.sizes), made.operands) if made is not None else None
+    # The depths of products are loops after those of the scores, which this nest leaves out.
+    return (replace(loop_nest(made), sizes=found.sizes), made.operands) if made is not None else None
 
 
 def streamed(fusion: Op, target: Target) -> Streamed | None:
@@ -118,9 +118,9 @@ def streamed(fusion: Op, target: Target) -> Streamed | None:
 
 
 def _streamed(
-    attention: Attention, first: Plan, last: Plan, numbers: Sequence[int], others: Sequence[int]
+    attention: Attention, first: LoopNest, last: LoopNest, numbers: Sequence[int], others: Sequence[int]
 ) -> Streamed | None:
-    """`numbers`, `others`: the number of the fusion's operand for each operand of the two plans."""
+    """`numbers`, `others`: the number of the fusion's operand for each operand of the two nests."""
     dots = [next(op for op in each.ops if op.name == "ng.dot") for each in (first, last)]
     masked, largest, total, weights = first.outputs
     how, whole = ordered_loops(first, dots[0]), first.loops[dots[0].results[0]]
@@ -141,7 +141,7 @@ def _streamed(
         for (p, dot, i), own in zip(sides, (numbers, numbers, others), strict=True)
     ]
     return Streamed(
-        how.plan,
+        how.nest,
         how.batch,
         how.keys,
         how.outer,
@@ -150,35 +150,35 @@ def _streamed(
         first,
         scores.transposed,
         result.transposed,
-        tuple([(numbers[number], shape) for number, shape in how.plan.sources]),
+        tuple([(numbers[number], shape) for number, shape in how.nest.sources]),
         tuple([(own[number], shape) for (number, shape), own in read]),
     )
 
 
-def ordered_loops(planned: Plan, scores: Op) -> OrderedLoops | None:
-    """The loops of a plan in the order for tiles with queries along the lanes of vector registers; None where they are not those of
+def ordered_loops(nest: LoopNest, scores: Op) -> OrderedLoops | None:
+    """The loops of a nest in the order for tiles with queries along the lanes of vector registers; None where they are not those of
     batch, queries and keys."""
-    whole = planned.loops[scores.results[0]]
-    product = product_of(scores, planned.sides)
-    batch, rows = _batch(planned.sizes[:-1], product.batch), len(whole) - 1
+    whole = nest.loops[scores.results[0]]
+    product = product_of(scores, nest.sides)
+    batch, rows = _batch(nest.sizes[:-1], product.batch), len(whole) - 1
     fits = (
-        whole == tuple(range(len(planned.sizes)))
-        and not planned.accesses
-        and not planned.written
+        whole == tuple(range(len(nest.sizes)))
+        and not nest.accesses
+        and not nest.written
         and batch < rows
-        and is_same(planned.sizes[-1], product.columns)
-        and is_same(prod(planned.sizes[:batch]), max(1, product.batch))
+        and is_same(nest.sizes[-1], product.columns)
+        and is_same(prod(nest.sizes[:batch]), max(1, product.batch))
     )
     if not fits:
         return None
     to = {loop: loop for loop in range(batch)} | {rows: batch} | {l: l + 1 for l in range(batch, rows)}
-    turned = permuted(planned, to)
+    turned = permuted(nest, to)
     return OrderedLoops(turned, tuple(range(batch)), batch, tuple(range(batch + 1, rows)), rows)
 
 
-def side_of_dot(planned: Plan, dot: Op, which: int) -> bool:
+def side_of_dot(nest: LoopNest, dot: Op, which: int) -> bool:
     """Whether an operand of a product is a matrix in memory."""
-    return not isinstance(planned.sides.get(dot.operands[which]), Implicit)
+    return not isinstance(nest.sides.get(dot.operands[which]), Implicit)
 
 
 def _batch(sizes: Sequence[int], batch: int) -> int:
@@ -187,16 +187,16 @@ def _batch(sizes: Sequence[int], batch: int) -> int:
     return next((count for count, size in enumerate(sums) if is_same(size, max(1, batch))), 0)
 
 
-def permuted(planned: Plan, to: Mapping[int, int]) -> Plan:
-    """A plan with its loops renumbered."""
-    sizes = [0] * len(planned.sizes)
+def permuted(nest: LoopNest, to: Mapping[int, int]) -> LoopNest:
+    """A nest with its loops renumbered."""
+    sizes = [0] * len(nest.sizes)
     for old, new in to.items():
-        sizes[new] = planned.sizes[old]
+        sizes[new] = nest.sizes[old]
     return replace(
-        planned,
+        nest,
         sizes=tuple(sizes),
-        loops={v: tuple(to[l] for l in own) for v, own in planned.loops.items()},
-        dimension_loops={op: tuple(to[l] for l in own) for op, own in planned.dimension_loops.items()},
+        loops={v: tuple(to[l] for l in own) for v, own in nest.loops.items()},
+        dimension_loops={op: tuple(to[l] for l in own) for op, own in nest.dimension_loops.items()},
     )
 
 
@@ -204,9 +204,9 @@ class Streams(Protocol):
     """The common interface of `Streamed` and `StreamedGradient`: their loops and operands."""
 
     @property
-    def plan(self) -> Plan: ...
+    def nest(self) -> LoopNest: ...
     @property
-    def straight(self) -> Plan: ...
+    def straight(self) -> LoopNest: ...
     @property
     def batch(self) -> tuple[int, ...]: ...
     @property

@@ -22,7 +22,7 @@ from ...ir.types import shape_of
 from ...ops.fields import get_i64s
 from ..analysis.group import FREE
 from ..analysis.reduction import POSITIONS
-from ..analysis.views import source, unspread
+from ..analysis.views import source, without_broadcast
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ def made_by(value: Value, name: str) -> Op | None:
 
 def broadcast_op(value: Value) -> Op | None:
     """The op whose result is broadcast and reshaped to a value; None for an argument."""
-    owner = unspread(value).owner
+    owner = without_broadcast(value).owner
     return owner if isinstance(owner, Op) else None
 
 

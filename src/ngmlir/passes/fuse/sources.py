@@ -14,7 +14,7 @@ from ..analysis.group import FREE, Group, indexed, is_move, splat
 
 
 class Sources:
-    """`home` has the group of each op that has one. A free op (broadcast, reshape, iota, splat constant, or a move that kernels can
+    """`group_by_op` has the group of each op that has one. A free op (broadcast, reshape, iota, splat constant, or a move that kernels can
     read through) has none, and is repeated by its readers, until one needs its result in memory. A move is an op that only
     moves data: slice, pad, transpose, windows."""
 

@@ -21,8 +21,8 @@ from ..analysis.product import Product, product_of
 from ..analysis.reduction import POSITIONS, Accumulation, merged
 from ..analysis.views import view
 from ..graph.dead_code import without_dead
+from .splitting.factors import LEAST_TILE, PATIENCE, TILE, Cut, SplitFactors
 from .splitting.positions import best_in_parts, best_part
-from .splitting.room import LEAST_TILE, PATIENCE, TILE, Cut, Room
 from .splitting.values import (
     along,
     computed_slice,
@@ -89,8 +89,8 @@ class _Splitting:
         #: For each reduction, in the order of the sweep, whether its operand is read again.
         self.again = iter([op in together for op in function.walk() if "reduction" in op.traits])
 
-    def room(self, value: Value) -> Room:
-        return Room.of(self.target, item_bytes(element_type(value.type)), self.elements)
+    def factors(self, value: Value) -> SplitFactors:
+        return SplitFactors.of(self.target, item_bytes(element_type(value.type)), self.elements)
 
     def rule(self, op: Op, b: Builder) -> Sequence[Value] | None:
         again = "reduction" in op.traits and next(self.again)
@@ -119,13 +119,13 @@ class _Splitting:
         that one kernel does all of it."""
         if not axes:
             return None
-        room = self.room(source)
+        room = self.factors(source)
         if not room.squares:
             return self.by_threads(b, name, source, axes, room)
         return self.by_blocks(b, name, source, axes, room, again)
 
     def by_threads(
-        self, b: Builder, name: str, source: Value, axes: Sequence[int], room: Room
+        self, b: Builder, name: str, source: Value, axes: Sequence[int], room: SplitFactors
     ) -> Value | None:
         """The reduction in parts of equal length, for the threads of a CPU."""
         shape = shape_of(source.type)
@@ -143,7 +143,7 @@ class _Splitting:
         return converted(b, value, element_type(source.type))
 
     def by_blocks(
-        self, b: Builder, name: str, source: Value, axes: Sequence[int], room: Room, again: bool
+        self, b: Builder, name: str, source: Value, axes: Sequence[int], room: SplitFactors, again: bool
     ) -> Value | None:
         """The reduction in aligned parts and a remainder, for the thread blocks of a GPU."""
         shape, runs = shape_of(source.type), _runs(axes)
@@ -167,7 +167,13 @@ class _Splitting:
         return converted(b, value, element_type(source.type))
 
     def in_turn(
-        self, b: Builder, name: str, source: Value, runs: Sequence[Sequence[int]], room: Room, again: bool
+        self,
+        b: Builder,
+        name: str,
+        source: Value,
+        runs: Sequence[Sequence[int]],
+        room: SplitFactors,
+        again: bool,
     ) -> Value | None:
         """The reduction of axes that are not adjacent, one run of adjacent axes after the other: the longest first, which leaves the
         fewest elements. In one kernel a program would iterate over the outer axes and wait for memory in each iteration, and read
@@ -198,7 +204,7 @@ class _Splitting:
         product = _matrices(op)
         if product is None or product.depth == 1:
             return None
-        room = self.room(op.operands[0])
+        room = self.factors(op.operands[0])
         if room.squares and 1 in (product.rows, product.columns):
             return [self.lines(op, b, product)]
         if room.squares and self.small(product):
@@ -288,7 +294,7 @@ class _Splitting:
             return None
         source = op.operands[0]
         before, size, after = merged(shape_of(source.type), axes[0], len(axes))
-        room = self.room(source).for_bytes(item_bytes(element_type(source.type)))
+        room = self.factors(source).for_bytes(item_bytes(element_type(source.type)))
         cut = room.cut(before, size, after)
         if cut.parts == 1:
             return None
@@ -311,7 +317,7 @@ class _Splitting:
         """A cumulative op in runs: the totals of the runs before each, and then each run continued from these. All elements are read
         twice, so this is for GPUs. None where one run is best."""
         before, size, after = merged(shape_of(source.type), axis)
-        room = self.room(source)
+        room = self.factors(source)
         run = room.run(before, size, after)
         if run >= size or not room.squares:
             return None

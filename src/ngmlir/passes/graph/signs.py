@@ -13,7 +13,7 @@ from ...ops.library import NONPOSITIVE
 from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep
 from ...support.target import Target
-from ..analysis.space import Atoms, Space, label
+from ..analysis.space import Atoms, IterationSpace, label
 from ..analysis.views import before
 
 #: Ops whose results are never below zero (but may be NaN), for any operand.
@@ -79,7 +79,7 @@ def _less_its_maximum(op: Op) -> bool:
     if root is not (below[-1].operands[0] if below else op.operands[0]):
         return False
     # Each element must be at the same indices as its maximum: otherwise labelling would unify two different loops of the root.
-    space = Space()
+    space = IterationSpace()
     known: dict[Value, Atoms] = {root: space.atoms(shape_of(root.type))}
     ops = dict.fromkeys([*reversed(above), greatest, *reversed(less), *reversed(below), op])
     atoms = space.resolve(known[root]) if label(space, [*ops], known) else (0, 0)

@@ -21,7 +21,7 @@ from ...support.diagnostics import Limit
 from ...support.target import Target
 from ..analysis.access import is_part
 from ..analysis.group import kind
-from ..analysis.plan import Plan, Shape, plan
+from ..analysis.loop_nest import LoopNest, Shape, loop_nest
 from ..analysis.views import view
 from ..fuse.nest import nest
 from ..graph.dead_code import without_dead
@@ -214,13 +214,13 @@ def name_of(op: Op) -> str:
         if inner.name not in _SILENT:
             words.append(inner.name.partition(".")[2])
     if sort == "map" and not words and NEST in op.attributes:
-        return _move(plan(op))
+        return _move(loop_nest(op))
     if sort == "map" and len(words) == 1 and any("gathers" in inner.traits for inner in op.walk()):
         return words[0]
     return "_".join(list(dict.fromkeys([sort, *words]))[:4])
 
 
-def _move(planned: Plan) -> str:
+def _move(planned: LoopNest) -> str:
     """The name of a kernel that only moves data."""
     for access in planned.accesses.values():
         if access.fill is not None:

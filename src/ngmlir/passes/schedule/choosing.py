@@ -26,7 +26,7 @@ from ...support.diagnostics import Diagnostic, UserError
 from ...support.lengths import is_open
 from ...support.target import Target
 from ..analysis.group import kind
-from ..analysis.plan import Plan, plan
+from ..analysis.loop_nest import LoopNest, loop_nest
 from ..analysis.product import Product, epilogue_cost, oriented, product_of
 from ..analysis.views import source
 from ..fuse.decoding.digits import digits
@@ -47,7 +47,7 @@ from .strips import strip_rows, within
 #: Loops whose predicted cycles are within this factor count as equal: then the shorter code is better.
 _ALIKE = 1.03
 
-_LOOPS: dict[str, Callable[[Plan, Target, Given], Iterable[Candidate[Schedule]]]] = {
+_LOOPS: dict[str, Callable[[LoopNest, Target, Given], Iterable[Candidate[Schedule]]]] = {
     "map": elementwise,
     "rows": rows,
     "columns": columns,
@@ -100,10 +100,10 @@ def _ranked(fusion: Op, target: Target, kept: Collection[int]) -> list[Candidate
         if target.has_thread_blocks or not found:
             raise _refused(fusion, [_NO_ATTENTION])
     else:
-        planned = plan(fusion)
-        found = [*_LOOPS[sort](planned, target, given)]
+        nest = loop_nest(fusion)
+        found = [*_LOOPS[sort](nest, target, given)]
         if not found:
-            raise _refused(fusion, move_conflicts(families(sort, given)[0], planned, target))
+            raise _refused(fusion, move_conflicts(families(sort, given)[0], nest, target))
         found = ranked(found, _ALIKE)
     if own := stated(given):
         # Stated settings replace the chosen ones.
@@ -183,12 +183,10 @@ def _products(fusion: Op, product: Product, target: Target, given: Given) -> Ite
 
 def _product(fusion: Op, target: Target, kept: Collection[int] = ()) -> Product:
     """The product of a fusion as the kernel computes it."""
-    planned = plan(fusion)
-    dot = next(op for op in planned.ops if op.name == "ng.dot")
-    product, order = oriented(product_of(dot, planned.sides), target)
-    return replace(
-        product, kept=planned.side(dot.operands[order[1]])[0] in kept, end=epilogue_cost(planned, dot)
-    )
+    nest = loop_nest(fusion)
+    dot = next(op for op in nest.ops if op.name == "ng.dot")
+    product, order = oriented(product_of(dot, nest.sides), target)
+    return replace(product, kept=nest.side(dot.operands[order[1]])[0] in kept, end=epilogue_cost(nest, dot))
 
 
 def buildable(schedule: Schedule, target: Target, fusion: Op) -> bool:
@@ -219,7 +217,7 @@ def _conflicts(schedule: Schedule, target: Target, fusion: Op, windows: Product 
                 f"tiles of {schedule.tile[1]} columns, which panels of {weight.width} are no multiples of"
             )
     if isinstance(schedule, Boxes | Flat):
-        found += move_conflicts(type(schedule), plan(fusion), target)
+        found += move_conflicts(type(schedule), loop_nest(fusion), target)
     threads = getattr(schedule, "threads", 1)
     if not target.has_thread_blocks and threads > 1:
         found.append(f"a program of {target.name} is run by one thread, not by {threads}")

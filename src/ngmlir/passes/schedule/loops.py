@@ -17,7 +17,7 @@ from ...support.lengths import is_open, power_of_two, usual
 from ...support.machines import GPU_REGISTERS, REGISTER_BYTES, WARP
 from ...support.target import Target
 from ..analysis.group import FREE
-from ..analysis.plan import Plan, chunk_width, widest_item
+from ..analysis.loop_nest import LoopNest, chunk_width, widest_item
 from ..analysis.reduction import Reduction, reductions
 from .candidate import Candidate, fixed, tile_sizes
 from .moves import boxes, flat, rows_together
@@ -78,60 +78,60 @@ class Work:
         return max(self.instructions / target.fmas, self.loads / target.loads, self.stores)
 
 
-def work_of(plan: Plan) -> Work:
+def work_of(nest: LoopNest) -> Work:
     """The cost of all ops of a fusion, in order; values that are known before the loop (constants) are free."""
-    computed = [op for op in plan.ops if op.name not in FREE]
-    last = {v: at for at, op in enumerate(plan.ops) for v in op.operands}
-    last |= dict.fromkeys(plan.outputs, len(plan.ops))
+    computed = [op for op in nest.ops if op.name not in FREE]
+    last = {v: at for at, op in enumerate(nest.ops) for v in op.operands}
+    last |= dict.fromkeys(nest.outputs, len(nest.ops))
     live = most = 0
     depth = dict[Value, int]()
-    for at, op in enumerate(plan.ops):
+    for at, op in enumerate(nest.ops):
         depth[op.results[0]] = max((depth.get(v, 0) for v in op.operands), default=0)
         if op.name not in FREE:
             depth[op.results[0]] += MATH_WORK if in_library(op) else 1
             live += 1
             most = max(most, live)
-        live -= sum(last[v] == at for v in {*op.operands} if v in plan.loops)
+        live -= sum(last[v] == at for v in {*op.operands} if v in nest.loops)
         live = max(0, live)
     instructions = sum(MATH_WORK if in_library(op) else 1 for op in computed)
     return Work(
         max(1, instructions),
         max(depth.values(), default=0),
-        sum(v in plan.loops for v in plan.inputs),
-        len(plan.outputs),
+        sum(v in nest.loops for v in nest.inputs),
+        len(nest.outputs),
         max(1, most),
     )
 
 
-def elementwise(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Schedule]]:
+def elementwise(nest: LoopNest, target: Target, given: Given) -> Iterator[Candidate[Schedule]]:
     """Schedules of elementwise kernels."""
     fitting = {family.by for family in families("map", given)}
     for by, family in (("boxes", boxes), ("flat", flat)):
-        found = family(plan, target, given) if by in fitting else None
+        found = family(nest, target, given) if by in fitting else None
         if found is not None:
             yield found
             return
     if "tiles" in fitting:
-        yield from _tiles(plan, target, given)
+        yield from _tiles(nest, target, given)
 
 
-def _tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]]:
-    sizes, item = usual(plan.sizes), widest_item(plan)
+def _tiles(nest: LoopNest, target: Target, given: Given) -> Iterator[Candidate[Tiles]]:
+    sizes, item = usual(nest.sizes), widest_item(nest)
     if target.has_thread_blocks:
         # Intermediate values are in registers, whatever their width.
-        moved = (item_bytes(element_type(v.type)) for v in (*plan.inputs, *plan.outputs) if plan.loops.get(v))
+        moved = (item_bytes(element_type(v.type)) for v in (*nest.inputs, *nest.outputs) if nest.loops.get(v))
         width = tile_width(target, max(moved, default=item))
         tile = fixed(given, "tile", min(width, power_of_two(sizes[-1])) if sizes else 1)
-        most = width // tile if plan.ops or len(sizes) < 2 else rows_together(target, sizes, item)
+        most = width // tile if nest.ops or len(sizes) < 2 else rows_together(target, sizes, item)
         made = Tiles(
             tile=tile,
             part=fixed(given, "part", 0),
-            rows=fixed(given, "rows", max(1, min(most, plan.most_rows))),
+            rows=fixed(given, "rows", max(1, min(most, nest.most_rows))),
             threads=fixed(given, "threads", target.threads),
         )
         yield Candidate(made, prod(sizes) / target.threads, prod(sizes) / target.threads)
         return
-    work, lanes = work_of(plan), target.lanes(item)
+    work, lanes = work_of(nest), target.lanes(item)
     for width in tile_sizes(given, [registers * lanes for registers in REGISTERS]):
         part = part_of(sizes, width)
         made = Tiles(tile=width, part=fixed(given, "part", part))
@@ -140,16 +140,16 @@ def _tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles
         roof = prod(sizes) / lanes * work.roof(target)
         yield Candidate(made, turns * (work.cycles(target, registers) + TURN), roof, registers)
     if len(sizes) > 1 and given.get("tile", sizes[-1]) == sizes[-1]:
-        yield from _short_rows(plan, target, given)
+        yield from _short_rows(nest, target, given)
 
 
-def _short_rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]]:
+def _short_rows(nest: LoopNest, target: Target, given: Given) -> Iterator[Candidate[Tiles]]:
     """Schedules with several short rows in one tile, if a register holds two of them and each can be loaded separately."""
-    sizes, item = usual(plan.sizes), widest_item(plan)
-    work, lanes, columns = work_of(plan), target.lanes(item), sizes[-1]
-    if 2 * columns > lanes or plan.in_line is None:
+    sizes, item = usual(nest.sizes), widest_item(nest)
+    work, lanes, columns = work_of(nest), target.lanes(item), sizes[-1]
+    if 2 * columns > lanes or nest.in_line is None:
         return
-    apart = sum({len(sizes) - 2, len(sizes) - 1} <= {*plan.loops[v]} for v in plan.accesses)
+    apart = sum({len(sizes) - 2, len(sizes) - 1} <= {*nest.loops[v]} for v in nest.accesses)
     # Rows that fill whole registers, or all that there are.
     whole = lanes // gcd(lanes, columns)
     most = dict.fromkeys(min(n * whole, sizes[-2]) for n in (1, 2, 4) if n * whole * columns <= 8 * lanes)
@@ -163,43 +163,43 @@ def _short_rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[
         yield Candidate(made, turns * (cycles + TURN), roof, registers)
 
 
-def requests_in_flight(plan: Plan) -> int:
+def requests_in_flight(nest: LoopNest) -> int:
     """Elements that a thread of a GPU requests at once in a loop that accumulates, as far as there are registers."""
-    most = min(_PIECES * chunk_width(plan, 1), _BAND_REGISTERS // (work_of(plan).live + 1))
+    most = min(_PIECES * chunk_width(nest, 1), _BAND_REGISTERS // (work_of(nest).live + 1))
     return 1 << max(0, most.bit_length() - 1)
 
 
-def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Columns]]:
+def columns(nest: LoopNest, target: Target, given: Given) -> Iterator[Candidate[Columns]]:
     """Schedules of reductions over outer loops. Data that fit into the L1 cache are read one tile of columns after the other; more
     data in memory order: bands of some rows by a stripe of many columns, whose sums are in scratch."""
-    found = reductions(plan.ops, target)
-    kept = set(plan.loops[found[0].result])
-    last = len(plan.sizes) - 1
-    sizes = usual(plan.sizes)
+    found = reductions(nest.ops, target)
+    kept = set(nest.loops[found[0].result])
+    last = len(nest.sizes) - 1
+    sizes = usual(nest.sizes)
     outer = [sizes[l] for l in range(last) if l in kept]
     inner = [l for l in range(last) if l not in kept]
     reduced = [sizes[l] for l in inner]
     count, steps, size = prod(outer), prod(reduced), sizes[-1]
     if target.has_thread_blocks:
         yield Candidate(
-            _bands(plan, target, given, count, [l for l in range(last) if l in kept], inner),
+            _bands(nest, target, given, count, [l for l in range(last) if l in kept], inner),
             count * steps * size / target.threads,
             count * steps * size / target.threads,
         )
         return
-    windows = staged_windows(plan, target, given, [l for l in range(last) if l in kept])
+    windows = staged_windows(nest, target, given, [l for l in range(last) if l in kept])
     if windows is not None:
         yield windows
         return
-    item = _gathered_item(found, plan)
-    work, lanes = _column_work(found, plan), target.lanes(item)
+    item = _gathered_item(found, nest)
+    work, lanes = _column_work(found, nest), target.lanes(item)
     row = size * item
     stated = fixed(given, "tile", 0)
-    if collapsed(plan, inner, target, stated):
-        yield from _lines(found, plan, target, given, count, steps)
+    if collapsed(nest, inner, target, stated):
+        yield from _lines(found, nest, target, given, count, steps)
         if stated:
             return
-    held = size <= target.vector_registers // 2 * lanes and not is_open(plan.sizes[-1:])
+    held = size <= target.vector_registers // 2 * lanes and not is_open(nest.sizes[-1:])
     whole = [size] if held else []
     for width in tile_sizes(
         given, dict.fromkeys([*whole, *(min(size, registers * lanes) for registers in REGISTERS)])
@@ -224,48 +224,48 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
         yield Candidate(made, cycles, count * steps * size / lanes * work.roof(target), registers)
 
 
-def collapsed(plan: Plan, reduced: Sequence[int], target: Target, tile: int = 0) -> Plan | None:
+def collapsed(nest: LoopNest, reduced: Sequence[int], target: Target, tile: int = 0) -> LoopNest | None:
     """The loops of narrow columns on a CPU, with several rows in one tile, in registers; None if that is not possible, or a given
     `tile` has one row."""
-    columns, near = plan.sizes[-1], len(plan.sizes) - 2
+    columns, near = nest.sizes[-1], len(nest.sizes) - 2
     unfit = (
         target.has_thread_blocks
         or near not in reduced
-        or plan.accesses
-        or plan.gathered
-        or is_open(plan.sizes[-2:])
+        or nest.accesses
+        or nest.gathered
+        or is_open(nest.sizes[-2:])
     )
     if unfit or 0 < tile < 2 * columns:
         return None
-    return plan.in_line if 2 * columns <= _most_in_line(reductions(plan.ops, target), plan, target) else None
+    return nest.in_line if 2 * columns <= _most_in_line(reductions(nest.ops, target), nest, target) else None
 
 
-def _most_in_line(found: Sequence[Reduction], plan: Plan, target: Target) -> int:
+def _most_in_line(found: Sequence[Reduction], nest: LoopNest, target: Target) -> int:
     """The most elements in a tile of several rows: the accumulators must stay in registers."""
     parts = max(len(r.carried) for r in found)
-    return target.vector_registers // (1 + parts) * target.lanes(_gathered_item(found, plan))
+    return target.vector_registers // (1 + parts) * target.lanes(_gathered_item(found, nest))
 
 
-def _gathered_item(found: Sequence[Reduction], plan: Plan) -> int:
+def _gathered_item(found: Sequence[Reduction], nest: LoopNest) -> int:
     """Bytes of the largest element that a reduction of columns computes with or carries."""
-    return max(widest_item(plan), *[item_bytes(element) for r in found for element in r.carried])
+    return max(widest_item(nest), *[item_bytes(element) for r in found for element in r.carried])
 
 
-def _column_work(found: Sequence[Reduction], plan: Plan) -> Work:
+def _column_work(found: Sequence[Reduction], nest: LoopNest) -> Work:
     """The cost of one register of elements if each is compared with the best of its column, and the carried values are selected."""
-    work = work_of(plan)
+    work = work_of(nest)
     more = sum(len(r.carried) - 1 for r in found)
     return replace(work, instructions=work.instructions + SEARCH * more, live=work.live + 2 * more)
 
 
 def _lines(
-    found: Sequence[Reduction], plan: Plan, target: Target, given: Given, count: int, steps: int
+    found: Sequence[Reduction], nest: LoopNest, target: Target, given: Given, count: int, steps: int
 ) -> Iterator[Candidate[Columns]]:
     """Schedules of `count` rows of results, each of `steps` steps, with several rows of narrow columns in one tile. At the end these are
     combined one by one."""
-    columns, near = usual(plan.sizes[-1:])[0], usual(plan.sizes[-2:])[0]
-    work, lanes = _column_work(found, plan), target.lanes(_gathered_item(found, plan))
-    most = _most_in_line(found, plan, target)
+    columns, near = usual(nest.sizes[-1:])[0], usual(nest.sizes[-2:])[0]
+    work, lanes = _column_work(found, nest), target.lanes(_gathered_item(found, nest))
+    most = _most_in_line(found, nest, target)
     joining = sum(r.steps_of_joining for r in found)
     roof = count * steps * columns / lanes * work.roof(target)
     # Rows that fill whole registers are loaded as such.
@@ -284,10 +284,10 @@ def _lines(
         yield Candidate(made, cycles + joined, roof, registers)
 
 
-def _filling_rows(plan: Plan, target: Target, count: int, outer: Sequence[int], width: int) -> int:
+def _filling_rows(nest: LoopNest, target: Target, count: int, outer: Sequence[int], width: int) -> int:
     """How many rows of results are in one tile, so that each thread has 16 bytes and there are enough blocks."""
-    rows = prod(rows_at_once(plan, outer, tile_width(target, widest_item(plan)) // width))
-    while rows > 1 and count * -(-plan.sizes[-1] // width) < rows * RESIDENT * target.multiprocessors:
+    rows = prod(rows_at_once(nest, outer, tile_width(target, widest_item(nest)) // width))
+    while rows > 1 and count * -(-nest.sizes[-1] // width) < rows * RESIDENT * target.multiprocessors:
         rows //= 2
     return max(1, rows)
 
@@ -306,21 +306,21 @@ def _filled(given: Given, target: Target, tile: int, band: int, rows: int, threa
 
 
 def _bands(
-    plan: Plan, target: Target, given: Given, count: int, outer: Sequence[int], reduced: Sequence[int]
+    nest: LoopNest, target: Target, given: Given, count: int, outer: Sequence[int], reduced: Sequence[int]
 ) -> Columns:
     """How thread blocks reduce the columns of `count` rows of results: loads of several rows are in flight at once, as far as
     there are registers."""
-    size = plan.sizes[-1]
+    size = nest.sizes[-1]
     # Requests of a warp are as wide as possible: then no lanes have to be combined. But tiles have as little padding as possible,
     # and with little work more blocks are faster, unless one has all its rows in flight at once.
-    width = min(power_of_two(size), max(target.threads, chunk_width(plan, WARP)))
-    each = requests_in_flight(plan)
-    rows = power_of_two(plan.sizes[reduced[-1]]) if reduced and plan.has_tiles(reduced[-1]) else 1
+    width = min(power_of_two(size), max(target.threads, chunk_width(nest, WARP)))
+    each = requests_in_flight(nest)
+    rows = power_of_two(nest.sizes[reduced[-1]]) if reduced and nest.has_tiles(reduced[-1]) else 1
     busy = target.multiprocessors
 
     rows_of_tile = 1
-    if outer and prod(plan.sizes[l] for l in reduced) <= (_FEW if plan.accesses else _FEW_ROWS):
-        rows_of_tile = _filling_rows(plan, target, count, outer, fixed(given, "tile", width))
+    if outer and prod(nest.sizes[l] for l in reduced) <= (_FEW if nest.accesses else _FEW_ROWS):
+        rows_of_tile = _filling_rows(nest, target, count, outer, fixed(given, "tile", width))
     if fixed(given, "rows", rows_of_tile) > 1 and not given.get("band"):
         return _filled(given, target, tile=width, band=0, rows=rows_of_tile)
 
@@ -336,21 +336,21 @@ def _bands(
     ):
         width //= 2
     width, threads = fixed(given, "tile", width), target.threads
-    most = min(MOST_THREADS, _HELD_BYTES // (each * widest_item(plan)))
+    most = min(MOST_THREADS, _HELD_BYTES // (each * widest_item(nest)))
     while threads < most and rows > each * threads // width and blocks() < busy:
         threads *= 2
     band = min(rows, each * threads // width) if rows > 1 else 0
     return _filled(given, target, tile=width, band=band, rows=1, threads=threads)
 
 
-def rows_at_once(plan: Plan, outer: Sequence[int], rows: int) -> list[int]:
+def rows_at_once(nest: LoopNest, outer: Sequence[int], rows: int) -> list[int]:
     """How many steps of each of the `outer` loops one tile has, so that it has `rows` rows of results: an outer loop has several only
     if the loops inside it are whole."""
     found: list[int] = []
     tiled: list[int] = []
     for l in reversed(outer):
-        whole = power_of_two(plan.sizes[l])
-        found.insert(0, min(rows, whole) if plan.has_tiles(l, *tiled) else 1)
+        whole = power_of_two(nest.sizes[l])
+        found.insert(0, min(rows, whole) if nest.has_tiles(l, *tiled) else 1)
         tiled += [l] * (found[0] > 1)
         rows = rows // whole if found[0] == whole else 1
     return found

@@ -12,7 +12,7 @@ from ...support.lengths import power_of_two, usual
 from ...support.machines import SECTOR_BYTES
 from ...support.target import Target
 from ..analysis.access import Access
-from ..analysis.plan import Plan, widest_item
+from ..analysis.loop_nest import LoopNest, widest_item
 from .candidate import Candidate, fixed, fixed_pair
 from .programs import flat_width, part_of, tile_width
 
@@ -26,12 +26,12 @@ _REQUEST = 128
 _SHORT = 512
 
 
-def boxes(plan: Plan, target: Target, given: Given) -> Candidate[Boxes] | None:
+def boxes(nest: LoopNest, target: Target, given: Given) -> Candidate[Boxes] | None:
     """Tiles along the rows of both sides; None if no operand is read across its rows."""
-    item = widest_item(plan)
-    sizes = usual(plan.sizes)
+    item = widest_item(nest)
+    sizes = usual(nest.sizes)
     if target.has_thread_blocks:
-        access = permuted(plan)
+        access = permuted(nest)
         if access is None:
             return None
         runs = fixed_pair(given, "runs") or (
@@ -42,7 +42,7 @@ def boxes(plan: Plan, target: Target, given: Given) -> Candidate[Boxes] | None:
         enough = min(tile_width(target, item), power_of_two(prod(sizes) // (2 * target.multiprocessors)))
         tile, part = fixed(given, "tile", enough), 0
     else:
-        across = plan.across
+        across = nest.across
         if across is None:
             return None
         side = max(4, target.lanes(4))
@@ -58,16 +58,16 @@ def boxes(plan: Plan, target: Target, given: Given) -> Candidate[Boxes] | None:
     return Candidate(made, prod(sizes), prod(sizes))
 
 
-def move_conflicts(family: type[Schedule], plan: Plan, target: Target) -> list[str]:
+def move_conflicts(family: type[Schedule], nest: LoopNest, target: Target) -> list[str]:
     """Why no kernel of a `map` fusion can be built with boxes, or with collapsed loops."""
     if family is Boxes:
-        there = permuted(plan) if target.has_thread_blocks else plan.across
+        there = permuted(nest) if target.has_thread_blocks else nest.across
         why = "no operand is contiguous along another loop than the innermost one"
         return [] if there is not None else [why]
     if not target.has_thread_blocks:
         return [f"{target.name} has no threads that could each find a place"]
-    whole = tuple(range(len(plan.sizes)))
-    if not whole or plan.written or any(plan.loops[v] != whole for v in plan.outputs):
+    whole = tuple(range(len(nest.sizes)))
+    if not whole or nest.written or any(nest.loops[v] != whole for v in nest.outputs):
         return ["a result does not have all loops"]
     return []
 
@@ -79,11 +79,11 @@ def stripes(sizes: Sequence[int], across: int, height: int) -> tuple[int, int]:
     return around * -(-sizes[across] // height), sizes[-1]
 
 
-def permuted(plan: Plan) -> Access | None:
+def permuted(nest: LoopNest) -> Access | None:
     """The access of the only operand of a kernel that does nothing but permute its dimensions, otherwise None."""
-    if plan.ops or len(plan.inputs) != 1:
+    if nest.ops or len(nest.inputs) != 1:
         return None
-    access = plan.accesses.get(plan.inputs[0])
+    access = nest.accesses.get(nest.inputs[0])
     return access if access is not None and access.reorders and access.transposes else None
 
 
@@ -123,29 +123,29 @@ def box_of(sizes: Sequence[int], sides: Sequence[Sequence[int]], runs: Sequence[
     return box
 
 
-def flat(plan: Plan, target: Target, given: Given) -> Candidate[Flat] | None:
+def flat(nest: LoopNest, target: Target, given: Given) -> Candidate[Flat] | None:
     """All loops collapsed into one; None unless a kernel only moves short rows, and would spend more time on indices than on transfers."""
-    if move_conflicts(Flat, plan, target) or (given.get("by") != Flat.by and not _is_short(plan, target)):
+    if move_conflicts(Flat, nest, target) or (given.get("by") != Flat.by and not _is_short(nest, target)):
         return None
-    item, size = widest_item(plan), prod(usual(plan.sizes))
+    item, size = widest_item(nest), prod(usual(nest.sizes))
     tile = fixed(given, "tile", flat_width(target, size, item))
     made = Flat(tile=tile, threads=fixed(given, "threads", target.threads))
     return Candidate(made, size / target.threads, size / target.threads)
 
 
-def _is_short(plan: Plan, target: Target) -> bool:
-    if len(plan.sizes) < 2:
+def _is_short(nest: LoopNest, target: Target) -> bool:
+    if len(nest.sizes) < 2:
         return False
-    sizes, item = usual(plan.sizes), widest_item(plan)
-    if len(plan.ops) == 1 and "gathers" in plan.ops[0].traits:
+    sizes, item = usual(nest.sizes), widest_item(nest)
+    if len(nest.ops) == 1 and "gathers" in nest.ops[0].traits:
         return exceeds_resident_blocks(target, prod(sizes[:-1])) and sizes[-1] < tile_width(target, item)
-    if plan.ops or len(plan.inputs) != 1:
+    if nest.ops or len(nest.inputs) != 1:
         return False
-    access = plan.accesses.get(plan.inputs[0])
+    access = nest.accesses.get(nest.inputs[0])
     last = len(sizes) - 1
     contiguous = access is None or access.closest.get(last) == 1
     idle = not contiguous or sizes[-1] * item < _REQUEST
-    rows = min(rows_together(target, sizes, item), plan.most_rows)
+    rows = min(rows_together(target, sizes, item), nest.most_rows)
     return (idle and _leaves_lanes_idle(sizes[-1], item)) or _spends_on_finding(target, sizes, item, rows)
 
 

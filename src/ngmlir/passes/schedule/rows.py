@@ -14,7 +14,7 @@ from ...ops.settings import MOST_THREADS, Given
 from ...support.lengths import is_open, power_of_two, usual
 from ...support.machines import GPU_REGISTERS, REGISTER_BYTES, WARP
 from ...support.target import Target
-from ..analysis.plan import Plan, widest_item
+from ..analysis.loop_nest import LoopNest, widest_item
 from ..analysis.reduction import Position, reductions
 from .candidate import Candidate, fixed, tile_sizes
 from .loops import REGISTERS, SEARCH, TURN, requests_in_flight, work_of
@@ -34,23 +34,23 @@ _HELD, _REGISTERS_EACH = 32, 3.5
 PARTIAL_TILES = 64
 
 
-def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
+def rows(nest: LoopNest, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
     """Schedules of reductions over the innermost loops."""
-    found = reductions(plan.ops, target)
-    kept = len(plan.loops[found[0].result])
-    inner, opened = usual(plan.sizes[kept:]), is_open(plan.sizes[kept:])
-    outer = usual(plan.sizes[:kept])
+    found = reductions(nest.ops, target)
+    kept = len(nest.loops[found[0].result])
+    inner, opened = usual(nest.sizes[kept:]), is_open(nest.sizes[kept:])
+    outer = usual(nest.sizes[:kept])
     count, columns = prod(outer), prod(inner)
     if target.has_thread_blocks:
         width, around = power_of_two(columns), 1
-        if len(inner) == 1 and kept and plan.has_tiles(-2):
+        if len(inner) == 1 and kept and nest.has_tiles(-2):
             # Several narrow rows, until each thread has 16 bytes; or a row for each thread, if rows do not begin at sectors.
-            room = tile_width(target, widest_item(plan)) // width
-            room = target.threads if _row_for_each_thread(plan, target, kept) else room
-            around = max(1, min(room, power_of_two(plan.sizes[kept - 1])))
+            room = tile_width(target, widest_item(nest)) // width
+            room = target.threads if _row_for_each_thread(nest, target, kept) else room
+            around = max(1, min(room, power_of_two(nest.sizes[kept - 1])))
         together = fixed(given, "rows", around)
-        several = len(found) + any(len(plan.loops[v]) > kept for v in plan.outputs) > 1
-        tile, threads = _tile_of_rows(plan, target, count, inner, several)
+        several = len(found) + any(len(nest.loops[v]) > kept for v in nest.outputs) > 1
+        tile, threads = _tile_of_rows(nest, target, count, inner, several)
         if given.keys() & {"tile", "threads"}:
             tile, threads = min(BLOCK_TILE, tile), target.threads
         threads = max(WARP, min(threads, width * together))
@@ -62,23 +62,23 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
             threads=fixed(given, "threads", threads),
         )
         # The inputs of each tile of a long row are loaded from memory.
-        item = sum(item_bytes(element_type(v.type)) for v in plan.inputs if len(plan.loops.get(v, ())) > kept)
+        item = sum(item_bytes(element_type(v.type)) for v in nest.inputs if len(nest.loops.get(v, ())) > kept)
         stages = stages_for(target, made.tile * together * item, count // together)
         made = replace(made, stages=fixed(given, "stages", stages if columns > made.tile else 1))
         yield Candidate(made, count * columns / target.threads, count * columns / target.threads)
         return
-    item = widest_item(plan)
-    work, lanes = work_of(plan), target.lanes(item)
+    item = widest_item(nest)
+    work, lanes = work_of(nest), target.lanes(item)
     one = len(inner) == 1 and not opened and inner[0] <= ROW_REGISTERS * lanes
     whole = [inner[0]] if one else []
     # Approximately: each reduction waits for the one before, and outputs as long as the row for all of them.
-    phases = len(found) + any(len(plan.loops[v]) > kept for v in plan.outputs)
+    phases = len(found) + any(len(nest.loops[v]) > kept for v in nest.outputs)
     # A sum has to wait for the one before, so it takes more registers than others.
     widths = [registers * lanes for registers in (2 * REGISTERS[0], *REGISTERS)]
     for width in tile_sizes(given, [*whole, *[w for w in widths if w < columns or not whole]]):
         registers = -(-width // lanes)
         held = width in whole
-        unroll = fixed(given, "unroll", _unrolled(plan, target, given, kept, registers) if held else 1)
+        unroll = fixed(given, "unroll", _unrolled(nest, target, given, kept, registers) if held else 1)
         groups = prod(outer[:-1]) * -(-outer[-1] // unroll) if outer else 1
         part = unroll * max(1, min(groups, PROGRAM_ELEMENTS // max(1, unroll * columns)))
         made = Rows(
@@ -102,27 +102,27 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
             yield Candidate(made, count * cycles, roof, registers)
 
 
-def _unrolled(plan: Plan, target: Target, given: Given, kept: int, registers: int) -> int:
+def _unrolled(nest: LoopNest, target: Target, given: Given, kept: int, registers: int) -> int:
     """How many rows are reduced at once, whose tiles have so many registers: as many as fit, if that pays off."""
-    if not kept or not plan.has_tiles(-2) or plan.gathered or any(plan.cuts(target)):
+    if not kept or not nest.has_tiles(-2) or nest.gathered or any(nest.cuts(target)):
         return 1
-    room = min(ROWS_REGISTERS, target.vector_registers // work_of(plan).live) // registers
-    most = min(room, target.lanes(widest_item(plan)), *usual(plan.sizes[kept - 1 : kept]))
+    room = min(ROWS_REGISTERS, target.vector_registers // work_of(nest).live) // registers
+    most = min(room, target.lanes(widest_item(nest)), *usual(nest.sizes[kept - 1 : kept]))
     if most < FEWEST_ROWS:
         return 1
     return gcd(1 << most.bit_length() - 1, fixed(given, "rows", 0))
 
 
 def _tile_of_rows(
-    plan: Plan, target: Target, count: int, inner: Sequence[int], several: bool
+    nest: LoopNest, target: Target, count: int, inner: Sequence[int], several: bool
 ) -> tuple[int, int]:
     """The elements of a row that a thread block computes at once, and its threads; `several`: several values are computed from a row,
     which is read once if one tile holds it."""
     columns, tile, threads = inner[-1], min(BLOCK_TILE, power_of_two(inner[-1])), target.threads
-    if several and len(inner) == 1 and (holding := _threads_that_hold(plan, target, columns)):
+    if several and len(inner) == 1 and (holding := _threads_that_hold(nest, target, columns)):
         return power_of_two(columns), holding
     # The narrower the elements, the more a thread has; the fewer rows, the more threads a block has.
-    each, few = requests_in_flight(plan), 2 * count < RESIDENT * target.multiprocessors
+    each, few = requests_in_flight(nest), 2 * count < RESIDENT * target.multiprocessors
     while few and 2 * each * threads <= min(columns // 2, GPU_REGISTERS / _REGISTERS_EACH):
         threads *= 2
     while tile >= BLOCK_TILE and 2 * tile <= min(columns, each * threads):
@@ -130,9 +130,9 @@ def _tile_of_rows(
     return tile, threads
 
 
-def _threads_that_hold(plan: Plan, target: Target, columns: int) -> int:
+def _threads_that_hold(nest: LoopNest, target: Target, columns: int) -> int:
     """The fewest threads of a block whose registers hold a whole row; 0 if a row is too long."""
-    words = -(-widest_item(plan) // REGISTER_BYTES)
+    words = -(-widest_item(nest) // REGISTER_BYTES)
     for threads in (1 << n for n in range(target.threads.bit_length() - 1, MOST_THREADS.bit_length())):
         held = -(-columns // threads) * words
         if held <= min(_HELD, GPU_REGISTERS // threads // _REGISTERS_EACH):
@@ -140,11 +140,11 @@ def _threads_that_hold(plan: Plan, target: Target, columns: int) -> int:
     return 0
 
 
-def _row_for_each_thread(plan: Plan, target: Target, kept: int) -> bool:
+def _row_for_each_thread(nest: LoopNest, target: Target, kept: int) -> bool:
     """Whether each thread of a block reduces a short row of its own: of rows in memory order, which are loaded as contiguous ranges."""
-    if plan.accesses or plan.gathered or plan.written:
+    if nest.accesses or nest.gathered or nest.written:
         return False
-    columns = plan.sizes[kept]
-    full = [v for v in (*plan.inputs, *plan.outputs) if len(plan.loops.get(v, ())) > kept]
+    columns = nest.sizes[kept]
+    full = [v for v in (*nest.inputs, *nest.outputs) if len(nest.loops.get(v, ())) > kept]
     lines = [columns * item_bytes(element_type(v.type)) for v in full]
-    return row_per_thread(target, columns, lines, prod(plan.sizes[:kept]), plan.sizes[kept - 1])
+    return row_per_thread(target, columns, lines, prod(nest.sizes[:kept]), nest.sizes[kept - 1])

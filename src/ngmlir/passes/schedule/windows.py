@@ -17,7 +17,7 @@ from ...ops.settings import Given
 from ...support.lengths import is_open, usual
 from ...support.target import Target
 from ..analysis.access import Access, leaves, masks
-from ..analysis.plan import Plan, widest_item
+from ..analysis.loop_nest import LoopNest, widest_item
 from .candidate import Candidate, fixed
 from .programs import PROGRAM_ELEMENTS
 
@@ -27,14 +27,14 @@ _FEW = (1, 2, 4, 8)
 _STRIPE, _OPEN_STRIPE = 256, 128
 
 
-def staged(plan: Plan, target: Target, outer: Sequence[int]) -> dict[Value, Access]:
+def staged(nest: LoopNest, target: Target, outer: Sequence[int]) -> dict[Value, Access]:
     """The inputs with an access that, for results in adjacent rows (`outer` are their loops), reads a box of its buffer, with the innermost
     loop along its rows, which may cross a border."""
-    found = plan.accesses.items() if outer else ()
+    found = nest.accesses.items() if outer else ()
     return {
         value: access
         for value, access in found
-        if masks(item_bytes(element_type(value.type)), target) and _is_box(access, outer, plan.sizes)
+        if masks(item_bytes(element_type(value.type)), target) and _is_box(access, outer, nest.sizes)
     }
 
 
@@ -57,33 +57,33 @@ def _is_box(access: Access, outer: Sequence[int], sizes: Sequence[int]) -> bool:
 
 
 def staged_windows(
-    plan: Plan, target: Target, given: Given, outer: Sequence[int]
+    nest: LoopNest, target: Target, given: Given, outer: Sequence[int]
 ) -> Candidate[Columns] | None:
     """The schedule of such windows, if adjacent rows read the same elements and no given setting conflicts; otherwise None."""
-    found = staged(plan, target, outer)
+    found = staged(nest, target, outer)
     own = given.keys() & {"unroll", "stage"}
-    if (given and not own) or not any(_overlap(access, plan, outer) for access in found.values()):
+    if (given and not own) or not any(_overlap(access, nest, outer) for access in found.values()):
         return None
-    last, along, lanes = len(plan.sizes) - 1, outer[-1], target.lanes(widest_item(plan))
-    sizes = usual(plan.sizes)
+    last, along, lanes = len(nest.sizes) - 1, outer[-1], target.lanes(widest_item(nest))
+    sizes = usual(nest.sizes)
     columns, rows = sizes[last], sizes[along]
-    width = fixed(given, "tile", lanes if is_open(plan.sizes[last:]) else min(columns, lanes))
-    taps = prod(n for l, n in enumerate(plan.sizes[:last]) if l not in outer)
+    width = fixed(given, "tile", lanes if is_open(nest.sizes[last:]) else min(columns, lanes))
+    taps = prod(n for l, n in enumerate(nest.sizes[:last]) if l not in outer)
 
     def cycles(unroll: int) -> float:
-        return _cycles(found.values(), plan, target, outer, taps, unroll)
+        return _cycles(found.values(), nest, target, outer, taps, unroll)
 
     # If their number is open, few rows are tried, so that few results are unused.
     most_unrolled = min(rows, target.vector_registers)  # each holds a sum
-    several = _FEW if is_open((plan.sizes[along],)) else range(1, most_unrolled + 1)
+    several = _FEW if is_open((nest.sizes[along],)) else range(1, most_unrolled + 1)
     unroll = fixed(given, "unroll", min(several, key=cycles))
-    most_columns = _OPEN_STRIPE if is_open(plan.sizes[last:]) else min(columns, _STRIPE)
+    most_columns = _OPEN_STRIPE if is_open(nest.sizes[last:]) else min(columns, _STRIPE)
     stripe = fixed(given, "stripe", -(-most_columns // width) * width)
     # The copy stays in the L1 cache.
     row, around = 0, 0
     for value, access in found.items():
         item = item_bytes(element_type(value.type))
-        reach = [_reach(place, plan, outer, stripe) for place in access.places]
+        reach = [_reach(place, nest, outer, stripe) for place in access.places]
         row += reach[-1] * item * next(p.terms[along] for p in access.places if along in p.terms)
         around += prod(reach) * item
     room = target.l1_bytes // 2
@@ -105,39 +105,39 @@ def staged_windows(
     return Candidate(made, tiles * cycles(unroll), tiles * taps / target.fmas)
 
 
-def _reach(place: AffineExpr, plan: Plan, outer: Sequence[int], stripe: int) -> int:
+def _reach(place: AffineExpr, nest: LoopNest, outer: Sequence[int], stripe: int) -> int:
     """How many positions of a dimension a row of results reads."""
-    sizes = [*plan.sizes[:-1], stripe]
+    sizes = [*nest.sizes[:-1], stripe]
     return 1 + sum(s * (sizes[l] - 1) for l, s in place.terms.items() if l not in outer)
 
 
 def _cycles(
-    found: Iterable[Access], plan: Plan, target: Target, outer: Sequence[int], taps: int, unroll: int
+    found: Iterable[Access], nest: LoopNest, target: Target, outer: Sequence[int], taps: int, unroll: int
 ) -> float:
     """Cycles of a register of results, with `unroll` rows at once: their arithmetic, and loads. Loads of windows cross cache lines,
     which takes two; and each spilled value takes another."""
-    rows = plan.sizes[outer[-1]]
+    rows = nest.sizes[outer[-1]]
     loads, held = taps, 2 + unroll
     for access in found:
-        loops, lines = _shared(access, plan, outer, unroll)
+        loops, lines = _shared(access, nest, outer, unroll)
         held += lines
         loads += 2 * lines * (taps // loops) + 2 * taps * max(0, held - target.vector_registers)
     needed = unroll if is_open((rows,)) else rows / -(-rows // unroll)
     return (2 * unroll * taps / target.fmas + loads / target.loads) / needed
 
 
-def _shared(access: Access, plan: Plan, outer: Sequence[int], unroll: int) -> tuple[int, int]:
+def _shared(access: Access, nest: LoopNest, outer: Sequence[int], unroll: int) -> tuple[int, int]:
     """How many taps read different rows of an access, and how many rows `unroll` adjacent results read."""
     (place,) = (p for p in access.places if outer[-1] in p.terms)
     own = {l: s for l, s in place.terms.items() if l not in outer}
-    steps = [range(0, s * plan.sizes[l], s) for l, s in own.items()]
+    steps = [range(0, s * nest.sizes[l], s) for l, s in own.items()]
     seen = {r * place.terms[outer[-1]] + sum(at) for r in range(unroll) for at in product(*steps)}
-    return prod(plan.sizes[l] for l in own), len(seen)
+    return prod(nest.sizes[l] for l in own), len(seen)
 
 
-def _overlap(access: Access, plan: Plan, outer: Sequence[int]) -> bool:
+def _overlap(access: Access, nest: LoopNest, outer: Sequence[int]) -> bool:
     """Whether some of a few adjacent results read the same rows; with dilated windows not the nearest ones."""
-    taps, seen = _shared(access, plan, outer, _FEW[-1])
+    taps, seen = _shared(access, nest, outer, _FEW[-1])
     return seen < _FEW[-1] * taps
 
 

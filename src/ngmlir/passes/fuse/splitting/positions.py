@@ -7,7 +7,7 @@ from ....ir.core import Op, Value
 from ....ir.types import TensorType, element_type, i32, i64, shape_of
 from ....ops.builder import Builder
 from ...analysis.views import view
-from .room import Cut
+from .factors import Cut
 from .values import along, computed_slice, converted, sliced, split_axis, with_unit_axis
 
 

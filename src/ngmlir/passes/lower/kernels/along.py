@@ -13,7 +13,7 @@ from ....ir.types import FloatType, MemRefType, Type, VectorType
 from ....ops.schedules import Along
 from ....support.lengths import is_multiple, is_open
 from ....support.target import Target
-from ...analysis.plan import Plan
+from ...analysis.loop_nest import LoopNest
 from ...analysis.product import Product
 from .epilogue import store_epilogue
 from .finished import Finished
@@ -27,7 +27,7 @@ class AlongKernel:
 
     def __init__(
         self,
-        planned: Plan,
+        nest: LoopNest,
         target: Target,
         schedule: Along,
         dot: Op,
@@ -39,7 +39,7 @@ class AlongKernel:
         self.block, self.batch_block = schedule.block, schedule.batch
         programs = -(-product.columns // self.block)
         sizes = (-(-product.batch // self.batch_block), programs)
-        self.kernel = Kernel(planned, target, several(sizes), sides)
+        self.kernel = Kernel(nest, target, several(sizes), sides)
         self.b = self.kernel.b
         self.first, self.place = self.kernel.program_indices(sizes)
         self.batch: list[Value] = []

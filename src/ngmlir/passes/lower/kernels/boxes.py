@@ -9,7 +9,7 @@ from ....ir.core import Op
 from ....ops.schedules import Boxes
 from ....support.lengths import is_multiple
 from ....support.target import Target
-from ...analysis.plan import Plan, plan
+from ...analysis.loop_nest import LoopNest, loop_nest
 from ...schedule.moves import box_of, permuted, stripes
 from ...schedule.programs import grid_for
 from .finished import Finished
@@ -19,24 +19,24 @@ from .tiling import Span, peel_last
 
 def boxes_kernel(fusion: Op, target: Target, schedule: Boxes) -> Finished:
     """The kernel of a `map` fusion with such an operand."""
-    planned = plan(fusion)
+    nest = loop_nest(fusion)
     build = _shared if target.has_thread_blocks else _in_stripes
-    return build(planned, target, schedule).done(schedule.threads)
+    return build(nest, target, schedule).done(schedule.threads)
 
 
-def _in_stripes(planned: Plan, target: Target, schedule: Boxes) -> Kernel:
+def _in_stripes(nest: LoopNest, target: Target, schedule: Boxes) -> Kernel:
     """Tiles in registers. The loop over blocks of rows (stripes) is innermost, so that consecutive programs read the same pages. A stripe
     uses whole cache lines of the operand: where its rows are a power of two apart, the lines are evicted before the next stripe."""
-    across = planned.across
+    across = nest.across
     assert across is not None
-    (height, width), side, sizes = schedule.runs, isqrt(schedule.tile), planned.sizes
+    (height, width), side, sizes = schedule.runs, isqrt(schedule.tile), nest.sizes
     last = len(sizes) - 1
     around = [loop for loop in range(last) if loop != across]
     counts = [*(sizes[loop] for loop in around), -(-sizes[across] // height)]
     space = stripes(sizes, across, height)
-    kernel = Kernel(planned, target, grid_for(target, space, width, schedule.part), part=schedule.part)
+    kernel = Kernel(nest, target, grid_for(target, space, width, schedule.part), part=schedule.part)
     b = kernel.b
-    outputs = list(zip(planned.outputs, kernel.results, strict=True))
+    outputs = list(zip(nest.outputs, kernel.results, strict=True))
 
     def stripe(spans: list[Span]) -> None:
         *others, number = kernel.delinearize(spans[0].start, counts)
@@ -70,16 +70,16 @@ def _in_stripes(planned: Plan, target: Target, schedule: Boxes) -> Kernel:
     return kernel
 
 
-def _shared(planned: Plan, target: Target, schedule: Boxes) -> Kernel:
+def _shared(nest: LoopNest, target: Target, schedule: Boxes) -> Kernel:
     """Tiles that threads share: each block of threads moves a box, which may be a part of long rows, several short rows or many small
     matrices."""
-    access, sizes = permuted(planned), planned.sizes
+    access, sizes = permuted(nest), nest.sizes
     assert access is not None
     inner = [loop for place in reversed(access.places) for loop in place.terms]
     sides = [inner, [*reversed(range(len(sizes)))]]
     box = box_of(sizes, sides, schedule.runs, schedule.tile)
     counts = [-(-size // step) for size, step in zip(sizes, box, strict=True)]
-    kernel = Kernel(planned, target, (prod(counts),))
+    kernel = Kernel(nest, target, (prod(counts),))
     # Consecutive blocks continue in the same pages of the operand or of the result.
     near = [*inner[:1], len(sizes) - 1]
     loops = [*(loop for loop in range(len(sizes)) if loop not in near), *dict.fromkeys(near)]
@@ -92,5 +92,5 @@ def _shared(planned: Plan, target: Target, schedule: Boxes) -> Kernel:
         Span(at[loop], step, size % step != 0) if step > 1 else Span(at[loop])
         for loop, (size, step) in enumerate(zip(sizes, box, strict=True))
     ]
-    Tile(kernel, spans).store(list(zip(planned.outputs, kernel.results, strict=True)))
+    Tile(kernel, spans).store(list(zip(nest.outputs, kernel.results, strict=True)))
     return kernel

@@ -16,7 +16,7 @@ from ....ops.schedules import Panels, Rows, Strips
 from ....ops.settings import Schedule
 from ....support.diagnostics import Bug
 from ....support.target import Target
-from ...analysis.plan import Shape
+from ...analysis.loop_nest import Shape
 from ...analysis.views import source
 from ...fuse.links import Link, links_of, passed_values, shared_buffers
 from .dot import packed_sides
@@ -57,13 +57,13 @@ class _Builder:
 
     def build(self) -> Finished:
         for link in self.links:
-            for number, shape in link.plan.sources:
+            for number, shape in link.nest.sources:
                 if (value := source(link.fusion.operands[number])) not in self.made:
                     type = MemRefType(shape, element_type(value.type))
                     self.inputs[self.numbers[value], shape] = type
         types = [type for link in self.products for type in self.side_types(link)]
         own = {value: link for link in self.links for value in link.fusion.results}
-        results = tuple([own[v].plan.result(own[v].results[v]) for v in self.given])
+        results = tuple([own[v].nest.result(own[v].results[v]) for v in self.given])
         self.batch, self.rows = next((link.batch, link.rows) for link in self.products)
         sizes = (self.batch, -(-self.rows // self.schedule.rows))
         self.builder = KernelBuilder(
@@ -85,7 +85,7 @@ class _Builder:
         assert link.dot is not None
         _, packed = self.products[link]
         for which, (side, packing) in enumerate(zip(link.dot.operands, packed, strict=True)):
-            number, shape = link.plan.side(side)
+            number, shape = link.nest.side(side)
             value = source(link.fusion.operands[number])
             if value not in self.made:
                 self.sides[link, which] = (self.numbers[value], shape, packing)
@@ -113,9 +113,9 @@ class _Builder:
         outputs = dict(zip(self.given, self.builder.results, strict=True))
         buffers: dict[Value, Value] = {}
         handed_on = [value for result, value in link.results.items() if result in self.made]
-        for value in link.plan.inputs:
-            if value in link.plan.loops:
-                number, shape = link.plan.source(value)
+        for value in link.nest.inputs:
+            if value in link.nest.loops:
+                number, shape = link.nest.source(value)
                 read = source(link.fusion.operands[number])
                 if read in self.made:
                     handed_on.append(value)
@@ -123,7 +123,7 @@ class _Builder:
                 else:
                     buffers[value] = inputs[self.numbers[read], shape]
         results = [self.scratch[r] if r in self.made else outputs[r] for r in link.results]
-        return Part(self.builder, link.plan, buffers, dict.fromkeys(handed_on, len(link.lead)), results)
+        return Part(self.builder, link.nest, buffers, dict.fromkeys(handed_on, len(link.lead)), results)
 
     def whole_or_rest(self) -> None:
         """Computes this program's strip; the last one may have fewer rows."""
@@ -151,11 +151,11 @@ class _Builder:
     def product(self, link: Link, dot: Op, cut: Panels, kernel: Part, first: Value, rows: int) -> None:
         extra = dict(zip(self.sides, self.builder.sources[len(self.inputs) :], strict=True))
         left = (link, 0) not in self.sides
-        number, _ = link.plan.side(dot.operands[0])
+        number, _ = link.nest.side(dot.operands[0])
         lhs = self.scratch[source(link.fusion.operands[number])] if left else extra[link, 0]
         kernel.extra = [lhs, extra[link, 1]]
         product, _ = self.products[link]
-        made = _StripProduct(link.plan, self.target, cut, dot, product, (), kernel)
+        made = _StripProduct(link.nest, self.target, cut, dot, product, (), kernel)
         made.strip([self.element] if product.batch else [], first, rows, left)
 
 

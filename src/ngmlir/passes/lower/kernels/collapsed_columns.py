@@ -10,7 +10,7 @@ from ....ir.core import Value
 from ....ir.types import VectorType, element_type
 from ....ops.schedules import Columns
 from ....support.target import Target
-from ...analysis.plan import Plan
+from ...analysis.loop_nest import LoopNest
 from ...analysis.reduction import Reduction, flat, in_parts, reductions
 from .finished import Finished
 from .fusion_kernel import Kernel, Tile
@@ -19,9 +19,9 @@ from .tiling import Span, each_position, exact_tiles, linear, several, share
 
 
 def collapsed_columns_kernel(
-    lines: Plan, schedule: Columns, target: Target, outer: Sequence[int], reduced: Sequence[int]
+    lines: LoopNest, schedule: Columns, target: Target, outer: Sequence[int], reduced: Sequence[int]
 ) -> Finished:
-    """The kernel of a plan that `Plan.in_line` returns. Programs share the rows of results."""
+    """The kernel of a nest that `LoopNest.in_line` returns. Programs share the rows of results."""
     sizes = [lines.sizes[l] for l in outer]
     rows, group = prod(sizes), schedule.rows
     programs = -(-rows // group)
@@ -43,14 +43,14 @@ class _Lines:
     """One row of results."""
 
     def __init__(self, kernel: Kernel, outer: dict[int, Span], reduced: Sequence[int], width: int):
-        self.kernel, self.b, self.plan = kernel, kernel.b, kernel.plan
+        self.kernel, self.b, self.nest = kernel, kernel.b, kernel.nest
         self.outer, self.reduced = outer, reduced
-        *_, self.steps, self.columns, _ = self.plan.sizes
-        self.line = len(self.plan.sizes) - 1
+        *_, self.steps, self.columns, _ = self.nest.sizes
+        self.line = len(self.nest.sizes) - 1
         self.rows = min(width // self.columns, self.steps)
-        self.found = reductions(self.plan.ops, kernel.target)
-        self.outputs = list(zip(self.plan.outputs, kernel.results, strict=True))
-        self.whole = [(v, buffer) for v, buffer in self.outputs if self.line in self.plan.loops[v]]
+        self.found = reductions(self.nest.ops, kernel.target)
+        self.outputs = list(zip(self.nest.outputs, kernel.results, strict=True))
+        self.whole = [(v, buffer) for v, buffer in self.outputs if self.line in self.nest.loops[v]]
         # The last tile may overlap the one before it, if all reductions are idempotent.
         self.back = all(r.idempotent for r in self.found) and not self.whole
         rest = self.steps % self.rows and not self.back
@@ -75,7 +75,7 @@ class _Lines:
         b = self.b
         if len(inner) < len(self.reduced) - 1:
             l = self.reduced[len(inner)]
-            return b.loop(0, self.plan.sizes[l], 1, values, lambda i, v: self.level({**inner, l: Span(i)}, v))
+            return b.loop(0, self.nest.sizes[l], 1, values, lambda i, v: self.level({**inner, l: Span(i)}, v))
 
         def tile(span: Span, v: Sequence[Value]) -> Sequence[Value]:
             return self.joined(inner, span, v)
@@ -86,7 +86,7 @@ class _Lines:
         """The accumulators after some more rows."""
         b, here = self.b, self.at(inner, span)
         parts, place = in_parts(values, self.parts), {**inner, self.reduced[-1]: span}
-        at = linear(b, [place[l] for l in self.reduced], [self.plan.sizes[l] for l in self.reduced])
+        at = linear(b, [place[l] for l in self.reduced], [self.nest.sizes[l] for l in self.reduced])
         for i, r in enumerate(self.found):
             source = here.neutral(r, self.line)
             if span.size == self.rows:

@@ -13,7 +13,7 @@ from ....ir.types import MemRefType, VectorType
 from ....ops.schedules import Columns
 from ....support.lengths import is_multiple, is_open, may_be_several, power_of_two
 from ....support.target import Target
-from ...analysis.plan import Plan, chunk_width, plan
+from ...analysis.loop_nest import LoopNest, chunk_width, loop_nest
 from ...analysis.reduction import Parts, Position, Reduction, flat, in_parts, reductions
 from ...schedule.loops import collapsed, rows_at_once
 from ...schedule.windows import order, staged
@@ -30,23 +30,23 @@ MOST_UNROLLED = 16
 
 def columns_kernel(fusion: Op, target: Target, schedule: Columns) -> Finished:
     """The kernel of a `columns` fusion: the innermost loop is kept, one of the others is reduced."""
-    planned = plan(fusion)
-    found = reductions(planned.ops, target)
-    kept = set(planned.loops[found[0].result])
-    last = len(planned.sizes) - 1
+    nest = loop_nest(fusion)
+    found = reductions(nest.ops, target)
+    kept = set(nest.loops[found[0].result])
+    last = len(nest.sizes) - 1
     outer = [l for l in range(last) if l in kept]
     reduced = [l for l in range(last) if l not in kept]
-    if lines := collapsed(planned, reduced, target, schedule.tile):
+    if lines := collapsed(nest, reduced, target, schedule.tile):
         return collapsed_columns_kernel(lines, schedule, target, outer, reduced)
     staging = _for_staged_windows if schedule.stage and outer else _for_vectors
     build = _for_threads if target.has_thread_blocks else staging
-    return build(_Inputs(planned, target, schedule, outer, reduced, found))
+    return build(_Inputs(nest, target, schedule, outer, reduced, found))
 
 
 class _Inputs(NamedTuple):
     """The input of a builder: `outer` loops are kept, as is the innermost; the `found` reductions run over the `reduced` ones."""
 
-    planned: Plan
+    nest: LoopNest
     target: Target
     schedule: Columns
     outer: Sequence[int]
@@ -58,13 +58,13 @@ class _Stripes:
     """A kernel whose programs divide groups of results, and stripes of their columns: `first` is the number of a program's group, and its
     columns are from `start` to `stop`."""
 
-    def __init__(self, planned: Plan, target: Target, schedule: Columns, groups: int):
-        self.columns, self.width, stripe = planned.sizes[-1], schedule.tile, schedule.stripe
+    def __init__(self, nest: LoopNest, target: Target, schedule: Columns, groups: int):
+        self.columns, self.width, stripe = nest.sizes[-1], schedule.tile, schedule.stripe
         if not is_open((self.columns,)):
             self.width, stripe = min(self.columns, self.width), min(self.columns, stripe)
         grid = (groups, -(-self.columns // stripe))
         self.stripe, self.are_several = stripe, may_be_several(grid[1])
-        self.kernel = Kernel(planned, target, several(grid))
+        self.kernel = Kernel(nest, target, several(grid))
         self.first, place = self.kernel.program_indices(grid)
         self.start, self.stop = share(self.kernel.b, place, stripe, self.columns)
 
@@ -81,22 +81,22 @@ class _Stripes:
 
 
 def _for_threads(of: _Inputs) -> Finished:
-    planned, target, schedule, outer, reduced, found = of
-    columns, width = planned.sizes[-1], schedule.tile
-    rows = [planned.sizes[l] for l in outer]
-    at_once = rows_at_once(planned, outer, schedule.rows)
+    nest, target, schedule, outer, reduced, found = of
+    columns, width = nest.sizes[-1], schedule.tile
+    rows = [nest.sizes[l] for l in outer]
+    at_once = rows_at_once(nest, outer, schedule.rows)
     groups = [-(-size // group) for size, group in zip(rows, at_once, strict=True)]
-    kernel = Kernel(planned, target, (prod(groups), -(-columns // width)))
+    kernel = Kernel(nest, target, (prod(groups), -(-columns // width)))
     b, places = kernel.b, kernel.delinearize(kernel.programs[0], groups) if groups else []
     places = [
         Span(b.multiply(place.start, b.index(group)), group, size % group != 0) if group > 1 else place
         for place, group, size in zip(places, at_once, rows, strict=True)
     ]
     span = Span(b.multiply(kernel.programs[1], b.index(width)), width, columns % width != 0)
-    together = min(schedule.band, power_of_two(planned.sizes[reduced[-1]])) if schedule.band > 1 else 0
-    together = together if prod(at_once) == 1 and planned.has_tiles(reduced[-1]) else 0
+    together = min(schedule.band, power_of_two(nest.sizes[reduced[-1]])) if schedule.band > 1 else 0
+    together = together if prod(at_once) == 1 and nest.has_tiles(reduced[-1]) else 0
     positions = dict(zip(outer, places, strict=True))
-    gathered = min(together, max(1, chunk_width(planned, schedule.threads) // width))
+    gathered = min(together, max(1, chunk_width(nest, schedule.threads) // width))
     if any(isinstance(r, Position) for r in found):
         gathered = together
     _Columns(kernel, positions, reduced, found, together=together, gathered=gathered).tile(span)
@@ -109,10 +109,10 @@ def _for_vectors(of: _Inputs) -> Finished:
     Data that fit into the L1 cache are read one tile of columns after the other. More data are read in memory order:
     bands of some rows by a stripe of many columns, whose sums are in scratch.
     """
-    planned, target, schedule, outer, reduced, found = of
-    sizes = [planned.sizes[l] for l in outer]
+    nest, target, schedule, outer, reduced, found = of
+    sizes = [nest.sizes[l] for l in outer]
     rows, group = prod(sizes), schedule.rows
-    stripes = _Stripes(planned, target, schedule, -(-rows // group))
+    stripes = _Stripes(nest, target, schedule, -(-rows // group))
     kernel, b = stripes.kernel, stripes.kernel.b
 
     def row(places: Sequence[Span]) -> None:
@@ -131,21 +131,21 @@ def _for_vectors(of: _Inputs) -> Finished:
 
 def _for_staged_windows(of: _Inputs) -> Finished:
     """Programs divide blocks of adjacent rows of results, which read from one copy of the inputs that cross borders."""
-    planned, target, schedule, outer, reduced, found = of
-    (*before, along), last, sizes = outer, len(planned.sizes) - 1, planned.sizes
+    nest, target, schedule, outer, reduced, found = of
+    (*before, along), last, sizes = outer, len(nest.sizes) - 1, nest.sizes
     rows, unroll, stage = sizes[along], schedule.unroll, schedule.stage
     blocks, group = -(-rows // stage), schedule.rows // stage
     inner = [*(sizes[l] for l in before), *several([blocks])]
-    stripes = _Stripes(planned, target, schedule, -(-prod(inner) // group))
+    stripes = _Stripes(nest, target, schedule, -(-prod(inner) // group))
     kernel, b, start = stripes.kernel, stripes.kernel.b, stripes.start
     counts = {along: stage, **{l: sizes[l] for l in reduced}, last: stripes.stripe}
     kernel.staged = {
         value: Staged(kernel, access, kernel.buffers[value], counts, group)
-        for value, access in staged(planned, target, outer).items()
+        for value, access in staged(nest, target, outer).items()
     }
     if not any(isinstance(r, Position) for r in found):  # which come in their own order
         for value in kernel.staged:
-            reduced = order(planned.accesses[value], outer, reduced)
+            reduced = order(nest.accesses[value], outer, reduced)
     begin, end = share(b, stripes.first, group, prod(inner))
     even = is_multiple(rows, unroll)
 
@@ -215,13 +215,13 @@ class _Columns:
         self.gathered = gathered  # rows of accumulators that they become: no thread has several of one column
         self.kernel, self.b = kernel, kernel.b
         self.outer, self.reduced, self.found = outer, reduced, found
-        self.sizes = kernel.plan.sizes
+        self.sizes = kernel.nest.sizes
         self.last = len(self.sizes) - 1
-        self.buffers = dict(zip(kernel.plan.outputs, kernel.results, strict=True))
+        self.buffers = dict(zip(kernel.nest.outputs, kernel.results, strict=True))
 
     def every(self, output: Value) -> bool:
         """Whether an output has all elements, not only those of the results."""
-        return len(self.kernel.plan.loops[output]) == self.last + 1
+        return len(self.kernel.nest.loops[output]) == self.last + 1
 
     def tile(self, span: Span) -> None:
         """One tile of results: the reduced loops run over vectors of accumulators, then the epilogue. Most windows are
@@ -239,8 +239,8 @@ class _Columns:
 
     def inside(self, span: Span) -> list[Value] | None:
         """The conditions under which all inputs of a tile of results are inside; None if some never are."""
-        plan, found = self.kernel.plan, list[Value]()
-        for value, access in plan.accesses.items():
+        nest, found = self.kernel.nest, list[Value]()
+        for value, access in nest.accesses.items():
             if value in self.kernel.staged:
                 continue
             conditions = all_inside(self.b, {**self.outer, self.last: span}, access)
@@ -257,9 +257,9 @@ class _Columns:
         def unrolled(inner: int) -> bool:
             taps = [self.sizes[l] for l in self.reduced[inner:]]
             few = not is_open(taps) and prod(taps) <= MOST_UNROLLED
-            return bool(self.kernel.plan.accesses) and few
+            return bool(self.kernel.nest.accesses) and few
 
-        cuts = self.kernel.plan.cuts(self.kernel.target)
+        cuts = self.kernel.nest.cuts(self.kernel.target)
 
         def level(inner: dict[int, Span], values: Sequence[Value]) -> Sequence[Value]:
             if len(inner) == len(self.reduced):

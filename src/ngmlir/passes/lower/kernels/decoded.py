@@ -33,7 +33,7 @@ from ....ops.builder import Builder
 from ....ops.schedules import Decode, DecodePanels, Digits
 from ....support.diagnostics import Bug
 from ....support.target import Target
-from ...analysis.plan import Plan, plan
+from ...analysis.loop_nest import LoopNest, loop_nest
 from ...analysis.product import Product
 from ...fuse.decoding.digits import InDigits, digits
 from ...fuse.decoding.fusions import CODE, CODE_BITS, CODES, Decoded, decoded
@@ -60,20 +60,20 @@ STEPS = 4
 def decoded_kernel(fusion: Op, target: Target, schedule: Decode | DecodePanels | Digits) -> Finished:
     """The kernel of a `decoded` fusion. Its inputs are the fusion's operands."""
     found = digits(fusion) or of_panels(fusion) or decoded(fusion)
-    planned = plan(with_nest(_multiplied(found.product, fusion), target))
-    dot = next(op for op in planned.ops if op.name == "ng.dot")
+    nest = loop_nest(with_nest(_multiplied(found.product, fusion), target))
+    dot = next(op for op in nest.ops if op.name == "ng.dot")
     types = [MemRefType(shape_of(v.type), element_type(v.type)) for v in fusion.operands]
     match schedule, found:
         case Digits(), InDigits():
             made: DigitsKernel | DecodedPanelsKernel | _Rows | _Panels = DigitsKernel(
-                planned, target, schedule, dot, found, types
+                nest, target, schedule, dot, found, types
             )
         case Decode(), Decoded():
-            made = _Rows(planned, target, schedule, dot, found, types)
+            made = _Rows(nest, target, schedule, dot, found, types)
         case DecodePanels(), InPanels():
-            made = DecodedPanelsKernel(planned, target, schedule, dot, found, types)
+            made = DecodedPanelsKernel(nest, target, schedule, dot, found, types)
         case DecodePanels(), Decoded():
-            made = _Panels(planned, target, schedule, dot, found, types)
+            made = _Panels(nest, target, schedule, dot, found, types)
         case _:
             raise Bug(f"no such product has schedules of kind '{schedule.by}'", fusion.location)
     sides = tuple([(i, shape_of(v.type), None) for i, v in enumerate(fusion.operands)])
@@ -228,13 +228,13 @@ class _Rows:
     """Builds the kernel of a product of few rows."""
 
     def __init__(
-        self, planned: Plan, target: Target, schedule: Decode, dot: Op, found: Decoded, types: Sequence[MemRefType]
+        self, nest: LoopNest, target: Target, schedule: Decode, dot: Op, found: Decoded, types: Sequence[MemRefType]
     ):  # fmt: skip
         self.dot, self.found, self.product = dot, found, found.product
         self.columns, self.block = schedule.tile, schedule.block
         self.rows = max(1, target.vector_registers // 2 // self.columns)
         programs = -(-self.product.columns // self.block)
-        self.kernel = Kernel(planned, target, several([programs]), types)
+        self.kernel = Kernel(nest, target, several([programs]), types)
         self.b = self.kernel.b
         (self.place,) = self.kernel.program_indices([programs])
         self.lhs, codes, *parameters = self.kernel.extra
@@ -306,11 +306,11 @@ class _Panels(PanelKernel):
     """Builds the kernel of a product of many rows: each program decodes the weight into panels, block by block."""
 
     def __init__(
-        self, planned: Plan, target: Target, schedule: DecodePanels, dot: Op, found: Decoded, types: Sequence[MemRefType]
+        self, nest: LoopNest, target: Target, schedule: DecodePanels, dot: Op, found: Decoded, types: Sequence[MemRefType]
     ):  # fmt: skip
         product = found.product
         # The first two extra inputs of the kernel are the operands of the product.
-        super().__init__(planned, target, schedule, dot, product, types)
+        super().__init__(nest, target, schedule, dot, product, types)
         _, codes, *parameters = self.kernel.extra
         self.weight = _Weight(self.b, found, codes, parameters, target, self.tile_columns)
 

@@ -15,7 +15,7 @@ from ....ir.types import MemRefType, VectorType, element_type, f32, i32, shape_o
 from ....ops.schedules import DecodePanels
 from ....support.machines import WORD_BITS
 from ....support.target import Target
-from ...analysis.plan import Plan
+from ...analysis.loop_nest import LoopNest
 from ...fuse.decoding.panels import InPanels
 from .body_tiles import apply_to_tiles
 from .extents import Extent
@@ -30,9 +30,9 @@ class DecodedPanelsKernel(PanelKernel):
     """Builds the kernel of one product; its extra inputs are the operands of the fusion."""
 
     def __init__(
-        self, planned: Plan, target: Target, schedule: DecodePanels, dot: Op, found: InPanels, types: Sequence[MemRefType]
+        self, nest: LoopNest, target: Target, schedule: DecodePanels, dot: Op, found: InPanels, types: Sequence[MemRefType]
     ):  # fmt: skip
-        super().__init__(planned, target, schedule, dot, found.product, types)
+        super().__init__(nest, target, schedule, dot, found.product, types)
         self.found = found
         self.buffers = dict(zip(found.fusion.block.args, self.kernel.extra, strict=True))
 

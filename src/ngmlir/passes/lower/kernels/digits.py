@@ -19,7 +19,7 @@ from ....ops.schedules import Digits
 from ....support.lengths import are_same
 from ....support.machines import WORD_BITS
 from ....support.target import Target
-from ...analysis.plan import Plan
+from ...analysis.loop_nest import LoopNest
 from ...fuse.decoding.affine import words_of
 from ...fuse.decoding.digits import InDigits
 from .body_tiles import apply_to_tiles
@@ -42,13 +42,13 @@ class DigitsKernel:
     """Builds the kernel of one product. Its extra inputs are the operands of the fusion."""
 
     def __init__(
-        self, planned: Plan, target: Target, schedule: Digits, dot: Op, found: InDigits, types: Sequence[MemRefType]
+        self, nest: LoopNest, target: Target, schedule: Digits, dot: Op, found: InDigits, types: Sequence[MemRefType]
     ):  # fmt: skip
         self.dot, self.found, self.product = dot, found, found.product
         self.tile_rows, self.tile_columns = schedule.tile
         self.block = schedule.block
         programs = -(-self.product.columns // self.block)
-        self.kernel = Kernel(planned, target, several([programs]), types)
+        self.kernel = Kernel(nest, target, several([programs]), types)
         self.b = b = self.kernel.b
         (self.place,) = self.kernel.program_indices([programs])
         self.buffers = dict(zip(found.fusion.block.args, self.kernel.extra, strict=True))

@@ -11,7 +11,7 @@ from ....ir.types import MemRefType, VectorType, i64, shape_of
 from ....ops.builder import Builder
 from ....ops.schedules import Along, Blocks, Panels
 from ....support.target import Target
-from ...analysis.plan import Plan, plan
+from ...analysis.loop_nest import LoopNest, loop_nest
 from ...analysis.product import Product, in_words, oriented, product_of
 from ...analysis.sides import Implicit
 from ...schedule.staging import can_stage
@@ -28,23 +28,23 @@ from .staging import StagedOperands
 
 def dot_kernel(fusion: Op, target: Target, schedule: Panels | Along | Blocks) -> Finished:
     """The kernel of a `dot` fusion."""
-    planned = plan(fusion)
-    dot = next(op for op in planned.ops if op.name == "ng.dot")
-    product, order = oriented(product_of(dot, planned.sides), target)
+    nest = loop_nest(fusion)
+    dot = next(op for op in nest.ops if op.name == "ng.dot")
+    product, order = oriented(product_of(dot, nest.sides), target)
     elements = (product.lhs_element, product.rhs_element)
-    read = [planned.side(dot.operands[i]) for i in order]
+    read = [nest.side(dot.operands[i]) for i in order]
     types = [MemRefType(shape, e) for (_, shape), e in zip(read, elements, strict=True)]
     packed: tuple[Packing | None, Packing | None] = (None, None)
     match schedule:
         case Blocks():
-            made = _for_threads(planned, target, schedule, dot, product, types)
+            made = _for_threads(nest, target, schedule, dot, product, types)
         case Along():
-            made = AlongKernel(planned, target, schedule, dot, product, types).build()
+            made = AlongKernel(nest, target, schedule, dot, product, types).build()
         case Panels():
             product, packed = packed_sides(product, schedule, target)
             types = [p.type if p else type for p, type in zip(packed, types, strict=True)]
             family = ImplicitKernel if any(product.implicit) else PanelKernel
-            made = family(planned, target, schedule, dot, product, types).build()
+            made = family(nest, target, schedule, dot, product, types).build()
     sides = zip(read, packed, strict=True)
     return replace(made, sides=tuple([(number, shape, packing) for (number, shape), packing in sides]))
 
@@ -63,7 +63,7 @@ def packed_sides(
 
 
 def _for_threads(
-    planned: Plan,
+    nest: LoopNest,
     target: Target,
     schedule: Blocks,
     dot: Op,
@@ -74,7 +74,7 @@ def _for_threads(
     rows, columns = schedule.tile
     depth = schedule.step
     grid_rows, grid_columns = -(-product.rows // rows), -(-product.columns // columns)
-    kernel = Kernel(planned, target, (grid_columns, grid_rows, max(1, product.batch)), sides)
+    kernel = Kernel(nest, target, (grid_columns, grid_rows, max(1, product.batch)), sides)
     b = kernel.b
     batch = [kernel.programs[2]] if product.batch else []
     row = b.multiply(kernel.programs[1], b.index(rows))

@@ -25,8 +25,8 @@ def store_epilogue(
     b = kernel.b
     if product.accumulator is not product.result:
         total = b.cast(total, type=with_element(total.type, product.result))
-    loops = kernel.plan.loops[dot.results[0]]
-    spans: list[Span] = [Span(b.index(0)) for _ in kernel.plan.sizes]
+    loops = kernel.nest.loops[dot.results[0]]
+    spans: list[Span] = [Span(b.index(0)) for _ in kernel.nest.sizes]
     dims = [(Span(v), product.batch) for v in batch]
     dims += [(Span(row, rows, masked[0]), product.rows), (Span(column, columns, masked[1]), product.columns)]
     kept = [
@@ -36,11 +36,11 @@ def store_epilogue(
     if len(loops) > len(kept):
         # In the written result the batch may be split into several loops.
         count = len(loops) - len(kept) + 1
-        placed[:1] = kernel.delinearize(placed[0].start, [kernel.plan.sizes[l] for l in loops[:count]])
+        placed[:1] = kernel.delinearize(placed[0].start, [kernel.nest.sizes[l] for l in loops[:count]])
     for l, span in zip(loops, placed, strict=True):
         spans[l] = span
     shape = tuple(span.size for span, _ in kept if span.size)
     if shape != shape_of(total.type):
         total = b.reshape(total, type=VectorType(shape, product.result) if shape else product.result)
     tile = Tile(kernel, spans, {dot.results[0]: total})
-    tile.store(list(zip(kernel.plan.outputs, kernel.results, strict=True)))
+    tile.store(list(zip(kernel.nest.outputs, kernel.results, strict=True)))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....ir.core import Op
-from ...analysis.plan import Shape
+from ...analysis.loop_nest import Shape
 from .packing import Packing
 
 

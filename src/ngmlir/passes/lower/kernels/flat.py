@@ -15,7 +15,7 @@ from ....ir.types import Type, VectorType, element_type, i64, with_element
 from ....ops.schedules import Flat
 from ....support.target import Target
 from ...analysis.access import Access, leaves
-from ...analysis.plan import Plan, plan
+from ...analysis.loop_nest import LoopNest, loop_nest
 from ...analysis.sides import with_merged_loops
 from ...schedule.programs import grid_for
 from .finished import Finished
@@ -26,28 +26,28 @@ from .tiling import Span
 
 def flat_kernel(fusion: Op, target: Target, schedule: Flat) -> Finished:
     """The kernel of a `map` fusion. Its operands and results are seen as one-dimensional."""
-    planned = plan(fusion)
-    sizes, total = planned.sizes, prod(planned.sizes)
+    nest = loop_nest(fusion)
+    sizes, total = nest.sizes, prod(nest.sizes)
     accesses = {
-        v: planned.accesses.get(v) or _straight(planned, v)
-        for v in planned.inputs
-        if planned.loops[v] and v not in planned.gathered
+        v: nest.accesses.get(v) or _straight(nest, v)
+        for v in nest.inputs
+        if nest.loops[v] and v not in nest.gathered
     }
     line = _flat(
         Access(sizes, tuple(AffineExpr(0, {loop: 1}) for loop in range(len(sizes))), (), sizes, None)
     )
     flat = {value: _flat(access) for value, access in accesses.items()}
-    planned = replace(planned, accesses=flat, written=dict.fromkeys(planned.outputs, line))
-    kernel = Kernel(planned, target, grid_for(target, (total,), schedule.tile, 0))
-    outputs = list(zip(planned.outputs, kernel.results, strict=True))
+    nest = replace(nest, accesses=flat, written=dict.fromkeys(nest.outputs, line))
+    kernel = Kernel(nest, target, grid_for(target, (total,), schedule.tile, 0))
+    outputs = list(zip(nest.outputs, kernel.results, strict=True))
     kernel.visit((total,), schedule.tile, lambda spans: _FlatTile(kernel, spans[0], accesses).store(outputs))
     return kernel.done(schedule.threads)
 
 
-def _straight(planned: Plan, value: Value) -> Access:
+def _straight(nest: LoopNest, value: Value) -> Access:
     """The indexing map of an operand that is read in the order of its loops."""
-    places = tuple(AffineExpr(0, {loop: 1}) for loop in planned.loops[value])
-    return Access(planned.shape(value), places, (), planned.sizes, None)
+    places = tuple(AffineExpr(0, {loop: 1}) for loop in nest.loops[value])
+    return Access(nest.shape(value), places, (), nest.sizes, None)
 
 
 def _flat(access: Access) -> Access:
@@ -67,27 +67,27 @@ class _FlatTile(Tile):
 
     def type(self, value: Value, element: Type | None = None) -> Type:
         element = element or element_type(value.type)
-        return VectorType((self.span.size,), element) if self.kernel.plan.loops[value] else element
+        return VectorType((self.span.size,), element) if self.kernel.nest.loops[value] else element
 
     def broadcast(self, operand: Value, source: Value, value: Value) -> Value:
         type = self.type(value, element_type(operand.type))
-        return operand if self.kernel.plan.loops[source] else self.splat(operand, type)
+        return operand if self.kernel.nest.loops[source] else self.splat(operand, type)
 
     def has_rows(self, type: Type, found: Value) -> bool:
         return isinstance(type, VectorType)
 
     def along(self, loop: int, value: Value) -> Value:
-        positions = unsigned_positions_in(self.b, self.span, self.kernel.plan.sizes)[loop]
+        positions = unsigned_positions_in(self.b, self.span, self.kernel.nest.sizes)[loop]
         return self.b.cast(positions, type=with_element(self.type(value), i64))
 
     def iota(self, op: Op, type: Type) -> Value:
-        (loop,) = self.kernel.plan.dimension_loops[op]
-        return self.b.cast(unsigned_positions_in(self.b, self.span, self.kernel.plan.sizes)[loop], type=type)
+        (loop,) = self.kernel.nest.dimension_loops[op]
+        return self.b.cast(unsigned_positions_in(self.b, self.span, self.kernel.nest.sizes)[loop], type=type)
 
     def load(self, value: Value, buffer: Value) -> Value:
-        if not self.kernel.plan.loops[value]:
+        if not self.kernel.nest.loops[value]:
             return super().load(value, buffer)
-        b, whole, flat = self.b, self.borders[value], self.kernel.plan.accesses[value]
+        b, whole, flat = self.b, self.borders[value], self.kernel.nest.accesses[value]
         type, (length,) = self.type(value), flat.shape
         if whole.fill is None or not leaves(whole.places, whole.shape, whole.sizes):
             flat = with_merged_loops(flat)

@@ -14,7 +14,7 @@ from ....ops.fields import get_i64
 from ....support.target import Target
 from ...analysis.group import kind
 from ...analysis.indices import clamped
-from ...analysis.plan import Plan, splat_number
+from ...analysis.loop_nest import LoopNest, splat_number
 from ...analysis.reduction import Reduction
 from .finished import Finished
 from .kernel_builder import KernelBuilder
@@ -36,25 +36,25 @@ class Kernel(KernelBuilder):
 
     def __init__(
         self,
-        plan: Plan,
+        nest: LoopNest,
         target: Target,
         grid: Sequence[int],
         extra_inputs: Sequence[MemRefType] = (),
         part: int = 0,
     ):
-        self.plan = plan
-        sources = plan.sources
-        own = [MemRefType(shape, element_type(plan.inputs[number].type)) for number, shape in sources]
-        outputs = [MemRefType(plan.result(v), element_type(v.type)) for v in plan.outputs]
-        super().__init__(target, grid, [*own, *extra_inputs], outputs, plan.location, part)
-        self.buffers = bound(plan, self.sources)
+        self.nest = nest
+        sources = nest.sources
+        own = [MemRefType(shape, element_type(nest.inputs[number].type)) for number, shape in sources]
+        outputs = [MemRefType(nest.result(v), element_type(v.type)) for v in nest.outputs]
+        super().__init__(target, grid, [*own, *extra_inputs], outputs, nest.location, part)
+        self.buffers = bound(nest, self.sources)
         self.extra = self.sources[len(own) :]
         self.strips: dict[Value, int] = {}
 
     def done(self, threads: int | None = None) -> Finished:
         """The finished kernel, with its operands and results."""
-        results = tuple([self.plan.result(v) for v in self.plan.outputs])
-        return Finished(self.finish(threads), tuple(self.plan.sources), results)
+        results = tuple([self.nest.result(v) for v in self.nest.outputs])
+        return Finished(self.finish(threads), tuple(self.nest.sources), results)
 
     def in_place(self) -> list[int]:
         """Pairs that may share a buffer: the output is written in the order in which the input is read.
@@ -64,7 +64,7 @@ class Kernel(KernelBuilder):
         indexing map, at other positions than the output's.
         """
         pairs: list[int] = []
-        for o, output in enumerate(self.plan.outputs):
+        for o, output in enumerate(self.nest.outputs):
             for value, buffer in self.buffers.items():
                 if self.may_share(value, output):
                     pairs += [self.sources.index(buffer), len(self.sources) + o]
@@ -72,18 +72,18 @@ class Kernel(KernelBuilder):
 
     def may_share(self, value: Value, output: Value) -> bool:
         """Whether an input and an output may be one buffer."""
-        plan = self.plan
-        loops = plan.loops[output]
-        elsewhere = (*plan.accesses, *plan.gathered)
-        moved = any(plan.operand(other) == plan.operand(value) for other in elsewhere)
-        whole = kind(plan.fusion) != "rows" or loops == tuple(range(len(plan.sizes)))
-        same = plan.loops[value] == loops and element_type(value.type) is element_type(output.type)
-        return same and whole and not moved and value in self.buffers and output not in plan.written
+        nest = self.nest
+        loops = nest.loops[output]
+        elsewhere = (*nest.accesses, *nest.gathered)
+        moved = any(nest.operand(other) == nest.operand(value) for other in elsewhere)
+        whole = kind(nest.fusion) != "rows" or loops == tuple(range(len(nest.sizes)))
+        same = nest.loops[value] == loops and element_type(value.type) is element_type(output.type)
+        return same and whole and not moved and value in self.buffers and output not in nest.written
 
 
-def bound(plan: Plan, sources: Sequence[Value]) -> dict[Value, Value]:
+def bound(nest: LoopNest, sources: Sequence[Value]) -> dict[Value, Value]:
     """The buffer of each input of a fusion. `sources` are the buffers of the kernel."""
-    return {v: sources[plan.sources.index(plan.source(v))] for v in plan.inputs if v in plan.loops}
+    return {v: sources[nest.sources.index(nest.source(v))] for v in nest.inputs if v in nest.loops}
 
 
 class Part(Kernel):
@@ -92,13 +92,13 @@ class Part(Kernel):
     def __init__(
         self,
         builder: KernelBuilder,
-        plan: Plan,
+        nest: LoopNest,
         buffers: Mapping[Value, Value],
         strips: Mapping[Value, int],
         results: Sequence[Value],
     ):
         self.__dict__.update(builder.__dict__)
-        self.plan, self.buffers, self.strips = plan, dict(buffers), dict(strips)
+        self.nest, self.buffers, self.strips = nest, dict(buffers), dict(strips)
         self.results, self.extra = [*results], list[Value]()
 
 
@@ -123,7 +123,7 @@ class Tile:
     def type(self, value: Value, element: Type | None = None) -> Type:
         """The type of a value on this tile: a dimension for each of its tiled loops, outermost first."""
         element = element or element_type(value.type)
-        shape = tuple(self.spans[l].size for l in sorted(self.kernel.plan.loops[value]) if self.spans[l].size)
+        shape = tuple(self.spans[l].size for l in sorted(self.kernel.nest.loops[value]) if self.spans[l].size)
         return VectorType(shape, element) if shape else element
 
     def at(self, value: Value) -> Value:
@@ -149,7 +149,7 @@ class Tile:
         """The operands that an op needs here. A selection by position needs one of two, where the tile is on one side of the position."""
         if "gathers" in op.traits:
             return op.operands[1:]
-        choice = self.kernel.plan.choice(op)
+        choice = self.kernel.nest.choice(op)
         section = None if choice is None else self.spans[choice[0]].section
         if choice is None or section is None or section[0] < choice[1] < section[1]:
             return op.operands
@@ -180,7 +180,7 @@ class Tile:
                 return made.results[0]
 
     def broadcast(self, operand: Value, source: Value, value: Value) -> Value:
-        own, loops = set(self.kernel.plan.loops[source]), sorted(self.kernel.plan.loops[value])
+        own, loops = set(self.kernel.nest.loops[source]), sorted(self.kernel.nest.loops[value])
         tiled = [l for l in loops if self.spans[l].size]
         dimensions = [i for i, l in enumerate(tiled) if l in own]
         if len(dimensions) == len(tiled):
@@ -191,7 +191,7 @@ class Tile:
     def gather(self, op: Op, found: Value, type: Type) -> Value:
         """What is read by index, at the indices `found`. Negative ones are wrapped, then all are clamped to the dimension."""
         b, (source, indices), axis = self.b, op.operands, get_i64(op, "axis")
-        access, buffer = self.kernel.plan.gathered[source], self.kernel.buffers[source]
+        access, buffer = self.kernel.nest.gathered[source], self.kernel.buffers[source]
         number = clamped(b, found, access.shape[axis])
         if not self.has_rows(type, found):
             return read(
@@ -213,17 +213,17 @@ class Tile:
         if not span.size:
             return span.start
         assert isinstance(type, VectorType)
-        tiled = [l for l in sorted(self.kernel.plan.loops[value]) if self.spans[l].size]
+        tiled = [l for l in sorted(self.kernel.nest.loops[value]) if self.spans[l].size]
         places = positions(b, span.start, type, tiled.index(loop))
-        return b.minimum(places, b.number(self.kernel.plan.sizes[loop] - 1, type)) if span.masked else places
+        return b.minimum(places, b.number(self.kernel.nest.sizes[loop] - 1, type)) if span.masked else places
 
     def iota(self, op: Op, type: Type) -> Value:
         """Positions along a dimension, which may be split into several loops."""
-        loops = self.kernel.plan.dimension_loops.get(op, ())
+        loops = self.kernel.nest.dimension_loops.get(op, ())
         whole = with_element(type, i64)
         scalar = self.b.number(0, whole)
         stride = 1
-        tiled = [l for l in sorted(self.kernel.plan.loops[op.results[0]]) if self.spans[l].size]
+        tiled = [l for l in sorted(self.kernel.nest.loops[op.results[0]]) if self.spans[l].size]
         for l in reversed(loops):
             span = self.spans[l]
             if isinstance(whole, VectorType) and span.size:
@@ -231,7 +231,7 @@ class Tile:
             else:
                 start = self.splat(self.b.cast(span.start, type=i64), whole)
             scalar = self.b.add(scalar, self.b.multiply(start, self.b.number(stride, whole)))
-            stride *= self.kernel.plan.sizes[l]
+            stride *= self.kernel.nest.sizes[l]
         return scalar if type is whole else self.b.cast(scalar, type=type)
 
     def splat(self, scalar: Value, type: Type) -> Value:
@@ -239,7 +239,7 @@ class Tile:
 
     def location(self, value: Value) -> tuple[list[Value], list[int] | None, bool]:
         """Indices, `dims` (None for the last dimensions in order), and whether a mask is needed."""
-        loops = self.kernel.plan.loops[value]
+        loops = self.kernel.nest.loops[value]
         indices = [self.spans[l].start for l in loops]
         rows = self.kernel.strips.get(value)
         if rows is not None:
@@ -254,7 +254,7 @@ class Tile:
     ) -> tuple[Value, list[Value], list[int] | None]:
         """A view of a buffer that begins at the tile's first row, with indices and `dims` in it. It needs no mask for the loops before the
         masked one."""
-        spans = [self.spans[l] for l in self.kernel.plan.loops[value]]
+        spans = [self.spans[l] for l in self.kernel.nest.loops[value]]
         first = next(i for i, span in enumerate(spans) if span.size)
         left = next(i for i, span in enumerate(spans) if span.masked)
         whole = buffer.type
@@ -271,7 +271,7 @@ class Tile:
     def load(self, value: Value, buffer: Value) -> Value:
         if (staged := self.kernel.staged.get(value)) is not None:
             return staged.read(self.spans, self.type(value))
-        access = self.kernel.plan.accesses.get(value)
+        access = self.kernel.nest.accesses.get(value)
         if access is not None:
             access = replace(access, fill=None) if self.inside else access
             return read(self.kernel, self.spans, access, self.type(value), buffer)
@@ -283,7 +283,7 @@ class Tile:
 
     def ends_with(self, value: Value, beyond: Attribute | None) -> bool:
         """Whether the masked-off elements of an input may be read as `beyond`: it is loaded directly, and `beyond` is of its type."""
-        known = beyond is not None and self.beyond == beyond and value not in self.kernel.plan.accesses
+        known = beyond is not None and self.beyond == beyond and value not in self.kernel.nest.accesses
         return (
             known
             and not isinstance(value.owner, Op)
@@ -296,7 +296,7 @@ class Tile:
         for value, _ in outputs:
             self.at(value)
         for value, buffer in outputs:
-            written = self.kernel.plan.written.get(value)
+            written = self.kernel.nest.written.get(value)
             if written is not None:
                 write(self.b, self.spans, written, self.at(value), buffer)
                 continue
@@ -313,4 +313,4 @@ class Tile:
             return tile
         fill = b.number(reduction.start, tile.type)
         dimension = sum(bool(before.size) for before in self.spans[:loop])
-        return within(b, tile, span.start, self.kernel.plan.sizes[loop], fill, dimension)
+        return within(b, tile, span.start, self.kernel.nest.sizes[loop], fill, dimension)

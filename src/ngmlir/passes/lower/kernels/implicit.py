@@ -227,4 +227,4 @@ class ImplicitKernel(PanelKernel):
                 distance *= size
             place([*outer, Span(b.index(0))] if sizes else [], to)
 
-        self.kernel.nest(sizes[:-1], one)
+        self.kernel.emit_loops(sizes[:-1], one)

@@ -159,7 +159,7 @@ class KernelBuilder:
                 lambda i, _: body(Span(i, rest, section=behind)),
             )
 
-    def nest(
+    def emit_loops(
         self, sizes: Sequence[int], body: Callable[[list[Span]], object], cuts: Sequence[Sequence[int]] = ()
     ) -> None:
         """Nested loops over single iterations. A loop is split at each of its `cuts`, and `body` is emitted for each part."""
@@ -262,7 +262,7 @@ class KernelBuilder:
                 self.tiles(section[1] - section[0], width, (), tile)
 
         if not self.programs:
-            self.nest(sizes[:-1], row, cuts[:-1])
+            self.emit_loops(sizes[:-1], row, cuts[:-1])
             return
         start, stop = share(b, self.programs[0], steps_of(self.part, sizes, width), sizes[0])
         if len(sizes) == 1:
@@ -272,7 +272,7 @@ class KernelBuilder:
 
             def step(i: Value, _: object, section: tuple[int, int] = section) -> None:
                 first = Span(i, section=section)
-                self.nest(sizes[1:-1], lambda middle: row([first, *middle]), cuts[1:-1])
+                self.emit_loops(sizes[1:-1], lambda middle: row([first, *middle]), cuts[1:-1])
 
             low, high = section
             b.loop(

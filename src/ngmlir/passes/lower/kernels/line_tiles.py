@@ -12,13 +12,13 @@ from .tiling import Span
 
 
 def line_spans(b: Builder, rows: Span, columns: int) -> list[Span]:
-    """The spans of some whole rows in the last three loops of a `Plan.in_line`."""
+    """The spans of some whole rows in the last three loops of a `LoopNest.in_line`."""
     line = Span(b.multiply(rows.start, b.index(columns)), rows.size * columns)
     return [rows, Span(b.index(0), columns), line]
 
 
 class LineTile(Tile):
-    """A tile of all columns of some rows in a `Plan.in_line`."""
+    """A tile of all columns of some rows in a `LoopNest.in_line`."""
 
     def rows(self, value: Value) -> VectorType:
         """The type of a value with rows and columns as two dimensions."""
@@ -26,10 +26,10 @@ class LineTile(Tile):
         return VectorType((rows, columns), element_type(value.type))
 
     def is_line(self, value: Value) -> bool:
-        return len(self.spans) - 1 in self.kernel.plan.loops[value]
+        return len(self.spans) - 1 in self.kernel.nest.loops[value]
 
     def load(self, value: Value, buffer: Value) -> Value:
-        access = self.kernel.plan.accesses.get(value)
+        access = self.kernel.nest.accesses.get(value)
         if access is None or not self.is_line(value):
             return super().load(value, buffer)
         tile = read(self.kernel, self.spans, access, self.rows(value), buffer)
@@ -37,7 +37,7 @@ class LineTile(Tile):
 
     def broadcast(self, operand: Value, source: Value, value: Value) -> Value:
         # Values of one row or of one column are repeated along the other dimension.
-        line, own = len(self.spans) - 1, self.kernel.plan.loops[source]
+        line, own = len(self.spans) - 1, self.kernel.nest.loops[source]
         kept = [d for d, l in enumerate((line - 2, line - 1)) if l in own]
         if not self.is_line(value) or not kept:
             return super().broadcast(operand, source, value)

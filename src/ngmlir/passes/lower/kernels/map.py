@@ -6,7 +6,7 @@ from __future__ import annotations
 from ....ir.core import Op
 from ....ops.schedules import Tiles
 from ....support.target import Target
-from ...analysis.plan import plan
+from ...analysis.loop_nest import loop_nest
 from ...schedule.programs import grid_for
 from .finished import Finished
 from .fusion_kernel import Kernel, Tile
@@ -16,14 +16,14 @@ from .tiling import Span
 
 def map_kernel(fusion: Op, target: Target, schedule: Tiles) -> Finished:
     """The kernel of a `map` fusion."""
-    planned = plan(fusion)
-    sizes, width, part, cuts = planned.sizes, schedule.tile, schedule.part, planned.cuts(target)
-    rows = min(schedule.rows, planned.most_rows) if schedule.rows > 1 else 1
+    nest = loop_nest(fusion)
+    sizes, width, part, cuts = nest.sizes, schedule.tile, schedule.part, nest.cuts(target)
+    rows = min(schedule.rows, nest.most_rows) if schedule.rows > 1 else 1
     # Short rows that programs of several tiles hold at once are met as steps of the loop around them.
-    lines = planned.in_line if rows > 1 and part and width >= sizes[-1] and not cuts[-1] else None
+    lines = nest.in_line if rows > 1 and part and width >= sizes[-1] and not cuts[-1] else None
     space, step = (sizes, width) if lines is None else (sizes[:-1], rows)
-    kernel = Kernel(lines or planned, target, grid_for(target, space, step, part, rows), part=part)
-    outputs = list(zip(planned.outputs, kernel.results, strict=True))
+    kernel = Kernel(lines or nest, target, grid_for(target, space, step, part, rows), part=part)
+    outputs = list(zip(nest.outputs, kernel.results, strict=True))
 
     def tile(spans: list[Span]) -> None:
         if lines is None:

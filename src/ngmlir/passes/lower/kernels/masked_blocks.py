@@ -17,8 +17,8 @@ from ....ir.core import Op, Value
 from ....ir.literals import float_value
 from ....ir.types import IntegerType, VectorType, element_type, index, shape_of
 from ....ops.builder import Builder
-from ...analysis.plan import Plan, splat_number
-from ...analysis.views import unspread
+from ...analysis.loop_nest import LoopNest, splat_number
+from ...analysis.views import without_broadcast
 from .fusion_kernel import Tile
 
 #: exp(x) is zero for differences below minus this: the least float32 is 2**-149, the least float64 2**-1074.
@@ -39,7 +39,7 @@ class Mask:
     fill: float | None
 
 
-def masks_of(planned: Plan, masked: Value, scored: Value) -> list[Mask]:
+def masks_of(nest: LoopNest, masked: Value, scored: Value) -> list[Mask]:
     """The masks of scores, the last one first."""
     found: list[Mask] = []
     value = masked
@@ -53,11 +53,11 @@ def masks_of(planned: Plan, masked: Value, scored: Value) -> list[Mask]:
             seen = behind[0] is op.operands[1]
             fill = _constant(op.operands[2 if seen else 1])
             if fill is not None and fill < 0:
-                found.append(Mask(unspread(op.operands[0]), seen, fill))
+                found.append(Mask(without_broadcast(op.operands[0]), seen, fill))
         elif op.name == "ng.add":
             (other,) = (v for v in op.operands if v is not behind[0])
             if _constant(other) is None:
-                found.append(Mask(unspread(other), False, None))
+                found.append(Mask(without_broadcast(other), False, None))
         value = behind[0]
     return found
 
@@ -77,7 +77,7 @@ def _reaches(value: Value, scored: Value) -> bool:
 
 def _constant(value: Value) -> float | int | None:
     """The number in all elements of a value, if that is known."""
-    op = unspread(value).owner
+    op = without_broadcast(value).owner
     if not isinstance(op, Op) or op.name != "ng.constant":
         return None
     number = splat_number(op.attributes["value"])
@@ -90,9 +90,9 @@ class Corners:
     """Whether comparisons of positions may hold in a block of scores, by bounds computed from the ends of its loops."""
 
     def __init__(
-        self, b: Builder, planned: Plan, spans: list[tuple[Value, Value]], load: Callable[[Value], Value]
+        self, b: Builder, nest: LoopNest, spans: list[tuple[Value, Value]], load: Callable[[Value], Value]
     ):
-        self.b, self.plan = b, planned
+        self.b, self.nest = b, nest
         self.spans = spans  # the first and the last position in each loop
         self.load = load  # loads an input that is one number
 
@@ -137,7 +137,7 @@ class Corners:
             return None
         op = value.owner
         if not isinstance(op, Op):
-            if self.plan.loops.get(value) != ():
+            if self.nest.loops.get(value) != ():
                 return None
             number = self.load(value)
             number = number if number.type is index else b.cast(number, type=index)
@@ -151,7 +151,7 @@ class Corners:
                     return None
                 return b.index(int(number)), b.index(int(number))
             case "ng.iota":
-                loops = self.plan.dimension_loops.get(op, ())
+                loops = self.nest.dimension_loops.get(op, ())
                 return self.spans[loops[0]] if len(loops) == 1 else None
             case "ng.add" | "ng.subtract":
                 left, right = (self.bounds(v) for v in op.operands)

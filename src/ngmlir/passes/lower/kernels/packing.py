@@ -34,7 +34,7 @@ LEFT_WIDTH = 64
 
 @dataclass(frozen=True)
 class Packing:
-    """Panels of `width` columns, of elements of type `element`. `turned`: the side is stored columns x rows, and
+    """Panels of `width` columns, of elements of type `element`. `transposed`: the side is stored columns x rows, and
     transposed in registers, `block` x `block` elements at once. The panels of a left side, whose columns are the depth,
     are adjacent in rows of `line` elements; those of the right one, for which that is 0, follow each other."""
 

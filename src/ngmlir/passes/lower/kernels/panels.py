@@ -24,7 +24,7 @@ from ....ir.types import MemRefType, VectorType, element_type, shape_of
 from ....ops.schedules import Panels
 from ....support.lengths import is_multiple, is_open, usual
 from ....support.target import Target
-from ...analysis.plan import Plan
+from ...analysis.loop_nest import LoopNest
 from ...analysis.product import Product
 from .epilogue import store_epilogue
 from .extents import Extent
@@ -51,7 +51,7 @@ class PanelKernel:
 
     def __init__(
         self,
-        planned: Plan,
+        nest: LoopNest,
         target: Target,
         schedule: Panels,
         dot: Op,
@@ -69,7 +69,7 @@ class PanelKernel:
             -(-product.rows // self.block_rows),
             -(-product.columns // self.block_columns),
         )
-        self.kernel = kernel or Kernel(planned, target, several(sizes), sides)
+        self.kernel = kernel or Kernel(nest, target, several(sizes), sides)
         self.b = self.kernel.b
         self.places = self.kernel.program_indices(sizes) if kernel is None else [self.b.index(0)] * len(sizes)
         self.lhs, self.rhs = self.kernel.extra[:2]
@@ -291,12 +291,12 @@ class PanelKernel:
         """Prefetches what the epilogue reads from beyond the L2 cache, while the depth is summed. Each row of a tile is in a
         different page, so the hardware would not prefetch it."""
         b, kernel = self.b, self.kernel
-        loops = kernel.plan.loops[self.dot.results[0]]
+        loops = kernel.nest.loops[self.dot.results[0]]
         for value, buffer in kernel.buffers.items():
-            moved = value in kernel.plan.accesses or value in kernel.strips
+            moved = value in kernel.nest.accesses or value in kernel.strips
             item = item_bytes(element_type(value.type))
             far = usual(prod(shape_of(buffer.type))) * item > kernel.target.l2_bytes
-            if len(loops) == 2 and kernel.plan.loops[value] == loops and far and not moved:
+            if len(loops) == 2 and kernel.nest.loops[value] == loops and far and not moved:
                 for i in range(rows):
                     for at in range(0, columns, LINE_BYTES // item):
                         b.prefetch(buffer, [b.add(row, b.index(i)), b.add(column, b.index(at))])

@@ -83,7 +83,7 @@ class _Segments:
                     masks=False,
                 )
 
-        self.builder.nest((self.before,), line)
+        self.builder.emit_loops((self.before,), line)
         return [end]
 
     def bound(self, place: Value) -> Value:

@@ -20,7 +20,7 @@ from ....ir.types import FloatType, MemRefType, VectorType, element_type, index
 from ....ops.schedules import Rows
 from ....support.lengths import is_open, may_be_several, power_of_two, usual
 from ....support.target import Target
-from ...analysis.plan import Plan, chunk_width, plan
+from ...analysis.loop_nest import LoopNest, chunk_width, loop_nest
 from ...analysis.reduction import Parts, Position, Reduction, flat, in_parts, reductions
 from .finished import Finished
 from .fusion_kernel import Kernel, Tile
@@ -43,20 +43,20 @@ Join = Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]]
 
 def rows_kernel(fusion: Op, target: Target, schedule: Rows) -> Finished:
     """The kernel of a `rows` fusion."""
-    planned = plan(fusion)
-    first = reductions(planned.ops, target)[0]
-    kept = len(planned.loops[first.result])
-    outer, inner = planned.sizes[:kept], planned.sizes[kept:]
-    if several_rows(planned, inner, schedule, target):
-        return _several(planned, target, schedule, outer, inner[0])
+    nest = loop_nest(fusion)
+    first = reductions(nest.ops, target)[0]
+    kept = len(nest.loops[first.result])
+    outer, inner = nest.sizes[:kept], nest.sizes[kept:]
+    if several_rows(nest, inner, schedule, target):
+        return _several(nest, target, schedule, outer, inner[0])
     short = len(inner) == 1 and not is_open(inner) and inner[0] <= schedule.tile
-    if schedule.unroll > 1 and short and outer and planned.has_tiles(-2):
-        return _unrolled(planned, target, schedule, outer, inner)
+    if schedule.unroll > 1 and short and outer and nest.has_tiles(-2):
+        return _unrolled(nest, target, schedule, outer, inner)
     rows, block = prod(outer), schedule.rows
     programs = -(-rows // block)
     shared = may_be_several(programs) or target.has_thread_blocks
-    kernel = Kernel(planned, target, (programs,) if shared else ())
-    b, cuts = kernel.b, planned.cuts(target)[: len(outer)]
+    kernel = Kernel(nest, target, (programs,) if shared else ())
+    b, cuts = kernel.b, nest.cuts(target)[: len(outer)]
 
     def row(spans: list[Span]) -> None:
         _Row(kernel, schedule, spans, inner).build()
@@ -65,7 +65,7 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows) -> Finished:
         kernel.by_section(kernel.delinearize(number, outer), outer, cuts, row)
 
     if not shared:
-        kernel.nest(outer, row, cuts)
+        kernel.emit_loops(outer, row, cuts)
     elif block == 1:
         numbered(kernel.programs[0])
     else:
@@ -74,34 +74,34 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows) -> Finished:
     return kernel.done(schedule.threads)
 
 
-def several_rows(planned: Plan, inner: Sequence[int], schedule: Rows, target: Target) -> bool:
+def several_rows(nest: LoopNest, inner: Sequence[int], schedule: Rows, target: Target) -> bool:
     """Whether one tile, which threads share, holds all rows of a program."""
     if not target.has_thread_blocks:
         return False
-    whole = len(inner) == 1 and inner[0] <= schedule.tile and len(planned.sizes) > 1
-    return schedule.rows > 1 and whole and planned.has_tiles(-2)
+    whole = len(inner) == 1 and inner[0] <= schedule.tile and len(nest.sizes) > 1
+    return schedule.rows > 1 and whole and nest.has_tiles(-2)
 
 
-def _several(planned: Plan, target: Target, schedule: Rows, outer: Sequence[int], width: int) -> Finished:
+def _several(nest: LoopNest, target: Target, schedule: Rows, outer: Sequence[int], width: int) -> Finished:
     """Each program computes one tile of several adjacent rows."""
     *far, near = outer
-    kernel = Kernel(planned, target, (prod(far), -(-near // schedule.rows)))
+    kernel = Kernel(nest, target, (prod(far), -(-near // schedule.rows)))
     b = kernel.b
     start = b.multiply(kernel.programs[1], b.index(schedule.rows))
     places = kernel.delinearize(kernel.programs[0], far) if far else []
     size = power_of_two(width)
     spans = [*places, Span(start, schedule.rows, near % schedule.rows != 0)]
-    found = reductions(planned.ops, target)
+    found = reductions(nest.ops, target)
     tile = Tile(kernel, [*spans, Span(b.index(0), size, size != width)], beyond=found[0].beyond)
     for reduction in found:
         total = reduction.of_tile(b, tile.neutral(reduction, len(outer)), 1)
         tile.known[reduction.result] = reduction.result_of(b, total)
-    tile.store(list(zip(planned.outputs, kernel.results, strict=True)))
+    tile.store(list(zip(nest.outputs, kernel.results, strict=True)))
     return kernel.done(schedule.threads)
 
 
 def _unrolled(
-    planned: Plan, target: Target, schedule: Rows, outer: Sequence[int], inner: Sequence[int]
+    nest: LoopNest, target: Target, schedule: Rows, outer: Sequence[int], inner: Sequence[int]
 ) -> Finished:
     """Several adjacent rows at a time, each in separate registers: these are combined across rows, and what follows from each row
     is computed for all of them at once."""
@@ -109,7 +109,7 @@ def _unrolled(
     size = schedule.unroll
     groups, share_of_groups = [*far, -(-near // size)], schedule.rows // size
     programs = -(-prod(groups) // share_of_groups)
-    kernel = Kernel(planned, target, several([programs]))
+    kernel = Kernel(nest, target, several([programs]))
     b = kernel.b
 
     def group(places: Sequence[Span]) -> None:
@@ -138,8 +138,8 @@ def _unrolled(
 def rows_strip(kernel: Kernel, schedule: Rows, first: Value, rows: int) -> None:
     """As part of another kernel: `rows` rows from the `first` on, counted over all outer loops."""
     b = kernel.b
-    kept = len(kernel.plan.loops[reductions(kernel.plan.ops, kernel.target)[0].result])
-    outer, inner = kernel.plan.sizes[:kept], kernel.plan.sizes[kept:]
+    kept = len(kernel.nest.loops[reductions(kernel.nest.ops, kernel.target)[0].result])
+    outer, inner = kernel.nest.sizes[:kept], kernel.nest.sizes[kept:]
 
     def row(i: Value) -> None:
         kernel.row = i
@@ -154,7 +154,7 @@ class _Row:
     def __init__(self, kernel: Kernel, schedule: Rows, outer: Sequence[Span], inner: Sequence[int]):
         self.kernel, self.schedule = kernel, schedule
         self.b = kernel.b
-        self.plan = kernel.plan
+        self.nest = kernel.nest
         self.outer = list(outer)
         self.inner = tuple(inner)
         self.row_values: dict[Value, Value] = {}  # results of reductions and what follows from them alone
@@ -163,7 +163,7 @@ class _Row:
 
     def full(self, value: Value) -> bool:
         """Whether a value runs over the reduced loops."""
-        return any(l >= len(self.outer) for l in self.plan.loops[value])
+        return any(l >= len(self.outer) for l in self.nest.loops[value])
 
     def build(self) -> None:
         known = len(self.inner) == 1 and not is_open(self.inner)
@@ -174,14 +174,14 @@ class _Row:
 
     def in_one_tile(self, width: int) -> None:
         size = power_of_two(width) if self.kernel.has_thread_blocks else width
-        found = reductions(self.plan.ops, self.kernel.target)
+        found = reductions(self.nest.ops, self.kernel.target)
         span = Span(self.b.index(0), size, size != width)
         tile = Tile(self.kernel, [*self.outer, span], beyond=found[0].beyond)
         tiled = sum(bool(span.size) for span in self.outer)
         for reduction in found:
             total = reduction.of_tile(self.b, tile.neutral(reduction, len(self.outer)), tiled)
             tile.known[reduction.result] = reduction.result_of(self.b, total)
-        tile.store(list(zip(self.plan.outputs, self.kernel.results, strict=True)))
+        tile.store(list(zip(self.nest.outputs, self.kernel.results, strict=True)))
 
     # -- long rows ---------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class _Row:
         self.keep_costly(phases)
         for phase in phases:
             self.reduce(phase)
-        outputs = list(zip(self.plan.outputs, self.kernel.results, strict=True))
+        outputs = list(zip(self.nest.outputs, self.kernel.results, strict=True))
         row_tile = Tile(
             self.kernel, [*self.outer, *(Span(self.b.index(0)) for _ in self.inner)], self.row_values
         )
@@ -203,8 +203,8 @@ class _Row:
         """Reductions, grouped by how many others must be known before them."""
         depth: dict[Value, int] = {}
         phases: list[list[Reduction]] = []
-        found = {r.op: r for r in reductions(self.plan.ops, self.kernel.target)}
-        for op in self.plan.ops:
+        found = {r.op: r for r in reductions(self.nest.ops, self.kernel.target)}
+        for op in self.nest.ops:
             level = max((depth.get(o, 0) for o in op.operands), default=0)
             if op in found:
                 while len(phases) <= level:
@@ -220,7 +220,7 @@ class _Row:
             return
         wanted: dict[Value, set[int]] = {}
         roots = [[r.source for r in phase] for phase in phases]
-        roots.append([v for v in self.plan.outputs if self.full(v)])
+        roots.append([v for v in self.nest.outputs if self.full(v)])
         for number, values in enumerate(roots):
             stack = list(values)
             seen: set[Value] = set()
@@ -246,19 +246,19 @@ class _Row:
             buffer = (
                 self.b.alloc(type=MemRefType(self.inner, element_type(value.type), None, 0, 3))
                 if output is None
-                else self.kernel.results[self.plan.outputs.index(output)]
+                else self.kernel.results[self.nest.outputs.index(output)]
             )
             self.kept[value] = StoredValue(buffer, output)
 
     def output_for(self, value: Value, read: Collection[Value]) -> Value | None:
         """An output that can store a value until its own elements are computed: none that may share memory with what is
         `read` meanwhile, and that stores no other value."""
-        plan, kernel = self.plan, self.kernel
+        nest, kernel = self.nest, self.kernel
         taken = {kept.output for kept in self.kept.values()}
-        for output in plan.outputs:
-            same = plan.loops[output] == plan.loops[value]
+        for output in nest.outputs:
+            same = nest.loops[output] == nest.loops[value]
             same = same and element_type(output.type) is element_type(value.type)
-            free = output not in plan.written and output not in kernel.strips and output not in taken
+            free = output not in nest.written and output not in kernel.strips and output not in taken
             if same and free and not any(kernel.may_share(v, output) for v in kernel.buffers if v in read):
                 return output
         return None
@@ -364,7 +364,7 @@ class _Row:
         compares only the best of several registers with its own best, and the first tile with that is searched at the end."""
         target, position = self.kernel.target, isinstance(reduction, Position)
         if self.kernel.has_thread_blocks:
-            return width if position else min(width, chunk_width(self.plan, self.schedule.threads))
+            return width if position else min(width, chunk_width(self.nest, self.schedule.threads))
         lanes = target.lanes(item_bytes(reduction.element))
         whole = len(self.inner) == 1 and not is_open(self.inner) and width % lanes == 0
         return lanes if position and whole else width
@@ -383,7 +383,7 @@ class _Row:
         """Computes the values of the whole row that follow from the reductions known by now, outside the loops."""
         tile = Tile(self.kernel, [*self.outer, *(Span(self.b.index(0)) for _ in self.inner)], self.row_values)
         ready = set(self.row_values)
-        for op in self.plan.ops:
+        for op in self.nest.ops:
             result = op.results[0]
             inputs = [o for o in op.operands if isinstance(o.owner, Op)]
             if not self.full(result) and inputs and all(o in ready for o in inputs) and result not in ready:

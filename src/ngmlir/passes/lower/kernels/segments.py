@@ -29,7 +29,7 @@ from ....ops.fields import get_i64, get_str
 from ....support.lengths import power_of_two
 from ....support.target import Target
 from ...analysis.indices import wide, within
-from ...analysis.plan import Shape
+from ...analysis.loop_nest import Shape
 from ...analysis.reduction import Accumulation, merged
 from .binary_search import binary_search
 from .finished import Finished

@@ -58,7 +58,7 @@ class OpKernelBuilder(KernelBuilder):
         """Runs `body` on this program's iterations of the outermost loop. `sizes` determine how many programs there are."""
         b, rows = self.b, self.sizes[0]
         if not self.programs:
-            self.nest((rows,), lambda spans: body(spans[0]))
+            self.emit_loops((rows,), lambda spans: body(spans[0]))
         else:
             start, stop = share(b, self.programs[0], steps_of(self.part, self.sizes, self.width), rows)
             b.loop(start, stop, 1, (), lambda i, _: body(Span(i)))

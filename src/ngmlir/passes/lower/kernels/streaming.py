@@ -13,7 +13,7 @@ from ....ir.types import MemRefType, Type, VectorType, element_type, i1
 from ....ops.schedules import Stream
 from ....support.lengths import is_multiple
 from ....support.target import Target
-from ...analysis.plan import Shape
+from ...analysis.loop_nest import Shape
 from ...analysis.product import Product
 from ...fuse.score_loops import Streams
 from ...schedule.attention import DEPTH
@@ -64,9 +64,9 @@ class Streaming:
         self.programs = self.builder.program_indices(sizes)
         sources = self.builder.sources
         self.tiles, self.straight = (
-            Part(self.builder, each, bound(each, sources), {}, ()) for each in (how.plan, how.straight)
+            Part(self.builder, each, bound(each, sources), {}, ()) for each in (how.nest, how.straight)
         )
-        self.masks = masks_of(how.plan, how.masked, how.scored)
+        self.masks = masks_of(how.nest, how.masked, how.scored)
         self.sides = self.builder.sources[len(how.inputs) :]
         self.line = VectorType((self.lanes,), self.element)
 
@@ -96,12 +96,12 @@ class Streaming:
 
     def places(self) -> tuple[list[Span], list[Span]]:
         """The position of this program in the loops of the batch, and in the outer loops of the queries."""
-        how, sizes = self.how, self.how.plan.sizes
+        how, sizes = self.how, self.how.nest.sizes
         batch = self.builder.delinearize(self.batch, [sizes[l] for l in how.batch]) if how.batch else []
         return batch, self.builder.delinearize(self.outer, [sizes[l] for l in how.outer]) if how.outer else []
 
     def spans(self, panel: Value, keys: Span) -> list[Span]:
-        """The spans of a tile of scores in the loops of the plan."""
+        """The spans of a tile of scores in the loops of the nest."""
         batch, outer = self.places()
         return [*batch, keys, *outer, Span(self.query(panel), self.lanes, self.masked)]
 
@@ -179,7 +179,7 @@ class Streaming:
         seen = None
         if mask.fill is not None:
             seen = Corners(
-                b, how.plan, ends, lambda v: b.load(self.tiles.buffers[v], [], type=element_type(v.type))
+                b, how.nest, ends, lambda v: b.load(self.tiles.buffers[v], [], type=element_type(v.type))
             ).may(mask.value, mask.seen)
         if seen is None:
             seen = self.read(mask, first, count, start, keys)
@@ -192,8 +192,8 @@ class Streaming:
         """Whether anything of a block of keys is unmasked, where that can be read from memory."""
         b = self.b
         batch, outer = self.places()
-        # In this plan the loops of queries are outside those of keys.
-        lines = count if self.how.queries - 1 in self.straight.plan.loops[mask.value] else 1
+        # In this nest the loops of queries are outside those of keys.
+        lines = count if self.how.queries - 1 in self.straight.nest.loops[mask.value] else 1
         step = min(ROWS, lines)
 
         def some(at: Span, values: Sequence[Value]) -> list[Value]:

@@ -38,14 +38,14 @@ class Schedule:
 
     def __init__(self, main: Op, once: Collection[str]):
         self.main, self.once = main, once
-        self.homes: dict[Value, Storage] = {}
+        self.storage: dict[Value, Storage] = {}
         self.buffers: list[Buffer] = []
         self.constants: list[ElementsAttr] = []
         self.prepared: dict[str, list[Buffer]] = {}  # by the function that returns them
         source = main.block
         self.arguments = [self.new("argument", memref_of(a.type), a.name) for a in source.args]
         for i, (value, buffer) in enumerate(zip(source.args, self.arguments, strict=True)):
-            self.homes[value] = buffer
+            self.storage[value] = buffer
             buffer.index = i
         self.program = self.steps(source.ops[:-1])
         self.program += self.results(source.ops[-1])
@@ -82,16 +82,16 @@ class Schedule:
             match op.name:
                 case "tile.call":
                     for result in op.results:
-                        self.homes[result] = self.temporary(result.type, result.name)
-                    out.append(Launch(op, [self.homes[v] for v in (*op.operands, *op.results)]))
+                        self.storage[result] = self.temporary(result.type, result.name)
+                    out.append(Launch(op, [self.storage[v] for v in (*op.operands, *op.results)]))
                 case "ng.reshape":
-                    self.homes[op.results[0]] = self.homes[op.operands[0]]
+                    self.storage[op.results[0]] = self.storage[op.operands[0]]
                 case "ng.slice":
-                    self.homes[op.results[0]] = self.part(op)
+                    self.storage[op.results[0]] = self.part(op)
                 case "ng.constant":
-                    self.homes[op.results[0]] = self.constant(op)
+                    self.storage[op.results[0]] = self.constant(op)
                 case "func.call" if not op.operands and callee(op) in self.once:
-                    self.homes.update(zip(op.results, self.prepare(op), strict=True))
+                    self.storage.update(zip(op.results, self.prepare(op), strict=True))
                 case "ng.scan":
                     out += self.scan(op)
                 case "ng.while":
@@ -104,7 +104,7 @@ class Schedule:
 
     def part(self, op: Op) -> Part:
         """The place of a slice, as part of the place of its operand."""
-        home = self.homes[op.operands[0]]
+        home = self.storage[op.operands[0]]
         first = first_of_part(op)
         assert first is not None  # by the rules of the stage `kernels`
         whole, before = (home.of, home.offset) if isinstance(home, Part) else (home, 0)
@@ -116,14 +116,14 @@ class Schedule:
     def carried(self, inits: Sequence[Value], op: Op) -> tuple[list[Buffer], list[Step]]:
         """Buffers for the carried values of a loop, and the steps that fill them."""
         buffers = [self.temporary(v.type) for v in inits]
-        return buffers, [Copy(self.homes[v], b, op.location) for v, b in zip(inits, buffers, strict=True)]
+        return buffers, [Copy(self.storage[v], b, op.location) for v, b in zip(inits, buffers, strict=True)]
 
     def hand_on(self, yields: Sequence[Value], buffers: Sequence[Buffer], op: Op) -> list[Step]:
         """Copies yielded values to the carried buffers; a value that is in a carried buffer itself is saved first."""
         before: list[Step] = []
         after: list[Step] = []
         for value, target in zip(yields, buffers, strict=True):
-            source = self.homes[value]
+            source = self.storage[value]
             if source is target:
                 continue
             if buffer_of(source) in buffers:
@@ -139,46 +139,46 @@ class Schedule:
         length = shape_of(op.operands[count].type)[0]
         buffers, out = self.carried(op.operands[:count], op)
         loop = Loop(length, get_bool(op, "reverse"), op.location)
-        self.homes.update(zip(body.args[:count], buffers, strict=True))
+        self.storage.update(zip(body.args[:count], buffers, strict=True))
         for argument, value in zip(body.args[count:], op.operands[count:], strict=True):
-            whole = self.homes[value]
+            whole = self.storage[value]
             if not isinstance(whole, Buffer):
                 # A slice of a slice: the inner loop reads from a copy of the outer slice.
                 copy = self.temporary(value.type)
                 out.append(Copy(whole, copy, op.location))
                 whole = copy
-            self.homes[argument] = Slot(whole, memref_of(value.type), memref_of(argument.type), loop)
+            self.storage[argument] = Slot(whole, memref_of(value.type), memref_of(argument.type), loop)
         loop.steps = self.steps(body.ops[:-1])
         yields = body.ops[-1].operands
         for value, result in zip(yields[count:], op.results[count:], strict=True):
             stacked = self.temporary(result.type, result.name)
-            self.homes[result] = stacked
+            self.storage[result] = stacked
             slot = Slot(stacked, stacked.type, memref_of(value.type), loop)
-            loop.steps.append(Copy(self.homes[value], slot, op.location))
+            loop.steps.append(Copy(self.storage[value], slot, op.location))
         loop.steps += self.hand_on(yields[:count], buffers, op)
-        self.homes.update(zip(op.results[:count], buffers, strict=True))
+        self.storage.update(zip(op.results[:count], buffers, strict=True))
         return [*out, loop]
 
     def while_loop(self, op: Op) -> list[Step]:
         buffers, out = self.carried(op.operands, op)
         condition, body = op.regions[0].block, op.regions[1].block
-        self.homes.update(zip(condition.args, buffers, strict=True))
-        self.homes.update(zip(body.args, buffers, strict=True))
+        self.storage.update(zip(condition.args, buffers, strict=True))
+        self.storage.update(zip(body.args, buffers, strict=True))
         asked = self.steps(condition.ops[:-1])
-        loop = While(asked, self.homes[condition.ops[-1].operands[0]], op.location)
+        loop = While(asked, self.storage[condition.ops[-1].operands[0]], op.location)
         loop.steps = self.steps(body.ops[:-1])
         loop.steps += self.hand_on(body.ops[-1].operands, buffers, op)
-        self.homes.update(zip(op.results, buffers, strict=True))
+        self.storage.update(zip(op.results, buffers, strict=True))
         return [*out, loop]
 
     def choice(self, op: Op) -> list[Step]:
         results = [self.temporary(r.type, r.name) for r in op.results]
-        made = Choice(self.homes[op.operands[0]], op.location, results)
+        made = Choice(self.storage[op.operands[0]], op.location, results)
         for region, steps in zip(op.regions, (made.then, made.other), strict=True):
             steps += self.steps(region.block.ops[:-1])
             for value, target in zip(region.block.ops[-1].operands, results, strict=True):
-                steps.append(Copy(self.homes[value], target, op.location))
-        self.homes.update(zip(op.results, results, strict=True))
+                steps.append(Copy(self.storage[value], target, op.location))
+        self.storage.update(zip(op.results, results, strict=True))
         return [made]
 
     # -- results -----------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ class Schedule:
         updates: list[Step] = []
         taken: set[Buffer] = set()
         for i, value in enumerate(end.operands):
-            home = self.homes[value]
+            home = self.storage[value]
             if i in self.tied:
                 target = self.arguments[self.tied[i]]
                 self.result_buffers.append(target)

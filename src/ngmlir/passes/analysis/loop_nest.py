@@ -20,7 +20,7 @@ from ...support.machines import CHUNK_BYTES
 from ...support.target import Target
 from .access import Access, access_in, is_long
 from .sides import Side, depths, side_in
-from .views import unspread
+from .views import without_broadcast
 
 Shape = tuple[int, ...]
 
@@ -32,7 +32,7 @@ MOST_CHOICES = 4
 
 
 @dataclass
-class Plan:
+class LoopNest:
     """A fusion with its loop nest in the form that kernel builders use: `sizes` of the loops, and for each value the loops of its
     dimensions in memory, or for a value that is not in memory the loops that it varies along.
 
@@ -141,7 +141,7 @@ class Plan:
         """For a selection by position along one loop: the loop, and the position at which the second operand begins; else None."""
         if op.name != "ng.select":
             return None
-        less = unspread(op.operands[0]).owner
+        less = without_broadcast(op.operands[0]).owner
         if not isinstance(less, Op) or less.name != "ng.less":
             return None
         count, end = (v.owner for v in less.operands)
@@ -152,8 +152,8 @@ class Plan:
         return (loops[0], number.value) if isinstance(number, IntegerAttr) else None
 
     @property
-    def in_line(self) -> Plan | None:
-        """The plan with one more loop, the merge of the last two, for all values that have both; None where such a value does not have
+    def in_line(self) -> LoopNest | None:
+        """The nest with one more loop, the merge of the last two, for all values that have both; None where such a value does not have
         them as its last dimensions in order, and is not read through an access with a dimension for each either."""
         near, last = len(self.sizes) - 2, len(self.sizes) - 1
         both = {v: loops for v, loops in self.loops.items() if {near, last} <= {*loops}}
@@ -183,8 +183,8 @@ class Plan:
         return list(dict.fromkeys(self.source(v) for v in self.inputs if v in self.loops))
 
 
-def plan(fusion: Op) -> Plan:
-    """The plan of a fusion with a nest."""
+def loop_nest(fusion: Op) -> LoopNest:
+    """The loops of a fusion that carries its nest as an attribute."""
     nest = fusion.attributes[NEST]
     assert isinstance(nest, NestAttr)
     body, sizes = fusion.block, nest.space
@@ -219,7 +219,7 @@ def plan(fusion: Op) -> Plan:
             written[value] = access_in(own, sizes)
         elif value not in body.args:
             loops[value] = own.loops
-    return Plan(fusion, sizes, loops, counted, accesses, sides, gathered, written)
+    return LoopNest(fusion, sizes, loops, counted, accesses, sides, gathered, written)
 
 
 def splat_number(attribute: Attribute) -> Attribute:
@@ -230,19 +230,19 @@ def splat_number(attribute: Attribute) -> Attribute:
     return FloatAttr(bits, element) if isinstance(element, FloatType) else numeric_literal(bits, element)
 
 
-def widest_item(planned: Plan) -> int:
+def widest_item(nest: LoopNest) -> int:
     """Bytes of the largest element that the kernel computes with in its innermost loop."""
-    each = [v for v, loops in planned.loops.items() if len(loops) == len(planned.sizes)]
-    return max((item_bytes(element_type(v.type)) for v in each or planned.loops), default=4)
+    each = [v for v, loops in nest.loops.items() if len(loops) == len(nest.sizes)]
+    return max((item_bytes(element_type(v.type)) for v in each or nest.loops), default=4)
 
 
-def narrowest_item(planned: Plan) -> int:
+def narrowest_item(nest: LoopNest) -> int:
     """Bytes of the smallest element that the kernel reads along the last loop."""
-    last = len(planned.sizes) - 1
-    read = [v for v in planned.inputs if last in planned.loops.get(v, ())]
+    last = len(nest.sizes) - 1
+    read = [v for v in nest.inputs if last in nest.loops.get(v, ())]
     return min((item_bytes(element_type(v.type)) for v in read), default=CHUNK_BYTES)
 
 
-def chunk_width(planned: Plan, threads: int) -> int:
+def chunk_width(nest: LoopNest, threads: int) -> int:
     """Elements along the last loop that a block reads if each thread reads one chunk of `CHUNK_BYTES`."""
-    return threads * CHUNK_BYTES // narrowest_item(planned)
+    return threads * CHUNK_BYTES // narrowest_item(nest)

@@ -45,7 +45,7 @@ class Cut(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Room:
+class SplitFactors:
     """The amounts of work by which loops are split for a machine."""
 
     programs: int  # number that keeps the whole machine busy
@@ -57,19 +57,19 @@ class Room:
     squares: bool  # whether products are computed in square tiles, which one row or column leaves mostly empty (GPUs)
 
     @staticmethod
-    def of(target: Target, item: int, elements: int) -> Room:
+    def of(target: Target, item: int, elements: int) -> SplitFactors:
         if target.has_thread_blocks:
             columns = max(target.threads, WARP * CHUNK_BYTES // item)
-            return Room(
+            return SplitFactors(
                 2 * target.multiprocessors, elements or BLOCK_ELEMENTS, 1, BLOCK_DEPTH,
                 columns, columns, True,
             )  # fmt: skip
-        return Room(
+        return SplitFactors(
             PROGRAMS, elements or ELEMENTS, MULTIPLICATIONS, DEPTH,
             STRIPE_BYTES // item, target.lanes(item), False,
         )  # fmt: skip
 
-    def for_bytes(self, item: int) -> Room:
+    def for_bytes(self, item: int) -> SplitFactors:
         """The same for loops that mostly read elements of `item` bytes."""
         return replace(self, programs=self.programs * max(1, WORD_BYTES // item)) if self.squares else self
 
