@@ -51,7 +51,7 @@ class Refusals:
     """Records which fusions were refused, and why. `group_by_op` and `order` are the mappings of the groups, which change meanwhile."""
 
     def __init__(self, space: IterationSpace, group_by_op: Mapping[Op, Group], order: Mapping[Op, int]):
-        self.space, self.home, self.order = space, group_by_op, order
+        self.space, self.group_by_op, self.order = space, group_by_op, order
         self.why = ""  # the last reason
         self.enabled = is_enabled(TOPIC)
         self.found: list[_Refusal] = []
@@ -81,7 +81,7 @@ class Refusals:
         """Records that the ops that compute these values are not in the kernel of an op that reads them."""
         for value in sources:
             owner = value.owner
-            if isinstance(owner, Op) and (group := self.home.get(owner)) is not None:
+            if isinstance(owner, Op) and (group := self.group_by_op.get(owner)) is not None:
                 self.found.append(_Refusal(op, group, owner, why))
 
     def naming_op(self, group: Group) -> Op:
@@ -92,7 +92,9 @@ class Refusals:
 
     def members(self, group: Group) -> list[Op]:
         """The ops of a group in order, without those that it only repeats."""
-        return sorted((op for op in group.ops if self.home.get(op) is group), key=self.order.__getitem__)
+        return sorted(
+            (op for op in group.ops if self.group_by_op.get(op) is group), key=self.order.__getitem__
+        )
 
     def emit(self, groups: Iterable[Group]) -> None:
         """Emits a remark on each group of several ops, and on each op that reads from a group and is not in it in the end."""
@@ -104,7 +106,7 @@ class Refusals:
         for reader, refused, source, why in self.found:
             group = living(refused)
             alone = group.ops if group.kind == "alone" else ()
-            if any(_is_no_kernel(o) for o in (reader, *alone)) or self.home[reader] is group:
+            if any(_is_no_kernel(o) for o in (reader, *alone)) or self.group_by_op[reader] is group:
                 continue
             # One reason is enough for each pair of ops of the source program, whatever ops they became.
             pairs = {(reader, group), (_written(reader), _written(source))}

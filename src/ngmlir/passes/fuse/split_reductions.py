@@ -119,20 +119,20 @@ class _Splitting:
         that one kernel does all of it."""
         if not axes:
             return None
-        room = self.factors(source)
-        if not room.squares:
-            return self.by_threads(b, name, source, axes, room)
-        return self.by_blocks(b, name, source, axes, room, again)
+        factors = self.factors(source)
+        if not factors.squares:
+            return self.by_threads(b, name, source, axes, factors)
+        return self.by_blocks(b, name, source, axes, factors, again)
 
     def by_threads(
-        self, b: Builder, name: str, source: Value, axes: Sequence[int], room: SplitFactors
+        self, b: Builder, name: str, source: Value, axes: Sequence[int], factors: SplitFactors
     ) -> Value | None:
         """The reduction in parts of equal length, for the threads of a CPU."""
         shape = shape_of(source.type)
         axis, last = max(axes, key=lambda d: shape[d]), len(shape) - 1
         side = 1 if last in axes else shape[last]
         results = prod(s for d, s in enumerate(shape) if d not in axes)
-        parts = room.parts(shape[axis], prod(shape), room.stripes(results // side, side))
+        parts = factors.parts(shape[axis], prod(shape), factors.stripes(results // side, side))
         if parts == 1:
             return None
         reduce = getattr(b, name)
@@ -143,21 +143,21 @@ class _Splitting:
         return converted(b, value, element_type(source.type))
 
     def by_blocks(
-        self, b: Builder, name: str, source: Value, axes: Sequence[int], room: SplitFactors, again: bool
+        self, b: Builder, name: str, source: Value, axes: Sequence[int], factors: SplitFactors, again: bool
     ) -> Value | None:
         """The reduction in aligned parts and a remainder, for the thread blocks of a GPU."""
         shape, runs = shape_of(source.type), _runs(axes)
         if len(runs) > 1:
-            return self.in_turn(b, name, source, runs, room, again)
+            return self.in_turn(b, name, source, runs, factors, again)
         axis, count = runs[0][0], len(runs[0])
         before, size, after = merged(shape, axis, count)
-        parts, length = room.cut(before, size, after)
+        parts, length = factors.cut(before, size, after)
         if parts == 1:
             return None
         wide = spread_shape(source)
         if wide and (dimensions := _dimensions(shape, runs[0], wide)):
             value = in_shape(b, source, wide)
-            made = self.in_turn(b, name, value, [[d] for d in dimensions], room, again)
+            made = self.in_turn(b, name, value, [[d] for d in dimensions], factors, again)
             return None if made is None else view(b, made, [s for d, s in enumerate(shape) if d not in axes])
         line = view(b, source, (*shape[:axis], size, *shape[axis + count :]))
         value = widened(b, name, computed_slice(b, line, axis, 0, parts * length))
@@ -172,7 +172,7 @@ class _Splitting:
         name: str,
         source: Value,
         runs: Sequence[Sequence[int]],
-        room: SplitFactors,
+        factors: SplitFactors,
         again: bool,
     ) -> Value | None:
         """The reduction of axes that are not adjacent, one run of adjacent axes after the other: the longest first, which leaves the
@@ -182,8 +182,10 @@ class _Splitting:
         steps = [prod(shape[d] for d in run) for run in runs]
         kept = prod(shape) // prod(steps)
         rows = runs[-1][-1] == len(shape) - 1
-        slow = prod(steps[:-1]) >= PATIENCE or (rows and steps[-1] < room.stripe)
-        if not (slow or room.short_of_programs(prod(shape), kept)) or (again and 2 * kept > room.programs):
+        slow = prod(steps[:-1]) >= PATIENCE or (rows and steps[-1] < factors.stripe)
+        if not (slow or factors.short_of_programs(prod(shape), kept)) or (
+            again and 2 * kept > factors.programs
+        ):
             return None
         value, gone = widened(b, name, source), list[int]()
         for run in sorted(runs, key=lambda run: -prod(shape[d] for d in run)):
@@ -204,26 +206,28 @@ class _Splitting:
         product = _matrices(op)
         if product is None or product.depth == 1:
             return None
-        room = self.factors(op.operands[0])
-        if room.squares and 1 in (product.rows, product.columns):
+        factors = self.factors(op.operands[0])
+        if factors.squares and 1 in (product.rows, product.columns):
             return [self.lines(op, b, product)]
-        if room.squares and self.small(product):
+        if factors.squares and self.small(product):
             return [self.by_elements(op, b, product)]
         batch, rows, columns, depth = max(1, product.batch), product.rows, product.columns, product.depth
-        if rows == columns == 1 and room.parts(depth, batch * depth, batch) > 1:
+        if rows == columns == 1 and factors.parts(depth, batch * depth, batch) > 1:
             return [self.lines(op, b, product)]
         programs = batch * -(-rows // TILE) * -(-columns // TILE)
         work = batch * rows * columns * depth
-        if product.batch or 2 * programs > room.programs or rows * columns == 1:
+        if product.batch or 2 * programs > factors.programs or rows * columns == 1:
             return None
         wanted = min(
-            -(-room.programs // programs), work // programs // room.multiplications, depth // room.depth
+            -(-factors.programs // programs),
+            work // programs // factors.multiplications,
+            depth // factors.depth,
         )
-        parts, length = room.depths(depth, wanted) if wanted >= 4 else Cut(1, depth)
+        parts, length = factors.depths(depth, wanted) if wanted >= 4 else Cut(1, depth)
         moves = (not product.lhs_depth_first and rows > 1) or (not product.rhs_depth_first and columns > 1)
-        thin = min(rows, columns) < 2 * room.unit
+        thin = min(rows, columns) < 2 * factors.unit
         narrow = product.widens
-        if parts == 1 or ((moves or narrow or thin) and not room.squares) or (narrow and wanted < 16):
+        if parts == 1 or ((moves or narrow or thin) and not factors.squares) or (narrow and wanted < 16):
             return None  # f16 and bf16 products are so fast that adding up few parts does not pay
         contracts = [1 - product.lhs_depth_first, 1 - product.rhs_depth_first]
 
@@ -294,8 +298,8 @@ class _Splitting:
             return None
         source = op.operands[0]
         before, size, after = merged(shape_of(source.type), axes[0], len(axes))
-        room = self.factors(source).for_bytes(item_bytes(element_type(source.type)))
-        cut = room.cut(before, size, after)
+        factors = self.factors(source).for_bytes(item_bytes(element_type(source.type)))
+        cut = factors.cut(before, size, after)
         if cut.parts == 1:
             return None
         outer, inner = [before] if before > 1 else [], [after] if after > 1 else []
@@ -317,9 +321,9 @@ class _Splitting:
         """A cumulative op in runs: the totals of the runs before each, and then each run continued from these. All elements are read
         twice, so this is for GPUs. None where one run is best."""
         before, size, after = merged(shape_of(source.type), axis)
-        room = self.factors(source)
-        run = room.run(before, size, after)
-        if run >= size or not room.squares:
+        factors = self.factors(source)
+        run = factors.run(before, size, after)
+        if run >= size or not factors.squares:
             return None
         outer, inner = [before] if before > 1 else [], [after] if after > 1 else []
         place = len(outer)
