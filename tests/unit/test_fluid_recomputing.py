@@ -111,21 +111,52 @@ def looped(x: fluid.Variable) -> fluid.Variable:
     return fluid.layers.fc(hidden, 64, act="tanh")
 
 
-@pytest.mark.parametrize("build", [stepped, looped])
-def test_the_limit_that_a_refusal_names_can_be_held_by_programs_with_loops(build: Callable[..., Any]) -> None:
+def limited(build: Callable[..., Any], rows: int) -> Callable[[int | None], tuple[list[bytes], int]]:
+    """Given a limit: the losses of three steps of a network with a loop, and the planned bytes of temporaries."""
     main, startup = fluid.Program(), fluid.Program()
     main.random_seed = startup.random_seed = 3
     with fluid.program_guard(main, startup), fluid.unique_name.guard():
         loss = trained(build(fluid.layers.data("x", [32])), [])
     draw = np.random.default_rng(0)
-    feed = {"x": draw.normal(size=(16, 32)).astype("f"), "label": draw.integers(0, 10, (16, 1))}
+    feed = {"x": draw.normal(size=(rows, 32)).astype("f"), "label": draw.integers(0, 10, (rows, 1))}
 
-    def losses(limit: int | None) -> list[bytes]:
+    def losses(limit: int | None) -> tuple[list[bytes], int]:
         with fluid.scope_guard(fluid.Scope()):
             fluid.Executor(fluid.CPUPlace()).run(startup)
             executor = fluid.Executor(fluid.CPUPlace(), memory_limit=limit)
-            return [executor.run(main, feed=feed, fetch_list=[loss])[0].tobytes() for _ in range(3)]
+            found = [executor.run(main, feed=feed, fetch_list=[loss])[0].tobytes() for _ in range(3)]
+        return found, memory_use(main, rows).planned
 
+    return losses
+
+
+def deep(x: fluid.Variable) -> fluid.Variable:
+    """A recurrent network of many steps, each of several layers."""
+    steps = fluid.layers.transpose(fluid.layers.reshape(x, [-1, 16, 2]), [1, 0, 2])
+    rnn = fluid.layers.StaticRNN()
+    with rnn.step():
+        row = rnn.step_input(steps)
+        before = rnn.memory(shape=[-1, 16], batch_ref=row)
+        inner = fluid.layers.dropout(fluid.layers.fc([row, before], 32, act="tanh"), 0.1)
+        after = fluid.layers.fc(inner, 16, act="tanh")
+        rnn.update_memory(before, after)
+        rnn.step_output(after)
+    return fluid.layers.reduce_sum(rnn(), dim=[0])
+
+
+@pytest.mark.parametrize("build", [deep, looped])
+def test_what_loops_hold_for_gradients_is_computed_again(build: Callable[..., Any]) -> None:
+    run_within = limited(build, 128)
+    wanted, planned = run_within(None)
+    assert run_within(planned * 6 // 10)[0] == wanted
+
+
+@pytest.mark.parametrize("build", [stepped, looped])
+def test_the_limit_that_a_refusal_names_can_be_held_by_programs_with_loops(build: Callable[..., Any]) -> None:
+    def losses(limit: int | None) -> list[bytes]:
+        return run_within(limit)[0]
+
+    run_within = limited(build, 16)
     with pytest.raises(UserError, match="bytes of memory at once; the limit is 1") as caught:
         losses(1)
     message, hint = caught.value.diagnostics[0].message, caught.value.diagnostics[0].hint

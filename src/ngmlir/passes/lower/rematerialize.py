@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from math import inf
 
 from ...ir.core import Block, Module, Op, Region, Value
@@ -20,10 +20,11 @@ from ..graph.invariants import reads
 from .memory.live_ranges import LiveRanges
 from .memory.schedule import Schedule
 from .rematerialization.keeping import LimitExceeded, sequence
+from .rematerialization.loops import Stack, stacks_of, without_stacks
 from .rematerialization.notes import dropped
 from .rematerialization.order import orders
 from .rematerialization.refusals import refusal
-from .rematerialization.steps import Step, root_of, steps_of
+from .rematerialization.steps import Step, Steps, StoredValue, root_of, steps_of
 
 _NOTE = "ng.recompute"
 #: There are gaps between buffers in the arena. Where a plan exceeds the limit, the budget is reduced by at least this part of it.
@@ -39,7 +40,9 @@ def rematerialize(module: Module, target: Target, *, limit: int = 0) -> Module:
 
     Whole kernels run again, so the bits are the same. The values are chosen step by step: when something does not fit, the value is
     dropped that costs least to recompute, per byte and per time until its next use (Kirisame et al., "Dynamic Tensor Rematerialization",
-    2021). Steps that free memory run as early as they can. Raises UserError, with the line, if the limit cannot be held.
+    2021). Steps that free memory run as early as they can. Where that is not enough, loops hold less of each step for the loops of their
+    gradients, which compute it again from the carried values with which a step begins. Raises UserError, with the line, if the limit
+    cannot be held.
 
     Before:
         func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
@@ -96,21 +99,60 @@ class _Function:
         size = self.arena(self.function)
         if not self.has_notes and (not limit or size <= limit):
             return self.function
+        if not limit:
+            made = min((self.of(sequence(*drop, inf)) for drop in self.drops), key=self.arena)
+            return made if self.arena(made) < size else self.function
+        made = self.fitting(limit)
+        return made if isinstance(made, Op) else self.with_fewer_stacks(limit, size)
+
+    def with_fewer_stacks(self, limit: int, size: int) -> Op:
+        """The function within a limit that it needs scans for which hold less for others: as few of them as necessary."""
+        stacks = stacks_of(self.noted, self.kernels)
+        all = self.without_stacks(stacks)
+        found = all.fitting(limit)
+        if not isinstance(found, Op):
+            least, which = min(
+                [(self.least(limit, size), self), (all.least(limit, size), all)], key=lambda e: e[0]
+            )
+            raise which.refusal(limit, size, least)
+        few, many = 0, len(stacks)
+        while many - few > 1:
+            middle = (few + many) // 2
+            made = self.without_stacks(stacks[:middle]).fitting(limit)
+            if isinstance(made, Op):
+                found, many = made, middle
+            else:
+                few = middle
+        return found
+
+    def without_stacks(self, stacks: Sequence[Stack]) -> _Function:
+        """The function in which what scans hold for other scans is computed again there."""
+        if not stacks:
+            return self
+        return _Function(without_stacks(self.noted, stacks), self.kernels, self.once, self.target)
+
+    def refusal(self, limit: int, size: int, least: int) -> UserError:
+        """The error where a limit cannot be held, but `least` can."""
+        stuck = self.fitting(limit)
+        if isinstance(stuck, LimitExceeded):
+            return refusal(stuck, self.found.steps, limit, least)
+        message = (
+            f"the values that @{self.function.symbol} hands on need {size:,} bytes; the limit is {limit:,}"
+        )
+        return UserError(message, self.function.location)
+
+    @cached_property
+    def found(self) -> Steps:
+        """Its steps."""
         alignment, way = spacing(self.target)
-        bytes = partial(padded_bytes, alignment=alignment, way=way)
-        found = steps_of(self.noted, self.kernels, bytes, self.inside)
-        self.drops = [(order, dropped(found, order)) for order in orders(found.steps)]
-        if limit:
-            made = self.fitting(limit)
-            if made is None:
-                message = f"the values that @{self.function.symbol} hands on need {size:,} bytes; the limit is {limit:,}"
-                raise UserError(message, self.function.location)
-            if isinstance(made, LimitExceeded):
-                least = self.least(min(max(limit, max(step.needed for step in found.steps) - 1), size), size)
-                raise refusal(made, found.steps, limit, least)
-            return made
-        made = min((self.of(sequence(*drop, inf)) for drop in self.drops), key=self.arena)
-        return made if self.arena(made) < size else self.function
+        return steps_of(
+            self.noted, self.kernels, partial(padded_bytes, alignment=alignment, way=way), self.inside
+        )
+
+    @cached_property
+    def drops(self) -> list[tuple[list[Step], dict[Step, list[StoredValue]]]]:
+        """Orders of its steps, and what is not kept after which step."""
+        return [(order, dropped(self.found, order)) for order in orders(self.found.steps)]
 
     def fitting(self, limit: int) -> Op | LimitExceeded | None:
         """The function within a limit, in the cheapest order; otherwise the step where the first order fails; None if no step is
@@ -136,6 +178,7 @@ class _Function:
 
     def least(self, below: int, enough: int) -> int:
         """A limit that can be held, close to the least one: `below` cannot be held, `enough` can."""
+        below = min(max(below, max((step.needed for step in self.found.steps), default=0) - 1), enough)
         for _ in range(_HALVINGS):
             middle = (below + enough) // 2
             if isinstance(self.fitting(middle), Op):

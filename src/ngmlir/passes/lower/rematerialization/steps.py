@@ -99,7 +99,7 @@ def steps_of(
         if isinstance(op, ng.RecomputeOp):
             notes.append(op)
             continue
-        step = Step(op, len(steps), _cost(op, kernels, costs))
+        step = Step(op, len(steps), cost_of(op, kernels, costs))
         sources = dict.fromkeys(root_of(v) for v in reads(op))
         step.reads = [held[v] for v in sources if v in held]
         for read in step.reads:
@@ -165,12 +165,12 @@ def bytes_of(type: Type) -> int:
     return type.size * item_bytes(type.element)
 
 
-def _cost(op: Op, kernels: Mapping[str, Op], known: dict[str, float]) -> float:
+def cost_of(op: Op, kernels: Mapping[str, Op], known: dict[str, float]) -> float:
     """The cost of an op, in bytes that could be moved in the same time."""
     moved = sum(bytes_of(v.type) for v in {*op.operands, *op.results})
     if op.name != "tile.call":
         return moved + sum(
-            _cost(inner, kernels, known) for inner in op.walk() if inner is not op and not inner.regions
+            cost_of(inner, kernels, known) for inner in op.walk() if inner is not op and not inner.regions
         )
     name = callee(op)
     if name not in known:
