@@ -51,6 +51,14 @@ HARD = {
         %23 = ng.cast %22 : (tensor<8x40xbf16>) -> tensor<8x40xf32>
         %24 = ng.dot %23, %z contract [1] x [0] : (tensor<8x40xf32>, tensor<40x9xf32>) -> tensor<8x9xf32>
         return %15, %21, %24 : tensor<3x8xf32>, tensor<16x3xf32>, tensor<8x9xf32> }""",
+    "borders of a tensor's own elements": """(%x: tensor<3x7x40xf32>, %y: tensor<2x5x19xi8>, %z: tensor<5xf32>) -> (tensor<3x13x48xf32>, tensor<9x5x19xi8>, tensor<2x8x57xi8>, tensor<9xf32>, tensor<12x7x40xf32>) {
+        %a = ng.border_pad %x low [0, 4, 5] high [0, 2, 3] {border = "reflect"} : (tensor<3x7x40xf32>) -> tensor<3x13x48xf32>
+        %b = ng.border_pad %y low [4, 0, 0] high [3, 0, 0] {border = "edge"} : (tensor<2x5x19xi8>) -> tensor<9x5x19xi8>
+        %c = ng.border_pad %y low [0, 1, 19] high [0, 2, 19] {border = "symmetric"} : (tensor<2x5x19xi8>) -> tensor<2x8x57xi8>
+        %d = ng.border_pad %z low [3] high [1] {border = "edge"} : (tensor<5xf32>) -> tensor<9xf32>
+        %e = ng.border_pad %x low [3, 0, 0] high [3, 0, 0] {border = "wrap"} : (tensor<3x7x40xf32>) -> tensor<9x7x40xf32>
+        %f = ng.border_pad %e low [0, 0, 0] high [3, 0, 0] {border = "wrap"} : (tensor<9x7x40xf32>) -> tensor<12x7x40xf32>
+        return %a, %b, %c, %d, %f : tensor<3x13x48xf32>, tensor<9x5x19xi8>, tensor<2x8x57xi8>, tensor<9xf32>, tensor<12x7x40xf32> }""",
     "a product's side is added to it": """(%a: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
         %x = ng.square %a : tensor<8x8xf32>
         %y = ng.dot %x, %w contract [1] x [0] : tensor<8x8xf32>

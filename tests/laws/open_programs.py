@@ -636,4 +636,16 @@ OPEN: dict[str, str] = {
       return %r : tensor<5xf32>
     }
     """,
+    "border_pad": """
+    func.func @main(%x: tensor<2x[N]x[M]xf32>) -> tensor<2x[N + 1]x[M + 2]xf32> {
+      %r = ng.border_pad %x low [0, 0, 1] high [0, 1, 1] {border = "symmetric"} : (tensor<2x[N]x[M]xf32>) -> tensor<2x[N + 1]x[M + 2]xf32>
+      return %r : tensor<2x[N + 1]x[M + 2]xf32>
+    }
+    """,
+    "border_pad1": """
+    func.func @main(%x: tensor<[N]xf32>) -> tensor<[N + 4]xf32> {
+      %r = ng.border_pad %x low [3] high [1] {border = "edge"} : (tensor<[N]xf32>) -> tensor<[N + 4]xf32>
+      return %r : tensor<[N + 4]xf32>
+    }
+    """,
 }

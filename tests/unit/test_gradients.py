@@ -58,6 +58,14 @@ SHAPES: dict[str, Callable[[Tensor], Tensor]] = {
     ),
     "integer": lambda x: ng.square(x[-1, ..., 1]),
     "pad": lambda x: ng.square(ng.pad(x, [(1, 0), 2, 0])),
+    "border_pad": lambda x: ng.square(
+        VERBS.border_pad(
+            VERBS.border_pad(x, low=(1, 2, 0), high=(2, 0, 1), border="symmetric"),
+            low=(0, 1, 2),
+            high=(3, 0, 0),
+            border="wrap",
+        )
+    ),
     "concatenate": lambda x: ng.square(ng.concat_along_axis([x, x[:, :2], x * x], B)),
     "stack": lambda x: ng.square(ng.stack([x, x * x], ng.make_axis(2, "S"), 1)),
     "broadcast": lambda x: ng.square(ng.broadcast(x, [C, A, K, B])),

@@ -9,7 +9,7 @@
 First the loops, outermost first: name, length, and kind if not `parallel`. Then an indexing map for each operand, as in
 `linalg.generic`, and for each result. A list of loops: the operand, reshaped to the lengths of these loops, is indexed by them.
 A map `of` a shape: the operand, reshaped to that shape, is indexed by affine expressions of the loops; positions outside the shape have
-the value of `fill`. Inside the fusion a value has a dimension for each loop along which it changes, in the order of the loops, and the
+the value of `fill`; if that is a string, elements of the operand stand there, as the op `ng.border_pad` says. Inside the fusion a value has a dimension for each loop along which it changes, in the order of the loops, and the
 names of these loops as its axes.
 
 Inside the fusion, an operand of a product is a matrix, or a batch of matrices: `matrix [d0, d2]`, with the loops of its dimensions. The
@@ -28,8 +28,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
+from ..support.borders import MODES, has_room
 from ..support.lengths import Length, NeedsLength, at_least, below, is_same, quotient
-from .attributes import Attribute, AxesAttr, Spelling, UniquedAttribute, spelled
+from .attributes import Attribute, AxesAttr, Spelling, StringAttr, UniquedAttribute, spelled
 from .types import TensorType, Type, element_type
 
 #: The attribute of a fusion that holds it.
@@ -258,6 +259,16 @@ def _map_complaint(map: Map, sizes: Sequence[int], type: Type, written: bool) ->
         outside = any(low < 0 or high >= size for (low, high), size in zip(ends, map.shape, strict=True))
         if outside and (map.fill is None or written):
             return "leaves its shape, and has no fill" if not written else "leaves its shape"
+        if isinstance(map.fill, StringAttr):
+            each = zip(ends, map.shape, strict=True)
+            if (
+                map.matrix
+                or map.fill.value not in MODES
+                or not all(
+                    has_room(map.fill.value, n, max(0, -low), max(0, high + 1 - n)) for (low, high), n in each
+                )
+            ):
+                return f"cannot be padded with elements of its own by '{map.fill.value}'"
         if written and any(place.offset or [*place.terms.values()] not in ([], [1]) for place in map.places):
             return "writes other than one element for each step"
         seen = prod(map.shape)

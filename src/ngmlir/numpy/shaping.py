@@ -14,6 +14,7 @@ from ..ir.types import i32
 from ..op_graph.errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
+from ..support.borders import has_room
 from ..support.lengths import as_index, is_open, quotient
 from . import arrays, reductions
 from .arrays import (
@@ -291,6 +292,9 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
         fail(UserError, f"mode {mode!r} is not there", "constant, edge, reflect, symmetric or wrap")
     if builtins.any(w < 0 for pair in widths for w in pair):
         fail(UserError, "index can't contain negative values", "slice to remove elements")
+    if mode in _MOVES and all(has_room(mode, n, *pair) for n, pair in zip(_shape(x), widths, strict=True)):
+        low, high = zip(*widths, strict=True) if widths else ((), ())
+        return VERBS.border_pad(x, low=low, high=high, border=mode) if any((*low, *high)) else x
     values = None if mode != "constant" else constant_values
     for d, (low, high) in enumerate(widths):
         n = _shape(x)[d]

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import pi, prod
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
+
+import numpy as np
 
 from ..ir.attributes import integers, numeric_literal
 from ..ir.core import Op
 from ..ir.definition import Typing
-from ..ir.elements import ElementsAttr, filled
+from ..ir.elements import ElementsAttr, elements, filled
 from ..ir.types import (
     DYNAMIC,
     FloatType,
@@ -159,6 +161,20 @@ def one_hot(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | N
     kept = [d for d in range(len(shape_of(target))) if d != axis]
     there = verbs.broadcast(indices, type=classes, dimensions=kept)
     return [verbs.cast(verbs.equal(there, verbs.iota(type=classes, dimension=axis)), type=target)]
+
+
+def border_pad(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    (x,), source = operands, op.operands[0].type
+    if not _static(source):
+        return None
+    for axis, widths in enumerate(zip(get_i64s(op, "low"), get_i64s(op, "high"), strict=True)):
+        if any(widths):
+            at = np.pad(np.arange(shape_of(source)[axis]), widths, cast("Any", get_enum(op, "border")))
+            names = rules.names_of(source)
+            type = rules.reshaped(source, [len(at)], names and [names[axis]], i64)
+            assert isinstance(type, TensorType)
+            x = verbs.gather(x, verbs.constant(type=type, value=elements(at, type)), axis=axis)
+    return [x]
 
 
 def lookup(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]:
@@ -417,6 +433,9 @@ def random_normal(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[
     return [_converted(verbs, verbs.reshape(found, type=wide), wide, target)]
 
 
+#: Ops that a target may carry out as they are: only others decompose them.
+PRIMITIVE_ON_SOME = frozenset({"ng.border_pad"})
+
 #: Op name -> its decomposition.
 DECOMPOSITIONS: dict[str, Decomposition] = {
     "ng.square": square,
@@ -428,6 +447,7 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     "ng.stack": stack,
     "ng.one_hot": one_hot,
     "ng.lookup": lookup,
+    "ng.border_pad": border_pad,
     "ng.argsort": argsort,
     "ng.windows": windows_of_single_taps,
     "ng.overlap_add": overlap_add,

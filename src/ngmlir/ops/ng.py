@@ -1960,6 +1960,49 @@ class PadOp(Op):
         return fields.find_number(self, "value")
 
 
+class BorderPadOp(Op):
+    """Adds elements of the operand before and after each dimension: with `edge` the first and the last one again, with `reflect` those behind them in reverse order, with `symmetric` the same beginning with the last one itself, with `wrap` those of the other end. Each is there once: `reflect` adds fewer elements on each side than there are, `symmetric` and `wrap` at most as many."""
+
+    __slots__ = ()
+    name = "ng.border_pad"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(stored)", "tensor", "stored")),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(stored)", "tensor", "stored")),
+        ),
+        attributes=(
+            AttributeField("low", "i64s", None, False),
+            AttributeField("high", "i64s", None, False),
+            AttributeField("border", "enum(edge|reflect|symmetric|wrap)", None, False),
+        ),
+        traits=frozenset(['linear', 'pure']),
+        rule=ng_rules.border_pad,
+        form=('$input', 'low', '$low', 'high', '$high'),
+        loops_text='p -> p with p section low=0 high=0',
+        doc='Adds elements of the operand before and after each dimension: with `edge` the first and the last one again, with `reflect` those behind them in reverse order, with `symmetric` the same beginning with the last one itself, with `wrap` those of the other end. Each is there once: `reflect` adds fewer elements on each side than there are, `symmetric` and `wrap` at most as many.',
+        example='%r = ng.border_pad %a low [1, 0] high [2, 1] {border = "reflect"} : (tensor<4x3xf32>) -> tensor<7x4xf32>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def low(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "low")
+
+    @property
+    def high(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "high")
+
+    @property
+    def border(self) -> Literal["edge", "reflect", "symmetric", "wrap"]:
+        return fields.get_enum(self, "border")  # pyright: ignore
+
+
 class ConcatenateOp(Op):
     """Concatenates tensors along one dimension."""
 
@@ -3634,6 +3677,7 @@ OPS: dict[str, type[Op]] = {
     "ng.cast_axes": CastAxesOp,
     "ng.slice": SliceOp,
     "ng.pad": PadOp,
+    "ng.border_pad": BorderPadOp,
     "ng.concatenate": ConcatenateOp,
     "ng.stack": StackOp,
     "ng.windows": WindowsOp,
@@ -3962,6 +4006,10 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
     def pad(self, input: V, *, low: Sequence[int], high: Sequence[int], value: Attribute | None = None) -> V:
         """Adds elements before and after each dimension, with the given value (default zero)."""
         return self.build(PadOp, [input], {"low": low, "high": high, "value": value})[0]
+
+    def border_pad(self, input: V, *, low: Sequence[int], high: Sequence[int], border: Literal["edge", "reflect", "symmetric", "wrap"]) -> V:
+        """Adds elements of the operand before and after each dimension: with `edge` the first and the last one again, with `reflect` those behind them in reverse order, with `symmetric` the same beginning with the last one itself, with `wrap` those of the other end. Each is there once: `reflect` adds fewer elements on each side than there are, `symmetric` and `wrap` at most as many."""
+        return self.build(BorderPadOp, [input], {"low": low, "high": high, "border": border})[0]
 
     def concatenate(self, inputs: Sequence[V], *, axis: int) -> V:
         """Concatenates tensors along one dimension."""

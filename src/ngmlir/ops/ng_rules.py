@@ -29,6 +29,9 @@ from ..support.diagnostics import UserError
 from .fields import get_enum, get_i64, get_i64s
 from .nests import inside, nest_complaints
 from .ng_shape_rules import (
+    border_pad as border_pad,
+)
+from .ng_shape_rules import (
     broadcast as broadcast,
 )
 from .ng_shape_rules import (

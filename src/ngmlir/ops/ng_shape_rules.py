@@ -16,7 +16,9 @@ from ..ir.types import (
     shape_of,
     with_element,
 )
-from .fields import get_i64s
+from ..support.borders import has_room
+from ..support.lengths import is_open
+from .fields import get_enum, get_i64s
 from .rules import (
     Types,
     axes_of,
@@ -129,6 +131,16 @@ def pad(t: Typing) -> Types:
         )
     sizes = [DYNAMIC if s == DYNAMIC else lo + s + hi for s, lo, hi in zip(shape, low, high, strict=True)]
     return [reshaped(source, sizes, names_of(source))]
+
+
+def border_pad(t: Typing) -> Types:
+    border = get_enum(t, "border")
+    for d, (size, *widths) in enumerate(
+        zip(shape_of(t.operands[0]), get_i64s(t, "low"), get_i64s(t, "high"), strict=False)
+    ):
+        fits = size == DYNAMIC or is_open((size, *widths)) or has_room(border, size, *widths)
+        require(fits, f"axis {d} of {size} elements cannot be padded by {widths} of its own with '{border}'")
+    return pad(t)
 
 
 def concatenate(t: Typing) -> Types:

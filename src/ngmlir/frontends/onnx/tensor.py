@@ -17,6 +17,7 @@ from ...ir.core import Value
 from ...ir.literals import bit_width, item_bytes, type_of_dtype
 from ...ir.types import FloatType, IntegerType, TensorType, Type, element_type, f32, i1, i64, shape_of
 from ...ops import ng
+from ...support.borders import Border
 from ...support.diagnostics import UserError
 from ...support.lengths import are_same, broadcast_shapes, exact, is_open, is_same
 
@@ -227,6 +228,12 @@ class Tensor:
     def reversed(self, axis: int) -> Tensor:
         """The elements of an axis from the last to the first."""
         return self.part(axis, self.shape[axis] - 1, -1, -1) if self.shape[axis] > 1 else self
+
+    def border_pad(self, low: Sequence[int], high: Sequence[int], border: Border) -> Tensor:
+        """With elements of its own before and after."""
+        if not any([*low, *high]):
+            return self
+        return self.verbs.border_pad(self, low=low, high=high, border=border)
 
     def pad(self, low: Sequence[int], high: Sequence[int], value: float | int = 0) -> Tensor:
         """With elements before and after; where the number is negative, without."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..fields import get_i64, get_i64s
-from ..lengths import Length, Size, derived
+from ..borders import place
+from ..fields import get_enum, get_i64, get_i64s
+from ..lengths import Length, Size, derived, same
 from ..ng_shape_rules import slice_size
 from .rules import Applied, GradientVerbs, Rules, V, others
 
@@ -74,6 +75,19 @@ def _pad(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     for d, (low, high) in enumerate(zip(op.sizes("low"), op.sizes("high"), strict=True)):
         if low != 0 or high != 0:
             delta = v.window(delta, d, low, low + size[d])
+    return [v.rename_like(delta, op.operands[0])]
+
+
+@SHAPE.of("border_pad")
+def _border_pad(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
+    size = v.shape_of(op.operands[0])
+    for d, (low, high) in enumerate(zip(op.sizes("low"), op.sizes("high"), strict=True)):
+        if low != 0 or high != 0:
+            at = v.progression(0, 1, low + size[d] + high)
+            at = v.subtract(at, v.number_like(derived(same, low), at))
+            places = place(v, get_enum(op, "border"), at, size[d], lambda n, at=at: v.number_like(n, at))
+            inside = v.number_like(0, v.window(delta, d, 0, size[d]))
+            delta = v.scatter(inside, places, delta, axis=d, combine="add")
     return [v.rename_like(delta, op.operands[0])]
 
 

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from ...ir.attributes import StringAttr
 from ...ir.core import Value
 from ...ir.nest import AffineExpr, Map, NestAttr
 from ...ir.types import Type, shape_of
@@ -35,7 +36,11 @@ def _read(map: Map, sizes: Sequence[int], array: Any, shape: Sequence[int]) -> A
     if map.gathered is not None:
         return found
     at = [_values(place, over, loops) for place in map.places]
-    if map.fill is not None:
+    if isinstance(map.fill, StringAttr):
+        border = map.fill.value
+        at = [_across(border, values, size) for values, size in zip(at, map.shape, strict=True)]
+        found = found[tuple(at)]
+    elif map.fill is not None:
         there = np.ones((), bool)
         for values, size in zip(at, map.shape, strict=True):
             there = there & (values >= 0) & (values < size)
@@ -46,6 +51,12 @@ def _read(map: Map, sizes: Sequence[int], array: Any, shape: Sequence[int]) -> A
         found = found[tuple(at)]
     whole = np.broadcast_to(found, [over[l] for l in loops])
     return np.reshape(whole, shape)
+
+
+def _across(border: str, values: Any, size: int) -> Any:
+    """The places in an axis of positions that may be beyond its ends."""
+    low, high = max(0, -values.min()), max(0, values.max() + 1 - size)
+    return np.pad(np.arange(size), (low, high), cast("Any", border))[values + low]
 
 
 def _values(place: AffineExpr, sizes: Sequence[int], loops: Sequence[int]) -> Any:

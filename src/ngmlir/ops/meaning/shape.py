@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ...ir.elements import ElementsAttr
 from ...ir.literals import dtype_of
 from ...ir.types import DYNAMIC, shape_of
 from ...support.diagnostics import Limit
-from ..fields import get_i64, get_i64s
+from ..fields import get_enum, get_i64, get_i64s
 from .numbers import Array
 
 
@@ -104,6 +104,11 @@ def pad(op: Op, arrays: Sequence[Array]) -> Any:
     return result
 
 
+def border_pad(op: Op, arrays: Sequence[Array]) -> Any:
+    widths = zip(get_i64s(op, "low"), get_i64s(op, "high"), strict=True)
+    return np.pad(arrays[0], [*widths], cast("Any", get_enum(op, "border")))
+
+
 def concatenate(op: Op, arrays: Sequence[Array]) -> Any:
     return np.concatenate(arrays, axis=get_i64(op, "axis"))
 
@@ -157,6 +162,7 @@ SHAPE = {
     "ng.cast_axes": cast_axes,
     "ng.slice": slice_,
     "ng.pad": pad,
+    "ng.border_pad": border_pad,
     "ng.concatenate": concatenate,
     "ng.stack": stack,
     "ng.windows": windows,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...ir.attributes import Attribute, numeric_literal
+from ...ir.attributes import Attribute, StringAttr, numeric_literal
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.nest import AffineExpr, Map
@@ -29,6 +29,8 @@ FAR = 8
 
 #: Ops that only move data: every element of the result is an element of the operand or a constant.
 MOVES = frozenset({"ng.slice", "ng.pad", "ng.transpose", "ng.windows"})
+#: The same, and those that have kernels of their own.
+MOVES_ALONE = MOVES | {"ng.border_pad"}
 
 
 def is_part(op: Op, target: Target) -> bool:
@@ -55,7 +57,7 @@ class Access:
     """An indexing map: `places` has for each dimension of a buffer, viewed in `shape`, the index as an affine expression of runs.
 
     A run is a group of adjacent dimensions of the result, merged; `sizes` are the lengths of the runs. Positions outside
-    the shape read `fill`; it is None where there are none.
+    the shape read `fill`; it is None where there are none. It may be the mode of a border, of whose elements is read then.
     """
 
     shape: tuple[int, ...]
@@ -63,6 +65,11 @@ class Access:
     runs: tuple[tuple[int, ...], ...]
     sizes: tuple[int, ...]
     fill: Attribute | None
+
+    @property
+    def border(self) -> str:
+        """The mode in which elements of the buffer stand beyond its shape; "" where that is a number, or nothing."""
+        return self.fill.value if isinstance(self.fill, StringAttr) else ""
 
     @property
     def closest(self) -> Mapping[int, int]:
@@ -122,8 +129,8 @@ class Access:
 
     def in_parts(self, item: int, target: Target) -> bool:
         """Whether rows of elements of `item` bytes must be read in parts, since the machine has no masked loads to read across a
-        border."""
-        return self.crosses and not masks(item, target)
+        border, or beyond it are elements of the row."""
+        return self.crosses and (bool(self.border) or not masks(item, target))
 
     def borders(self, loop: int) -> set[int]:
         """The iterations of a loop at which an index that depends on it alone enters or leaves the shape."""
@@ -184,8 +191,8 @@ def access_of(
             seen = moved is None
             if moved is not None:
                 places, shape = moved, shape_of(source.type)
-            if current.name == "ng.pad" and leaves(places, shape, sizes):
-                given = current.attributes.get("value")
+            if "low" in current.attributes and leaves(places, shape, sizes):
+                given = current.attributes.get("border") or current.attributes.get("value")
                 fill = numeric_literal(0, element_type(source.type)) if given is None else given
                 seen = True  # reshapes before the pad change nothing: the buffer is viewed in the shape of the pad's operand
         current = through(source)
@@ -198,7 +205,7 @@ def _before(op: Op, places: Sequence[AffineExpr], sizes: Sequence[int]) -> list[
         case "ng.slice":
             starts, steps = get_i64s(op, "starts"), get_i64s(op, "steps")
             return [p.times(n).shifted(o) for p, n, o in zip(places, steps, starts, strict=True)]
-        case "ng.pad":
+        case "ng.pad" | "ng.border_pad":
             return [p.shifted(-low) for p, low in zip(places, get_i64s(op, "low"), strict=True)]
         case "ng.windows":
             axes = get_i64s(op, "axes")
@@ -252,7 +259,9 @@ def _merged(
     for size, place in reversed(list(zip(shape, places, strict=True))):
         if is_same(size, 1) and place == AffineExpr(0, {}):
             continue
-        joined = _joined(size, place, *kept[-1], runs, lengths) if kept and not whole else None
+        # Rows before and after a border of the operand's own elements are not those that adjacent positions name.
+        apart = whole or (isinstance(fill, StringAttr) and leaves([place], [size], sizes))
+        joined = _joined(size, place, *kept[-1], runs, lengths) if kept and not apart else None
         if joined is None:
             kept.append((size, place))
         else:

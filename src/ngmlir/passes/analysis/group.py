@@ -102,9 +102,9 @@ def has_elements(value: Value) -> bool:
     return isinstance(type, TensorType) and type.static and type.size > 0
 
 
-def is_move(op: Op) -> bool:
+def is_move(op: Op, moves: frozenset[str] = MOVES) -> bool:
     """Whether an op only moves elements of nonempty static tensors."""
-    return op.name in MOVES and all(map(has_elements, (*op.operands, *op.results)))
+    return op.name in moves and all(map(has_elements, (*op.operands, *op.results)))
 
 
 def splat(op: Op) -> bool:

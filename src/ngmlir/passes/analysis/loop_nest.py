@@ -87,7 +87,9 @@ class LoopNest:
 
     def has_tiles(self, *loops: int) -> bool:
         """Whether threads can have tiles over some loops and the innermost one: in every access each of these loops runs along a
-        different dimension."""
+        different dimension, and no border is of elements of the operand."""
+        if any(access.border for access in self.accesses.values()):
+            return False
         tiled = [*(loop % len(self.sizes) for loop in loops), len(self.sizes) - 1]
         for access in (*self.accesses.values(), *self.written.values()):
             at = [[d for d, place in enumerate(access.places) if l in place.terms] for l in tiled]
@@ -124,16 +126,18 @@ class LoopNest:
             long = usual(self.sizes[-1]) >= CUT_ROW * target.lanes(item)
             if access.in_parts(item, target) or (long and access.crosses):
                 found[-1].update(access.borders(len(self.sizes) - 1))
-            if not self.ops and access.fill is not None:  # copies are short: their outer loops are split too
+            # Copies are short: their outer loops are split too.
+            if not self.ops and access.fill is not None and not access.border:
                 outer = {loop: access.borders(loop) for loop in range(len(self.sizes) - 1)}
                 for loop in [loop for loop, borders in outer.items() if borders][-2:]:
                     found[loop] |= outer[loop]
+        own_elements = any(access.border for access in self.accesses.values())
         choices = {choice for op in self.ops if (choice := self.choice(op)) is not None}
         for loop, at in choices if len(choices) <= MOST_CHOICES else ():
             if loop < len(self.sizes) - 1 or is_long(self.sizes[loop], widest_item(self), target):
                 found[loop].add(at)
         return [
-            sorted(cut for cut in own if not is_open((size,)) and 0 < cut < size)
+            sorted(cut for cut in own if (own_elements or not is_open((size,))) and 0 < cut < size)
             for own, size in zip(found, self.sizes, strict=True)
         ]
 

@@ -16,7 +16,7 @@ from ...ops.settings import to_attribute as to_schedule
 from ...ops.stated_schedules import merged
 from ...rewrite.contracts import contract
 from ...support.target import Target
-from ..analysis.access import is_part
+from ..analysis.access import MOVES_ALONE, is_part
 from ..analysis.group import LOOP_NESTS, has_elements, is_move, kind
 from ..analysis.sides import depths
 from ..graph.inline import copied
@@ -30,7 +30,7 @@ def nest(module: Module, target: Target) -> Module:
 
     The maps replace ops in the fusion that only move or reshape operands: inside, a value has one dimension for each loop that it
     varies along. An operand that is read in several ways is listed once for each. A fusion that has a nest keeps it; fusions of
-    kind `decoded` have none. An op outside of fusions that only moves data (slice, pad, transpose, windows, gather) becomes a fusion,
+    kind `decoded` have none. An op outside of fusions that only moves data (slice, pads, transpose, windows, gather) becomes a fusion,
     unless its result is a view of its operand.
 
     Before:
@@ -76,7 +76,7 @@ def _written(block: Block, target: Target) -> Block:
 
 def with_nest(op: Op, target: Target) -> Op:
     """An op with nests on the fusions in its regions; a fusion, or an op that only moves data, as a fusion with a nest."""
-    if (is_move(op) and not (op.name == "ng.slice" and is_part(op, target))) or (
+    if (is_move(op, MOVES_ALONE) and not (op.name == "ng.slice" and is_part(op, target))) or (
         "gathers" in op.traits and all(map(has_elements, (*op.operands, *op.results)))
     ):
         op = _fused(op)

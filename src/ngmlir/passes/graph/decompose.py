@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...decl.target_text import load_target
 from ...ir.core import Module, Op, Value
 from ...ops.builder import Builder
-from ...ops.decompositions import DECOMPOSITIONS
+from ...ops.decompositions import DECOMPOSITIONS, PRIMITIVE_ON_SOME
 from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep
 from ...support.target import Target
@@ -34,7 +35,8 @@ def decompose(module: Module, target: Target) -> Module:
         return [made] if isinstance(made, Value) else made
 
     # A decomposition may use other composite ops. The nesting is finite, and each sweep expands one level.
-    kinds = frozenset(DECOMPOSITIONS)
+    kept = {name for name in PRIMITIVE_ON_SOME if load_target(target.code).carries_out(name)}
+    kinds = frozenset(DECOMPOSITIONS) - kept
     while True:
         smaller = sweep(module, expand, kinds)
         if smaller is module:

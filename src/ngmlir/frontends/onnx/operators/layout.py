@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, prod
+from typing import cast
 
 import numpy as np
 
 from ....ir.literals import type_of_dtype
 from ....ir.types import f32, i1, i64
+from ....support.borders import Border, has_room
 from ....support.diagnostics import UserError
 from ....support.lengths import slice_indices
 from ..nodes import Node, operator
@@ -161,6 +163,9 @@ def repeated(x: Tensor, times: Sequence[int]) -> Tensor:
     return wide.reshape([n * t for n, t in zip(x.shape, times, strict=True)])
 
 
+_BORDERS = ("edge", "reflect", "wrap")
+
+
 @operator("Pad")
 def pad(
     n: Node, x: Tensor, pads: Tensor | None = None, value: Tensor | None = None, axes: Tensor | None = None
@@ -186,6 +191,8 @@ def pad(
             return x.pad(low, high, value.array.reshape(()).item())
         inside = n.verbs.numbers(True, i1, x.shape).pad(low, high)
         return inside.where(x.pad(low, high), value.reshape([]))
+    if mode in _BORDERS and all(map(has_room, [mode] * x.rank, x.shape, low, high)):
+        return x.border_pad(low, high, cast("Border", mode))
     for axis, (before, after) in enumerate(zip(low, high, strict=True)):
         if before or after:
             x = x.take(around(n.verbs, x.shape[axis], before, after, mode), axis)

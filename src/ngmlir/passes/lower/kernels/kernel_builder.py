@@ -259,6 +259,7 @@ class KernelBuilder:
                     at = b.add(span.start, b.index(section[0])) if section[0] else span.start
                     body([*outer, span._replace(start=at, section=section)])
 
+                # A masked tile reaches into the next section, which is written after it.
                 self.tiles(section[1] - section[0], width, (), tile)
 
         if not self.programs:

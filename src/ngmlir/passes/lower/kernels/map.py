@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ....ir.core import Op
 from ....ops.schedules import Tiles
+from ....support.lengths import is_open
 from ....support.target import Target
 from ...analysis.loop_nest import loop_nest
 from ...schedule.programs import grid_for
@@ -22,7 +23,10 @@ def map_kernel(fusion: Op, target: Target, schedule: Tiles) -> Finished:
     # Short rows that programs of several tiles hold at once are met as steps of the loop around them.
     lines = nest.in_line if rows > 1 and part and width >= sizes[-1] and not cuts[-1] else None
     space, step = (sizes, width) if lines is None else (sizes[:-1], rows)
-    kernel = Kernel(lines or nest, target, grid_for(target, space, step, part, rows), part=part)
+    # One row of open length, in sections of which each begins where the one before ends, is one program.
+    one = len(sizes) == 1 and bool(cuts[0]) and is_open(sizes)
+    grid = () if one else grid_for(target, space, step, part, rows)
+    kernel = Kernel(lines or nest, target, grid, part=part)
     outputs = list(zip(nest.outputs, kernel.results, strict=True))
 
     def tile(spans: list[Span]) -> None:

@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from math import prod
 from types import MappingProxyType
 
 from ....ir.core import Value
 from ....ir.nest import AffineExpr
-from ....ir.types import DYNAMIC, MemRefType, Type, VectorType, i32
+from ....ir.types import DYNAMIC, MemRefType, Type, VectorType, element_type, i32, i64, with_element
+from ....ops import borders
 from ....ops.builder import Builder
 from ....ops.positions import known
+from ....support.borders import beyond
 from ....support.lengths import at_least, below, is_multiple
 from ...analysis.access import Access
 from ...analysis.sides import Implicit, Side, Strided
@@ -32,6 +35,8 @@ def read(
     """A tile of `type` at `spans` of the loops of an access. `aligned`: its start is a multiple of its size. `others`: the indices of
     dimensions that no loop runs along."""
     b = builder.b
+    if access.border:
+        return _across_border(b, spans, access, type, buffer)
     indices, dims, steps, masked = _located(b, spans, access)
     indices = [others.get(dimension, index) for dimension, index in enumerate(indices)]
 
@@ -86,6 +91,50 @@ def read(
     # Most tiles are inside the border, and need no mask.
     (tile,) = b.branch(reduce(b.bitwise_and, inside), lambda: [load(False)], lambda: [outside()])
     return tile
+
+
+def _across_border(b: Builder, spans: Sequence[Span], access: Access, type: Type, buffer: Value) -> Value:
+    """A tile of an operand that is padded with its own elements: read at affine indices where all of it is on one side of each border,
+    else at indices that are computed, those of a loop that is not tiled once for the tile."""
+    places, others = [*access.places], dict[int, Value]()
+    sections = [span.section or (0, n) for span, n in zip(spans, access.sizes, strict=True)]
+    tiled = [loop for loop, span in enumerate(spans) if span.size]
+    for dimension, (at, size) in enumerate(zip(access.places, access.shape, strict=True)):
+        first, last = at.between(sections)
+        if at_least(first, 0) and below(last, size):
+            continue
+        if below(last, 0) or at_least(first, size):
+            factor, offset = beyond(access.border, size, not below(last, 0))
+            terms = AffineExpr(at.offset, at.terms if factor else {})
+            places[dimension] = terms.times(factor).shifted(offset)
+        elif not any(loop in at.terms for loop in tiled):
+            others[dimension] = borders.place(b, access.border, position(b, at, spans), size, b.index)
+        else:
+            return _gathered_across(b, spans, access, type, buffer)
+    constant = isinstance(type, VectorType) and not any(loop in p.terms for loop in tiled for p in places)
+    here = replace(access, places=tuple(places), fill=None)
+    indices, dims, steps, masked = _located(b, spans, here)
+    indices = [others.get(dimension, index) for dimension, index in enumerate(indices)]
+    if constant:
+        return b.broadcast(b.load(buffer, indices, type=element_type(type)), type=type, dimensions=())
+    return b.load(buffer, indices, type=type, dims=dims, steps=steps, masked=masked)
+
+
+def _gathered_across(b: Builder, spans: Sequence[Span], access: Access, type: Type, buffer: Value) -> Value:
+    """The same for a tile of one loop that crosses a border: each element is read at an index of its own."""
+    counts = with_element(type, i64)
+    assert isinstance(counts, VectorType)
+    indices: list[Value] = []
+    for at, size in zip(access.places, access.shape, strict=True):
+        index = b.broadcast(b.cast(position(b, at, spans), type=i64), type=counts, dimensions=())
+        for loop, stride in at.terms.items():
+            if spans[loop].size:
+                steps = b.multiply(b.iota(type=counts, dimension=0), b.number(stride, counts))
+                index = b.add(index, steps)
+        ends = b.number(0, counts), b.number(size - 1, counts)
+        index = borders.place(b, access.border, index, size, lambda n: b.number(n, counts))
+        indices.append(b.minimum(b.maximum(index, ends[0]), ends[1]))
+    return b.gather_tile(buffer, indices, type=type)
 
 
 def all_inside(b: Builder, spans: Mapping[int, Span], access: Access) -> list[Value] | None:

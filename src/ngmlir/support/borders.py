@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Padding of an axis with elements of its own: how much is possible, and where these elements lie."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Border = Literal["edge", "reflect", "symmetric", "wrap"]
+#: The modes, and how many elements of an axis the longest padding of each leaves out; None where it is of any length.
+_UNUSED = {"edge": None, "reflect": 1, "symmetric": 0, "wrap": 0}
+
+
+MODES = frozenset(_UNUSED)
+
+
+def longest(border: str, size: int) -> int | None:
+    """The longest padding on one side of an axis of `size` elements; None where there is no limit."""
+    unused = _UNUSED[border]
+    return None if unused is None else size - unused
+
+
+def has_room(border: str, size: int, low: int, high: int) -> bool:
+    """Whether one `ng.border_pad` pads an axis so: nothing is taken away, and each element is there at most once on each side."""
+    if low < 0 or high < 0:
+        return False
+    most = longest(border, size)
+    return not (low or high) or (size > 0 if most is None else low <= most and high <= most)
+
+
+def repeats_ends(border: str) -> int:
+    """1 if the elements next to the border come twice, in a mode of reversed elements; else 0."""
+    return 1 if border == "symmetric" else 0
+
+
+def beyond(border: str, size: int, after: bool) -> tuple[int, int]:
+    """Which element stands at a position before or after the axis, as an affine function of it: its factor and its offset."""
+    if border == "edge":
+        return 0, size - 1 if after else 0
+    if border == "wrap":
+        return 1, -size if after else size
+    return -1, size + size - 2 + repeats_ends(border) if after else -repeats_ends(border)
