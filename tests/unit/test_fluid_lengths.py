@@ -16,6 +16,7 @@ import ngmlir.frontends.fluid as fluid
 from ngmlir import compiler
 from ngmlir.frontends.fluid import executor as executors
 from ngmlir.frontends.fluid import layers, nets
+from ngmlir.support.diagnostics import UserError
 
 WORDS, KINDS, WIDTH = 11, 4, 8
 Feed = dict[str, Any]
@@ -345,3 +346,44 @@ def test_batches_of_other_lengths_leave_no_memory_behind() -> None:
     tracemalloc.stop()
     # What is kept of the lengths used last takes the place of what was there before measuring began.
     assert after - before < 2_000_000
+
+
+@pytest.mark.parametrize("place", [fluid.NumpyPlace(), fluid.CPUPlace()], ids=["numpy", "cpu"])
+def test_shapes_and_lengths_of_images_may_be_computed(place: Any) -> None:
+    main = fluid.Program()
+    with fluid.program_guard(main, fluid.Program()), fluid.unique_name.guard():
+        x = fluid.layers.data("x", [4, 6], stop_gradient=False)
+        shape = fluid.layers.data("shape", [3], dtype="int32", append_batch_size=False)
+        images = fluid.layers.data("images", [2, 5, 7])
+        lengths = fluid.layers.data("lengths", [2], dtype="int32", append_batch_size=False)
+        made = fluid.layers.reshape(x, [-1, 2, 12], actual_shape=shape)
+        larger, wanted = (fluid.layers.resize_bilinear(images, n) for n in (lengths, [10, 14]))
+        alike = fluid.layers.resize_bilinear(images, fluid.layers.slice(fluid.layers.shape(x), [0], [1], [3]))
+        fluid.backward.append_backward(fluid.layers.mean(made * made))
+    assert (made.shape, larger.shape) == ((-1, 2, 12), (-1, 2, -1, -1))
+    executor = fluid.Executor(place)
+    array = np.arange(72, dtype="f").reshape(3, 4, 6)
+    feed = {"x": array, "images": np.random.default_rng(0).random((2, 2, 5, 7), "f")}
+
+    def run(shape: list[int], lengths: list[int]) -> list[Any]:
+        said = {"shape": np.array(shape, "i4"), "lengths": np.array(lengths, "i4")}
+        return executor.run(main, feed={**feed, **said}, fetch_list=[made, "x@GRAD", larger, wanted, alike])
+
+    for said, expected in (([3, 2, 12], (3, 2, 12)), ([0, -1, 8], (3, 3, 8)), ([1, 72, -1], (1, 72, 1))):
+        found, gradient, first, second, third = run(said, [10, 14])
+        assert np.array_equal(found, array.reshape(expected))
+        assert np.allclose(gradient, 2 * array / 72)
+        assert np.array_equal(first, second) and third.shape == (2, 2, 4, 6)
+    with pytest.raises(UserError, match="the computed shape does not have the 72 elements of X"):
+        run([5, 2, 1], [10, 14])
+    with pytest.raises(UserError, match="one row and column at least"):
+        run([3, 2, 12], [0, 14])
+
+
+def test_a_length_that_may_be_a_known_one_stays_open() -> None:
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
+        x, rows = (fluid.layers.data(name, [4]) for name in ("x", "rows"))
+        made = fluid.layers.scatter(x, fluid.layers.assign(np.array([2, 0], "i4")), rows)
+        assert made.shape == (-1, 4)
+        sum = fluid.layers.data("two", [2, 4], append_batch_size=False) + x
+        assert sum.shape == (-1, 4)

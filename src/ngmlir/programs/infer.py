@@ -173,7 +173,8 @@ def outputs(type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness =
             {n for _, types in inputs for t in types if t is not None for n in _shape(t) if n > 1}
         ):
             with suppress(UserError):
-                return _applied(type, inputs, attributes, ragged, length)
+                found = _applied(type, inputs, attributes, ragged, length)
+                return Given(_left_open(found.types, inputs, length), found.ragged)
         first, *rest = error.diagnostics
         said = f"lengths that are not known are {_LENGTHS[0]} here"
         hint = f"{first.hint}; {said}" if first.hint else said
@@ -184,6 +185,21 @@ def outputs(type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness =
         for slot, types in found.types.items()
     }
     return Given(types, found.ragged)
+
+
+def _left_open(found: Mapping[str, Sequence[Any]], inputs: Types, length: int) -> Mapping[str, Sequence[Any]]:
+    """Types found for one length of the dimensions that are not known: where an input has such a dimension, a result of that length may
+    have another one."""
+    shapes = [_shape(t) for _, types in inputs for t in types if t is not None]
+    places = {d for shape in shapes for d, n in enumerate(shape) if n == DYNAMIC}
+
+    def left_open(type: Any) -> Any:
+        if not isinstance(type, TensorType):
+            return type
+        shape = [DYNAMIC if n == length and d in places else n for d, n in enumerate(type.shape)]
+        return TensorType(tuple(shape), type.element)
+
+    return {slot: [left_open(type) for type in types] for slot, types in found.items()}
 
 
 @lru_cache(maxsize=1 << 12)

@@ -9,6 +9,7 @@ from math import prod
 import numpy
 
 from ... import numpy as np
+from ...numpy import getitem
 from ...op_graph.axis import Axis
 from ...op_graph.functions.composed import stop_gradient
 from ...op_graph.functions.convolution import convolve, deconvolve
@@ -17,6 +18,7 @@ from ...op_graph.functions.shape import cast_axes
 from ...op_graph.tensor import Tensor
 from ...ops.sliding import count_of, span_of
 from ...support.diagnostics import UserError
+from ..definition import Context
 from ..registry import operator, operators
 
 
@@ -214,12 +216,11 @@ def spp(x: Tensor, *, pyramid_height: int, pooling_type: str) -> Tensor:
 
 
 @operator
-def bilinear_interp(x: Tensor, size: Tensor | None, *, out_h: int, out_w: int) -> Tensor:
+def bilinear_interp(x: Tensor, size: Tensor | None, *, out_h: int, out_w: int, context: Context) -> Tensor:
     if size is not None:
-        raise UserError(
-            "lengths that are computed are not known when the program is compiled",
-            hint="give out_h and out_w",
-        )
+        flat = np.reshape(size, (2,))
+        context.require(np.all(np.greater_equal(flat, 1)), "images have one row and column at least")
+        out_h, out_w = (context.size(getitem(flat, slice(d, d + 1))) for d in range(2))
     made = x
     for axis, length in ((2, out_h), (3, out_w)):
         old = x.type.shape[axis]

@@ -22,13 +22,36 @@ from ..vartypes import element_of
 
 
 @operator
-def reshape(x: Tensor, shape_of: Tensor | None, *, shape: Sequence[int]) -> Tensor:
-    if shape_of is not None:
-        raise UserError(
-            "a shape that is computed is not known when the program is compiled",
-            hint="give the attribute shape",
-        )
+def reshape(x: Tensor, shape_of: Tensor | None, *, shape: Sequence[int], context: Context) -> Tensor:
     given = x.type.shape
+    if shape_of is not None:
+        computed = _computed_shape(given, shape_of, context)
+        # Types say what the attribute says.
+        return np.reshape(x, _lengths(given, shape) if context.is_trial else computed)
+    return np.reshape(x, _lengths(given, shape))
+
+
+def _computed_shape(given: Sequence[int], shape_of: Tensor, context: Context) -> Sequence[int]:
+    """The lengths that a shape says, which a run finds out."""
+    count = prod(shape_of.type.shape)
+    said = np.astype(np.reshape(shape_of, (count,)), np.int64)
+    own = np.array([*given, *[1] * count][:count], np.int64)
+    lengths = np.where(np.equal(said, 0), own, said)
+    others = np.prod(np.where(np.less(lengths, 0), 1, lengths))
+    lengths = np.where(
+        np.less(lengths, 0), np.floor_divide(np.int64(prod(given)), np.maximum(others, 1)), lengths
+    )
+    hint = "0 stands for a length of X, one -1 for what is left"
+    context.require(
+        np.equal(np.prod(lengths), prod(given)),
+        f"the computed shape does not have the {prod(given)} elements of X",
+        hint,
+    )
+    return [context.size(getitem(lengths, builtin_slice(d, d + 1))) for d in range(count)]
+
+
+def _lengths(given: Sequence[int], shape: Sequence[int]) -> Sequence[int]:
+    """The lengths that an attribute says."""
     if any(n == 0 and d >= len(given) for d, n in enumerate(shape)):
         raise UserError(f"0 stands for a length of X, and X has the shape {list(given)}")
     lengths = [given[d] if n == 0 else n for d, n in enumerate(shape)]
@@ -38,7 +61,7 @@ def reshape(x: Tensor, shape_of: Tensor | None, *, shape: Sequence[int]) -> Tens
         raise UserError(
             f"{prod(given)} elements, of shape {list(given)}, do not have the shape {list(shape)}"
         )
-    return np.reshape(x, lengths)
+    return lengths
 
 
 @operator

@@ -30,7 +30,7 @@ NAMES = (
 
 
 def layer_of(type: str) -> Callable[..., Any]:
-    """The layer of an operator: its input slots in lower case, then its attributes, `act` where it may end in one, `name`, and `out`, a
+    """The layer of an operator: its input slots in lower case, then its attributes, `name`, `act` where it may end in one, and `out`, a
     variable that its one result is written to."""
     entry = REGISTRY.get(type).entry
     slots = {slot.name.lower(): slot for slot in entry.inputs}
@@ -122,7 +122,7 @@ def _signature(entry: OperatorEntry, slots: Sequence[str]) -> inspect.Signature:
         for a in entry.attributes
         if a.required and a.type != "block"
     ]
-    others = ("act", "name") if _result(entry) is None else ("act", "name", "out")
+    others = ("name", "act") if _result(entry) is None else ("name", "act", "out")
     rest = [inspect.Parameter(name, kind, default=None) for name in others]
     return inspect.Signature([*required, *needed, *optional, *fields, *rest])
 

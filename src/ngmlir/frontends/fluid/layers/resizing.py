@@ -15,23 +15,27 @@ __all__ = ["image_resize", "image_resize_short", "random_crop", "resize_bilinear
 
 def image_resize(
     input: Variable,
-    out_shape: Sequence[int] | None = None,
+    out_shape: Sequence[int] | Variable | None = None,
     scale: float | None = None,
     name: str | None = None,
     resample: str = "BILINEAR",
 ) -> Variable:
-    """Images of other lengths: of `out_shape`, or each times `scale`, by linear interpolation."""
+    """Images of other lengths: of `out_shape`, which may be a variable of two integers, or each times `scale`, by linear interpolation."""
     if resample != "BILINEAR":
         raise UserError(f"resample is BILINEAR, not {resample!r}")
     if out_shape is None and scale is None:
         raise UserError("image_resize takes out_shape or scale")
-    rows, columns = input.shape[2:] if out_shape is None else out_shape
-    if out_shape is None:
+    size = None
+    if isinstance(out_shape, Variable):
+        size, (rows, columns) = out_shape, (1, 1)
+    elif out_shape is not None:
+        rows, columns = out_shape
+    else:
         assert scale is not None
-        rows, columns = int(rows * scale), int(columns * scale)
+        rows, columns = (int(length * scale) for length in input.shape[2:])
     return one_op(
         "bilinear_interp",
-        {"X": input},
+        {"X": input, "OutSize": size},
         {"Out": input.dtype},
         {"out_h": int(rows), "out_w": int(columns)},
         name,
@@ -40,7 +44,7 @@ def image_resize(
 
 def resize_bilinear(
     input: Variable,
-    out_shape: Sequence[int] | None = None,
+    out_shape: Sequence[int] | Variable | None = None,
     scale: float | None = None,
     name: str | None = None,
 ) -> Variable:
