@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..support.mapping import intact
 from .attributes import Attribute, FloatAttr, IntegerAttr, Spelling
 from .literals import (
     dtype_of,
@@ -161,8 +162,8 @@ _CHUNK = 1 << 20
 
 
 def same_bytes(left: memoryview, right: memoryview) -> bool:
-    """Whether two buffers hold the same bytes."""
-    if len(left) != len(right):
+    """Whether two buffers hold the same bytes; not those of a file that has become shorter, which cannot be read."""
+    if len(left) != len(right) or not (intact(left) and intact(right)):
         return False
     return all(
         left[i : i + _CHUNK].tobytes() == right[i : i + _CHUNK].tobytes() for i in range(0, len(left), _CHUNK)

@@ -71,6 +71,12 @@ def mapping_of(data: Any) -> Mapping | None:
     return data
 
 
+def intact(data: Any) -> bool:
+    """Whether a buffer can be read: its file, where it is part of one, has not become shorter."""
+    mapping = mapping_of(data)
+    return mapping is None or mapping.intact
+
+
 def read_into(target: np.ndarray[Any, Any], data: bytes | memoryview) -> None:
     """Copies a buffer into an array of bytes; of one in a mapping no page comes into memory that was not there before."""
     source, mapping = np.frombuffer(data, np.uint8), mapping_of(data)

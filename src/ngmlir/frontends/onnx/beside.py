@@ -16,11 +16,17 @@ def beside(folder: Path | None, location: str, offset: int, size: int, what: str
     """Bytes of an external data file. `folder` is the model's; None: it has none. UserError for a file outside of the
     folder, and for one that is too short."""
     if folder is None:
-        raise UserError(f"{what} lies in the file '{location}', but the model was not read from a file")
+        raise UserError(
+            f"{what} lies in the file '{location}', but the model was not read from a file",
+            hint="load the model by its path, which says where the file is",
+        )
     with _opened(_inside(folder, location, what), what) as stream:
         held = os.fstat(stream.fileno()).st_size
         if offset + size > held:
-            raise UserError(f"{what} ends at byte {offset + size} of '{location}', which has {held}")
+            raise UserError(
+                f"{what} ends at byte {offset + size} of '{location}', which has {held}",
+                hint="the file was cut off, or belongs to another model",
+            )
         return mapped(stream.fileno())[offset : offset + size]
 
 
@@ -49,7 +55,10 @@ def _opened(path: Path, what: str) -> Any:
         )
         stream = os.fdopen(os.open(path, flags), "rb")
     except OSError as error:
-        raise UserError(f"{what} names the file '{path.name}': {error.strerror}") from None
+        raise UserError(
+            f"{what} names the file '{path.name}': {error.strerror}",
+            hint=f"weights of the model are kept in a file of their own, which has to be in '{path.parent}'",
+        ) from None
     found = os.fstat(stream.fileno())
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
         stream.close()

@@ -12,6 +12,7 @@ from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
 from ...ir.types import Type
 from ...support.diagnostics import Limit, UserError
+from ...support.spelling import did_you_mean
 from .elements import element_of
 from .tensor import Absent, Array, Tensor, TensorList, Thing, Verbs
 from .tensors import array_of, sparse_array
@@ -20,6 +21,38 @@ from .tensors import array_of, sparse_array
 Made: TypeAlias = "Thing | Sequence[Thing]"
 #: Runs a graph of an attribute on things.
 Run: TypeAlias = Callable[[GraphProto, Sequence[Thing]], list[Thing]]
+
+#: The words that an attribute can be, by its name, or by the operator and its name where it is another's too.
+WORDS = {
+    name: words.split()
+    for name, words in {
+        "aggregate_function": "SUM AVERAGE MIN MAX",
+        "approximate": "none tanh",
+        "auto_pad": "NOTSET SAME_UPPER SAME_LOWER VALID",
+        "coordinate_transformation_mode": "half_pixel half_pixel_symmetric pytorch_half_pixel tf_half_pixel_for_nn "
+        "align_corners asymmetric tf_crop_and_resize",
+        "direction": "forward reverse bidirectional foward",  # a default of GRU 1
+        "keep_aspect_ratio_policy": "stretch not_larger not_smaller",
+        "kernel_type": "LINEAR POLY RBF SIGMOID",
+        "nearest_mode": "round_prefer_floor round_prefer_ceil floor ceil",
+        "norm": "MAX L1 L2",
+        "padding_mode": "zeros border reflection",
+        "post_transform": "NONE SOFTMAX LOGISTIC SOFTMAX_ZERO PROBIT",
+        "reduction": "none add mul max min",
+        "round_mode": "up down nearest",
+        "BitShift.direction": "LEFT RIGHT",
+        "DepthToSpace.mode": "DCR CRD",
+        "GridSample.mode": "linear nearest cubic bilinear bicubic",
+        "Momentum.mode": "nesterov standard",
+        "Pad.mode": "constant reflect edge wrap",
+        "Resize.mode": "nearest linear cubic",
+        "RoiAlign.coordinate_transformation_mode": "half_pixel output_half_pixel",
+        "RoiAlign.mode": "avg max",
+        "TensorScatter.mode": "linear circular",
+        "TfIdfVectorizer.mode": "TF IDF TFIDF",
+        "Upsample.mode": "nearest linear bilinear",
+    }.items()
+}
 
 
 @dataclass(frozen=True)
@@ -48,8 +81,16 @@ class Node:
         return default if found is None else float(found.f)
 
     def text(self, name: str, default: str = "") -> str:
+        """A word; UserError where the operator has no such word there."""
         found = self.attributes.get(name)
-        return default if found is None else found.s.decode("utf-8", "replace")
+        if found is None:
+            return default
+        text = found.s.decode("utf-8", "replace")
+        words = WORDS.get(f"{self.op}.{name}") or WORDS.get(name)
+        if words and text not in words:
+            hint = did_you_mean(text, words) or f"it can be {', '.join(words)}"
+            raise UserError(f"its attribute '{name}' cannot be '{text}'", hint=hint)
+        return text
 
     def texts(self, name: str, default: Sequence[str] = ()) -> list[str]:
         found = self.attributes.get(name)

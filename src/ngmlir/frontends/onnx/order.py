@@ -60,9 +60,12 @@ def _misplaced(body: GraphProto | FunctionProto) -> list[int]:
     does."""
     makers: dict[str, int] = {}
     for at, node in enumerate(body.node):
-        for name in node.output:
-            if name:
-                makers.setdefault(name, at)
+        for name in filter(None, node.output):
+            if name in makers:
+                raise UserError(
+                    f"{called(node)} makes '{name}', which {called(body.node[makers[name]])} has made"
+                )
+            makers[name] = at
     reads = [sorted({makers[name] for name in outside(node) if name in makers}) for node in body.node]
     if all(maker < at for at, found in enumerate(reads) for maker in found):
         return []

@@ -27,8 +27,17 @@ def parsed(of: Opened) -> Contents:
     try:
         proto = ModelProto.FromString(of.rest)
     except (DecodeError, RecursionError, ValueError) as error:
-        raise UserError(f"{of.source} holds no ONNX model: {error}") from None
+        raise UserError(f"{of.source} holds no ONNX model: {error}", hint=_what_else(of.rest)) from None
     return contents_of(proto, of.folder, of.what, of.weights, of.files)
+
+
+def _what_else(data: bytes) -> str:
+    """What bytes that are no model may be."""
+    if data.startswith(b"version https://git-lfs"):
+        return "this is what Git LFS keeps in place of the file: `git lfs pull` fetches it"
+    if data.lstrip()[:1] == b"<":
+        return "this is a page of the web: the file was not downloaded"
+    return "it may have been cut off or damaged: compare its size with that of the original"
 
 
 def _sorted(proto: ModelProto, what: str) -> ModelProto:
@@ -51,7 +60,8 @@ def contents_of(
 ) -> Contents:
     """What a model holds. UserError where it is no proper one, Limit with every operator that is not supported."""
     if not proto.HasField("graph") or not proto.graph.output:
-        raise UserError(f"{what} holds no graph with outputs: it is no ONNX model")
+        hint = "" if proto.ByteSize() else "it has no bytes: the file may not have been written or downloaded"
+        raise UserError(f"{what} holds no graph with outputs: it is no ONNX model", hint=hint)
     try:
         proto = _sorted(proto, what)
         return Contents(proto, folder, weights, files)

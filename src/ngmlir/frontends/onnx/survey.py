@@ -153,16 +153,16 @@ def _misfit(node: NodeProto, schema: Any) -> str:
         elif not found.ref_attr_name and found.type != int(attribute.type.value):
             wanted = AttributeProto.AttributeType.Name(int(attribute.type.value))
             return f"its attribute '{name}' is no {wanted}"
+    unknown = [name for name in given if name not in schema.attributes]
+    if unknown:
+        near = did_you_mean(unknown[0], schema.attributes)
+        return f"there is no attribute '{unknown[0]}'{near and '; '}{near}"
     if SCHEMAS.get((schema.domain, schema.name)) is schema:
-        unknown = [name for name in given if name not in schema.attributes]
         lacking = [
             stated.name
             for name, stated in zip(node.input, schema.inputs, strict=False)
             if not name and stated.option == schema.FormalParameterOption.Single
         ]
-        if unknown:
-            near = did_you_mean(unknown[0], schema.attributes)
-            return f"there is no attribute '{unknown[0]}'{near and '; '}{near}"
         if lacking:
             return f"it lacks the input '{lacking[0]}'"
     return ""

@@ -124,6 +124,8 @@ def _places(
             return length / 2 * (1 - out / exact) + (i + 0.5) / scale - 0.5
         case "pytorch_half_pixel":
             return (exact > 1).where((i + 0.5) / scale - 0.5, zero)
+        case "tf_half_pixel_for_nn":
+            return (i + 0.5) / scale
         case "align_corners":
             return exact.differs(1).where(i * ((length - 1) / (exact - 1)), zero)
         case "asymmetric":
