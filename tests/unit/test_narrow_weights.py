@@ -495,7 +495,9 @@ def test_no_wide_copy_is_in_memory() -> None:
 
 
 @pytest.mark.parametrize("name", MACHINES)
-@pytest.mark.parametrize(("form", "depth", "block"), [("halves", 517, 32), ("i8", 517, 32), ("i8", 70, 0)])
+@pytest.mark.parametrize(
+    ("form", "depth", "block"), [("halves", 517, 32), ("i8", 517, 32), ("i8", 70, 0), ("f16", 70, 0)]
+)
 @pytest.mark.parametrize("allowed", [False, True])
 def test_any_number_of_rows_by_one_program(
     allowed: bool, form: str, depth: int, block: int, name: str
@@ -516,7 +518,7 @@ def _check_any_number_of_rows(allowed: bool, form: str, depth: int, block: int) 
 
     code = compile_open(lambda lengths: made(lengths["rows"]), {"rows": 64})
     assert not code.signature.guards
-    for rows in (2, 7, 64, columns, 300):
+    for rows in (2, 7, 16, 17, 32, 33, 64, columns, 300):
         x = np.random.default_rng(rows).standard_normal((rows, depth)).astype(np.float32)
         (got,) = code.at({"rows": rows})(x)
         (want,) = run(program(rows, weight, depth), x)

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Literal
 
-from ...ir.core import Block, Module, Op, Value
-from ...ir.types import IntegerType, TensorType, element_type, f32, shape_of
+from ...ir.core import Block, Module, Op, Region, Value
+from ...ir.types import IntegerType, TensorType, element_type, f32, i32, shape_of
+from ...ops import ng
 from ...ops.builder import Builder
 from ...ops.fields import get_i64, get_i64s
-from ...ops.schedules import SCHEDULE
+from ...ops.schedules import SCHEDULE, Decode
 from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep_op
 from ...support.lengths import is_open
@@ -24,6 +25,11 @@ from .decoding.chains import Chain, Number, chain_of
 from .decoding.digits import Digits, digits_of, digits_product, in_digits, of_bytes
 from .decoding.fusions import MOST_ROWS, StoredWeight, decoded_product, decoded_rows, stored_weight
 from .decoding.panels import panels_product
+
+#: Most rows for which digits are multiplied faster than floats in panels if they take twice as many instructions.
+MOST_DIGITS = 16
+#: Computes a product with a builder.
+Rows = Callable[[Builder], Value]
 
 
 @contract(needs=("plain",), anchor="function", only="cpu")
@@ -89,7 +95,7 @@ class _Rule:
         self.invariants = invariants
         self.held: dict[tuple[Chain, Block], StoredWeight] = {}
         self.panels: dict[tuple[Chain, Block], Panels] = {}
-        self.lefts: dict[tuple[Value, int, IntegerType, Block], Digits | None] = {}
+        self.lefts: dict[tuple[Value, int, IntegerType, Block], Digits] = {}
 
     def rewritten(self, op: Op, b: Builder) -> Sequence[Value] | None:
         return self.rows(op, b) if op.name == "ng.gather" else self.product(op, b)
@@ -109,22 +115,45 @@ class _Rule:
                 other = b.transpose(other, permutation=[1, 0])
             type = TensorType((shape_of(other.type)[0], chain.shape[0]), f32)
             own = self.digits(chain)
-            left = None if own is None else self.left(other, own, b)
-            if own is not None:
-                words = self.in_panels(own, b)
-                made = digits_product(left, words, type, b) if left else panels_product(other, words, type, b)
-                return [made if side else b.transpose(made, permutation=[1, 0])]
-            weight, factor = self.in_memory(chain, b), None
-            if self.scaled:
-                weight, factor = weight.unscaled()
-            made = decoded_product(other, weight, type, b, self.scaled)
-            if isinstance(factor, Number):
-                made = b.multiply(made, factor.at(b, type.shape))
-            elif factor is not None:
-                scales = factor.at(b, chain.shape[:1])
-                made = b.multiply(made, b.broadcast(scales, type=type, dimensions=[1]))
+            made = self.in_panels(other, own, type, b) if own else self.in_floats(other, chain, type, b)
             return [made if side else b.transpose(made, permutation=[1, 0])]
         return None
+
+    def in_floats(self, left: Value, chain: Chain, type: TensorType, b: Builder) -> Value:
+        """The product of f32 rows and a weight that is decoded row by row."""
+        weight, factor = self.in_memory(chain, b), None
+        if self.scaled:
+            weight, factor = weight.unscaled()
+
+        def product(b: Builder, by: str | None = None) -> Value:
+            return decoded_product(left, weight, type, b, self.scaled, by)
+
+        def in_registers(b: Builder) -> Value:
+            return product(b, Decode.by)
+
+        made = by_rows(type, b, MOST_ROWS, in_registers, product) if is_open(type.shape) else product(b)
+        if isinstance(factor, Number):
+            return b.multiply(made, factor.at(b, type.shape))
+        if factor is not None:
+            scales = factor.at(b, chain.shape[:1])
+            return b.multiply(made, b.broadcast(scales, type=type, dimensions=[1]))
+        return made
+
+    def in_panels(self, left: Value, weight: Affine, type: TensorType, b: Builder) -> Value:
+        """The product of f32 rows and a weight in panels: of digits, or of floats where these are multiplied faster, which is for
+        many rows if the digits take twice as many instructions."""
+        words, digits = self.panels_of(weight, b), self.left(left, weight, b)
+        many = not self.cheap(weight) and digits.many > 1
+
+        def integers(b: Builder) -> Value:
+            return digits_product(digits, words, type, b)
+
+        def floats(b: Builder) -> Value:
+            return panels_product(left, words, type, b)
+
+        if many and is_open(type.shape):
+            return by_rows(type, b, MOST_DIGITS, integers, floats)
+        return floats(b) if many and type.shape[0] > MOST_DIGITS else integers(b)
 
     def rows(self, op: Op, b: Builder) -> Sequence[Value] | None:
         """A gather of rows of a weight, which decodes only these; None where it is none."""
@@ -138,7 +167,7 @@ class _Rule:
         line = b.reshape(indices, type=TensorType((count,), element_type(indices.type)))
         own = self.digits(chain)
         if own is not None:
-            return [b.reshape(rows_of_panels(self.in_panels(own, b), line, b), type=op.result.type)]
+            return [b.reshape(rows_of_panels(self.panels_of(own, b), line, b), type=op.result.type)]
         return [b.reshape(decoded_rows(self.in_memory(chain, b), line, b), type=op.result.type)]
 
     def chain(self, weight: Value, depth: int) -> Chain | None:
@@ -152,15 +181,12 @@ class _Rule:
         words = words_of(chain.bits, self.target) if self.scaled else None
         return affine(chain, digit_of(words)) if words else None
 
-    def left(self, value: Value, weight: Affine, b: Builder) -> Digits | None:
-        """The digits of a left side, made once for all products of a block; None where floats are multiplied faster: for many rows,
-        if the digits take twice as many instructions."""
-        block, digit = weight.block, weight.digit
-        key = (value, block, digit, b.block)
+    def left(self, value: Value, weight: Affine, b: Builder) -> Digits:
+        """The digits of a left side, made once for all products of a block."""
+        key = (value, weight.block, weight.digit, b.block)
         if key not in self.lefts:
-            bytes, few = of_bytes(value, block, digit, b), is_few(shape_of(value.type)[0])
-            made = in_digits(value, block, digit, b) if few or self.cheap(weight) else None
-            self.lefts[key] = bytes or made
+            bytes = of_bytes(value, weight.block, weight.digit, b)
+            self.lefts[key] = bytes or in_digits(value, weight.block, weight.digit, b)
         return self.lefts[key]
 
     def cheap(self, weight: Affine) -> bool:
@@ -168,7 +194,7 @@ class _Rule:
         atom = self.target.dot(words_of(weight.bits, self.target) or "")
         return atom is not None and digits_of(weight.digit) * (2 - atom.adds) < 2 * atom.group
 
-    def in_panels(self, weight: Affine, b: Builder) -> Panels:
+    def panels_of(self, weight: Affine, b: Builder) -> Panels:
         key = (weight.chain, b.block)
         if key not in self.panels:
             self.panels[key] = in_panels(weight, self.target, b)
@@ -185,9 +211,16 @@ class _Rule:
         return self.held[key]
 
 
-def is_few(rows: int) -> bool:
-    """Whether rows are known to be no more than decoding in registers is for."""
-    return not is_open((rows,)) and rows <= MOST_ROWS
+def by_rows(type: TensorType, b: Builder, most: int, few: Rows, many: Rows) -> Value:
+    """A product of an open number of rows: a call computes up to `most` in one way, more in another."""
+    whole = TensorType((), i32)
+    is_few = b.less_equal(b.extent(value=type.shape[0], type=whole), b.number(most, whole))
+    regions: list[Region] = []
+    for way in (few, many):
+        inner = Builder(Block(), b.location)
+        inner.end(ng.YieldOp, way(inner))
+        regions.append(Region(inner.block))
+    return b.if_(is_few, types=[type], regions=regions)[0]
 
 
 def _is_matrix(value: Value) -> bool:

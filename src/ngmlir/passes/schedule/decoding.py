@@ -75,11 +75,11 @@ def _in_floats(
     found: Decoded | InPanels, target: Target, given: Given
 ) -> Iterator[Candidate[Decode | DecodePanels]]:
     """Few rows are multiplied in registers, more rows from panels."""
-    product, few = found.product.usual, not is_open((found.product.rows,))
-    fitting = families("decoded", given)
+    product, fitting = found.product.usual, families("decoded", given)
+    few = not is_open((found.product.rows,)) and product.rows <= MOST_ROWS
     if isinstance(found, InPanels):
         width = found.width
-    elif few and Decode in fitting and (product.rows <= MOST_ROWS or DecodePanels not in fitting):
+    elif Decode in fitting and (few or DecodePanels not in fitting):
         columns = fixed(
             given, "tile", min(product.columns, _of_one_row(found, target) if product.rows == 1 else 4)
         )

@@ -60,6 +60,11 @@ class Digits:
         """Bits of a digit."""
         return bits_of(self.digits)
 
+    @property
+    def many(self) -> int:
+        """The number of digits of a number."""
+        return shape_of(self.digits.type)[1]
+
     def blocks(self, value: Value, b: Builder) -> Value:
         rows, many, depth = shape_of(value.type)
         return b.reshape(

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ....ir.attributes import Attribute, StringAttr, UnitAttr, numeric_literal
+from ....ir.attributes import Attribute, DictAttr, StringAttr, UnitAttr, numeric_literal
 from ....ir.core import Block, Op, Region, Value
 from ....ir.literals import item_bytes
 from ....ir.types import TensorType, Type, element_type, f32, i32, shape_of, ui8, with_element
 from ....ops import ng
 from ....ops.builder import Builder
+from ....ops.schedules import SCHEDULE
 from ...analysis.product import Product
 from ...graph.integer_products import REASSOCIATES
 from .chains import Chain, Number, Parameter, computed, stored_of
@@ -56,9 +57,11 @@ def stored_weight(chain: Chain, lanes: int, b: Builder) -> StoredWeight:
     return StoredWeight(chain, codes, found)
 
 
-def decoded_product(left: Value, weight: StoredWeight, result: Type, b: Builder, scaled: bool) -> Value:
+def decoded_product(
+    left: Value, weight: StoredWeight, result: Type, b: Builder, scaled: bool, by: str | None = None
+) -> Value:
     """The product of a matrix [rows, depth] and the transpose of a weight, which its kernel decodes. `scaled`: whether the kernel may
-    multiply the sums of a block by its scale."""
+    multiply the sums of a block by its scale. `by`: the family of its schedules, if not any."""
     outer = [left, weight.codes, *dict.fromkeys(weight.parameters.values())]
     names = ["left", "codes", *(v.name or f"parameter{i}" for i, v in enumerate(outer[2:]))]
     body = Block([v.type for v in outer], names)
@@ -71,6 +74,8 @@ def decoded_product(left: Value, weight: StoredWeight, result: Type, b: Builder,
     attributes: dict[str, Attribute] = {"kind": StringAttr(DECODED)}
     if scaled and weight.chain.block:
         attributes[REASSOCIATES] = UnitAttr()
+    if by is not None:
+        attributes[SCHEDULE] = DictAttr((("by", StringAttr(by)),))
     return b.add_op(ng.FusionOp(outer, [result], attributes, [Region(body)], b.location)).result
 
 

@@ -32,6 +32,7 @@ from ....ops import ng
 from ....ops.builder import Builder
 from ....ops.schedules import Decode, DecodePanels, Digits
 from ....support.diagnostics import Bug
+from ....support.lengths import may_be_several
 from ....support.target import Target
 from ...analysis.loop_nest import LoopNest, loop_nest
 from ...analysis.product import Product
@@ -121,7 +122,7 @@ class _Weight:
     def run(self) -> int:
         """Tiles whose sum is multiplied by the scale of their block, of one row; 0 where each tile is scaled."""
         found = self.found
-        if found.words or found.unscaled is None or found.product.rows > 1:
+        if found.words or found.unscaled is None or may_be_several(found.product.rows):
             return 0
         return gcd(STEPS, found.block // self.lanes)
 
