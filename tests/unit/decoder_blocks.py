@@ -12,9 +12,10 @@ import numpy as np
 SIZES = {
     "F32": (1, 4, 0), "F16": (1, 2, 1), "BF16": (1, 2, 30), "Q4_0": (32, 18, 2), "Q4_1": (32, 20, 3), "Q5_0": (32, 22, 6),
     "Q5_1": (32, 24, 7), "Q8_0": (32, 34, 8), "Q2_K": (256, 84, 10), "Q3_K": (256, 110, 11), "Q4_K": (256, 144, 12), "Q5_K": (256, 176, 13), "Q6_K": (256, 210, 14),
+    "IQ4_NL": (32, 18, 20), "IQ4_XS": (256, 136, 23),
 }  # fmt: skip
 #: Where f16 scales are in a block.
-SCALES = {"Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,), "Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}  # fmt: skip
+SCALES = {"Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,), "Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,), "IQ4_NL": (0,), "IQ4_XS": (0,)}  # fmt: skip
 
 
 def drawn(rng: np.random.Generator, name: str, shape: tuple[int, ...], size: float = 0.1) -> bytes:
@@ -40,6 +41,8 @@ def drawn(rng: np.random.Generator, name: str, shape: tuple[int, ...], size: flo
         "Q4_K": 400,
         "Q5_K": 900,
         "Q6_K": 2000,
+        "IQ4_NL": 64,
+        "IQ4_XS": 2000,
     }
     for at in SCALES[name]:
         scales = (rng.normal(size=count) * size / greatest[name]).astype(np.float16)
@@ -169,6 +172,25 @@ def _q6_k(block: bytes) -> list[Any]:
     return made
 
 
+_UNEVEN = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113]
+
+
+def _iq4_nl(block: bytes) -> list[Any]:
+    return [np.float32(_UNEVEN[_nibble(block[2:], i)]) * _half(block, 0) for i in range(32)]
+
+
+def _iq4_xs(block: bytes) -> list[Any]:
+    high = int.from_bytes(block[2:4], "little")
+    made: list[Any] = []
+    for i in range(256):
+        part = i // 32
+        scale = (block[4 + part // 2] >> 4 * (part % 2) & 15 | (high >> 2 * part & 3) << 4) - 32
+        code = _nibble(block[8 + 16 * part :], i % 32)
+        made.append(np.float32(_UNEVEN[code]) * (_half(block, 0) * np.float32(scale)))
+    return made
+
+
 _BLOCKS = {
     "Q4_0": _q4_0, "Q4_1": _q4_1, "Q5_0": _q5_0, "Q5_1": _q5_1, "Q8_0": _q8_0, "Q2_K": _q2_k, "Q3_K": _q3_k, "Q4_K": _q4_k, "Q5_K": _q5_k, "Q6_K": _q6_k,
+    "IQ4_NL": _iq4_nl, "IQ4_XS": _iq4_xs,
 }  # fmt: skip

@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ...ir.core import Value
-from ...ir.types import TensorType, Type, bf16, f16, f32, i8, shape_of, ui8
+from ...ir.elements import elements
+from ...ir.types import TensorType, Type, bf16, f16, f32, i8, i32, shape_of, ui8
 from ...ops.builder import Builder
 
 
@@ -246,6 +249,34 @@ def _q3_k(blocks: Blocks) -> Value:
     return blocks.times(values, blocks.reshaped(scales, 16, 1))
 
 
+#: The numbers that codes of 4 bits stand for where these are not evenly spaced.
+_UNEVEN = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+
+
+def _uneven(blocks: Blocks, codes: Value) -> Value:
+    """Codes of 4 bits as such numbers, f32."""
+    b, shape = blocks.b, shape_of(codes.type)
+    type = TensorType((len(_UNEVEN),), i8)
+    table = b.constant(type=type, value=elements(np.array(_UNEVEN, np.int8), type))
+    return blocks.wide(b.gather(table, b.cast(codes, type=TensorType(shape, i32)), axis=0))
+
+
+def _iq4_nl(blocks: Blocks) -> Value:
+    return blocks.times(_uneven(blocks, _nibbles(blocks, 2)), blocks.scale(0))
+
+
+def _iq4_xs(blocks: Blocks) -> Value:
+    # Eight parts, whose scales have 6 bits: low halves of four bytes in turn with high ones, and two bits each of two bytes.
+    low, top = blocks.reshaped(blocks.codes(4, 8), 4, 1), blocks.reshaped(blocks.codes(2, 4), 2, 1)
+    axis = len(shape_of(low.type)) - 1
+    lows = blocks.b.concatenate([blocks.bits(low, 4 * i, 4) for i in range(2)], axis=axis)
+    tops = blocks.b.concatenate([blocks.bits(top, 2 * i, 2) for i in range(4)], axis=axis)
+    scales = blocks.signed(blocks.joined(blocks.reshaped(lows, 8), blocks.reshaped(tops, 8), 4), 32)
+    codes = blocks.reshaped(blocks.codes(8, 136), 8, 16)
+    halves = blocks.side_by_side([blocks.bits(codes, 0, 4), blocks.bits(codes, 4, 4)])
+    return blocks.times(_uneven(blocks, halves), blocks.reshaped(blocks.times(scales, blocks.scale(0)), 8, 1))
+
+
 F32 = Format("F32", 1, 4, f32)
 F16 = Format("F16", 1, 2, f16)
 BF16 = Format("BF16", 1, 2, bf16)
@@ -267,5 +298,7 @@ FORMATS: Mapping[str, Format] = {
         Format("Q4_K", 256, 144, decode=_q4_k, scales=(0, 2)),
         Format("Q5_K", 256, 176, decode=_q5_k, scales=(0, 2)),
         Format("Q6_K", 256, 210, decode=_q6_k, scales=(208,)),
+        Format("IQ4_NL", 32, 18, decode=_iq4_nl, scales=(0,)),
+        Format("IQ4_XS", 256, 136, decode=_iq4_xs, scales=(0,)),
     )
 }

@@ -22,7 +22,7 @@ def load(
     path: str | os.PathLike[str], *, context: int | None = None, threads: int | None = None
 ) -> LanguageModel:
     """A language model of a GGUF file: architectures llama, qwen2, qwen3, phi3, gemma, gemma2 and gemma3; tensors of F32, F16, BF16, Q4_0,
-    Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K and Q6_K.
+    Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL and IQ4_XS.
 
     Args:
         path: the file, which is mapped: it must not be written over while the model is in use.
