@@ -95,7 +95,7 @@ def side_by_side(parameters: Sequence[Parameter]) -> list[np.ndarray]:
 
 
 class Passing:
-    """Memory for constants that are read once; reused for the constants that follow."""
+    """Memory for constants that are read once; reused for the constants that follow, if these need about as much."""
 
     def __init__(self) -> None:
         self._memory = empty_bytes(0)
@@ -105,8 +105,9 @@ class Passing:
         memory."""
         found = [None if in_file(c) else in_memory(c) for c in constants]
         sizes = [c.bytes if array is None else 0 for c, array in zip(constants, found, strict=True)]
-        if _room(sizes) > len(self._memory):
-            self._memory = empty_bytes(_room(sizes))
+        room = _room(sizes)
+        if not room <= len(self._memory) <= 2 * room:
+            self._memory = empty_bytes(room)
         parts = _cut(self._memory, sizes)
         return [
             _filled(part, c) if array is None else array

@@ -132,12 +132,16 @@ class Code:
         """Calls the functions that are called once. Constants that only they read are in memory only meanwhile: so no
         program needs more than a part of its constants in addition to the prepared buffers."""
         spent, passing = set(artifact.spent), Passing()
-        # They run in sequence and share one arena, so that its pages are touched for the first time only once.
-        arena = Arena(max((e.signature.arena_bytes for e in artifact.prepared), default=0))
-        for entry, made in zip(artifact.prepared, self.shared, strict=True):
+        # They run in sequence and share one arena, so that its pages are touched for the first time only once; those that need
+        # most first, while little is prepared yet.
+        arena, pairs = Arena(0), zip(artifact.prepared, self.shared, strict=True)
+        for entry, made in sorted(pairs, key=lambda pair: pair[0].signature.arena_bytes, reverse=True):
             with made.filling:
                 if made.ready:
                     continue
+                needed = entry.signature.arena_bytes
+                if not needed <= len(arena.bytes) <= 2 * needed:
+                    arena = Arena(needed)
                 numbers = [n for n in entry.reads if n in spent]
                 arrays = passing.arrays([artifact.constants[n] for n in numbers])
                 for number, array in zip(numbers, arrays, strict=True):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Mapping
 from threading import RLock
 from typing import TYPE_CHECKING, NamedTuple
@@ -85,7 +86,8 @@ class Programs:
             usual = {"rows": _USUAL["rows"]} if key.single else _USUAL
             made = compile_open(lambda lengths: self.module(key, lengths), usual)
         made.otherwise = otherwise
-        # What was read of files to compile and prepare it is in memory no longer.
+        # What was read of files to compile and prepare it is in memory no longer, nor is what passes made of it.
+        gc.collect()
         for mapping in {id(m): m for w in self.weights.all() if (m := mapping_of(w.data))}.values():
             mapping.let_go()
         return made
