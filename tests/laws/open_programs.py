@@ -648,4 +648,20 @@ OPEN: dict[str, str] = {
       return %r : tensor<[N + 4]xf32>
     }
     """,
+    "decoded": """
+    func.func @main(%x: tensor<[N]x64xf32>) -> (tensor<[N]x5xf32>, tensor<[N]x5xf32>) attributes {ng.reassoc} {
+      %i = ng.iota {dimension = 0 : i64} : tensor<5x64xi8>
+      %j = ng.iota {dimension = 1 : i64} : tensor<5x64xi8>
+      %q = ng.subtract %j, %i : tensor<5x64xi8>
+      %h = ng.cast %q : (tensor<5x64xi8>) -> tensor<5x64xf16>
+      %0 = ng.cast %h : (tensor<5x64xf16>) -> tensor<5x64xf32>
+      %1 = ng.cast %q : (tensor<5x64xi8>) -> tensor<5x64xf32>
+      %s = ng.constant dense<[0.5, 0.25, 1.0, 2.0, -0.125]> : tensor<5xf32>
+      %2 = ng.broadcast %s dims [0] : (tensor<5xf32>) -> tensor<5x64xf32>
+      %3 = ng.multiply %1, %2 : tensor<5x64xf32>
+      %y = ng.dot %x, %0 contract [1] x [1] : (tensor<[N]x64xf32>, tensor<5x64xf32>) -> tensor<[N]x5xf32>
+      %z = ng.dot %x, %3 contract [1] x [1] : (tensor<[N]x64xf32>, tensor<5x64xf32>) -> tensor<[N]x5xf32>
+      return %y, %z : tensor<[N]x5xf32>, tensor<[N]x5xf32>
+    }
+    """,
 }
