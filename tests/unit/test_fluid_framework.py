@@ -331,3 +331,13 @@ def test_a_block_evaluates_targets_by_the_operators_that_they_need() -> None:
         fluid.Program().global_block().eval(loss, executor)
     with pytest.raises(ValueError, match="runs within the operator that has it"):
         main.create_block().eval(loss, executor)
+
+
+def test_a_clone_is_pruned_to_variables_of_its_program() -> None:
+    x = layers.data("x", [3])
+    wanted = layers.relu(x)
+    layers.mean(wanted)
+    clone = main().clone(for_test=True).prune([wanted])
+    assert [op.type for op in clone.global_block().ops] == ["relu"]
+    (found,) = fluid.Executor().run(clone, feed={"x": np.full((2, 3), -1, "f")}, fetch_list=[wanted])
+    assert not found.any()

@@ -385,5 +385,3 @@ def test_a_length_that_may_be_a_known_one_stays_open() -> None:
         x, rows = (fluid.layers.data(name, [4]) for name in ("x", "rows"))
         made = fluid.layers.scatter(x, fluid.layers.assign(np.array([2, 0], "i4")), rows)
         assert made.shape == (-1, 4)
-        sum = fluid.layers.data("two", [2, 4], append_batch_size=False) + x
-        assert sum.shape == (-1, 4)

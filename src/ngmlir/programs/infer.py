@@ -189,12 +189,12 @@ def outputs(type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness =
 
 def _left_open(found: Mapping[str, Sequence[Any]], inputs: Types, length: int) -> Mapping[str, Sequence[Any]]:
     """Types found for one length of the dimensions that are not known: where an input has such a dimension, a result of that length may
-    have another one."""
+    have another one; not one with the shape of an input."""
     shapes = [_shape(t) for _, types in inputs for t in types if t is not None]
     places = {d for shape in shapes for d, n in enumerate(shape) if n == DYNAMIC}
 
     def left_open(type: Any) -> Any:
-        if not isinstance(type, TensorType):
+        if not isinstance(type, TensorType) or type.shape in shapes:
             return type
         shape = [DYNAMIC if n == length and d in places else n for d, n in enumerate(type.shape)]
         return TensorType(tuple(shape), type.element)

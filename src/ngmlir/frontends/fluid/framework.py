@@ -166,7 +166,8 @@ class Program:
         return Program(test_form(self.view) if for_test else self.view.copy())
 
     def prune(self, targets: Any) -> Program:
-        """The program with the operators that targets need: variables, operators, or a list of them."""
+        """The program with the operators that targets need: operators, variables (a clone also takes those of its program), or a list of
+        them."""
         views: list[OperatorView | str] = []
         for target in listed(targets):
             if isinstance(target, Operator):
@@ -174,8 +175,10 @@ class Program:
                     raise UserError(f"the operator {target.type} is of another program")
                 views.append(target.view)
             else:
-                if isinstance(target, Variable) and target.block.program is not self:
-                    raise UserError(f"the variable '{target.name}' is of another program")
+                # A clone has the variables of its program, by name.
+                is_own = not isinstance(target, Variable) or target.block.program is self
+                if not is_own and self.view.top.find(name_of(target)) is None:
+                    raise UserError(f"the variable '{name_of(target)}' is of another program")
                 views.append(name_of(target))
         return Program(pruned(self.view, views))
 

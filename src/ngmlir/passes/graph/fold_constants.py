@@ -55,6 +55,9 @@ def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
     if not isinstance(type, TensorType) or not type.static or is_open(type.shape) or type.size == 0:
         return None
     literals = [constant_elements(o) for o in op.operands]
+    table = literals[0]
+    if "gathers" in traits and table is not None and table.splat and table.type.size:
+        return [builder.constant(type=type, value=ElementsAttr(table.data, type))]
     if any(literal is None for literal in literals):
         return None
     if all(literal is not None and _one(literal) for literal in literals):
