@@ -79,11 +79,11 @@ def staged_windows(
     unroll = fixed(given, "unroll", min(several, key=cycles))
     most_columns = _OPEN_STRIPE if is_open(nest.sizes[last:]) else min(columns, _STRIPE)
     stripe = fixed(given, "stripe", -(-most_columns // width) * width)
-    # The copy stays in the L1 cache.
-    row, around = 0, 0
+    # What is used of the copy stays in the L1 cache.
+    row, around, used = 0, 0, min(stripe, -(-columns // width) * width)
     for value, access in found.items():
         item = item_bytes(element_type(value.type))
-        reach = [_reach(place, nest, outer, stripe) for place in access.places]
+        reach = [_reach(place, nest, outer, used) for place in access.places]
         row += reach[-1] * item * next(p.terms[along] for p in access.places if along in p.terms)
         around += prod(reach) * item
     room = target.l1_bytes // 2
