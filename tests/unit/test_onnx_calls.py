@@ -219,3 +219,23 @@ def test_initializers_among_the_inputs_may_be_given(target: str) -> None:
     ):
         with pytest.raises(ng.UserError, match=problem):
             run(**named)
+
+
+@pytest.mark.parametrize("target", ["numpy", "cpu"])
+def test_parts_of_a_model_for_shapes_that_come_again(target: str) -> None:
+    """What follows a choice is called with the same shapes, then with others, and with other elements of these."""
+    count = [
+        helper.make_node("Greater", ["z", "w"], ["more"]),
+        helper.make_node("NonZero", ["more"], ["places"]),
+        helper.make_node("Cast", ["places"], ["floats"], to=TensorProto.FLOAT),
+        helper.make_node("NonZero", ["floats"], ["again"]),
+        helper.make_node("Add", ["again", "again"], ["twice"]),
+    ]
+    run = ng.compile(load(model(6, *count)), target=target)
+    shapes: set[tuple[int, ...]] = set()
+    for seed in (1, 1, 2, 3, 1, 2, 2, 4, 1, 3, 3, 1):
+        x = np.random.default_rng(seed).normal(size=(6, 6)).astype(np.float32)
+        made = run(x)[0]
+        np.testing.assert_array_equal(made, 2 * np.array(np.nonzero(np.array(np.nonzero(wanted(x) > W)))))
+        shapes.add(made.shape)
+    assert len(shapes) > 2

@@ -20,7 +20,6 @@ from ...runtime.threads import checked_threads
 from ...runtime.timing import Profile
 from ...support.diagnostics import UserError
 from ...support.lengths import LEAST, NeedsLength, is_open
-from ...support.rows import Length
 from ...transformers.fitted import Fitted
 from ...transformers.fitting import fitted
 from ...transformers.kept import KeptPrograms
@@ -28,7 +27,7 @@ from ...transformers.outputs import Outputs
 from ...transformers.specialise import Key, Specialised
 from .calls import Decides, Program, Quick, Unready, Waits, in_order, quick_of, unready
 from .files import Files
-from .open_lengths import both, limits, open_places, tied
+from .open_lengths import both, limits, open_places, open_rows, tied
 from .opened import Opened, Stated, opened, reader_version
 from .places import at_the_users_line
 from .ports import Array, Given, content, given_of, leaves_of, without_elements
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from ...transformers.report import Report
     from .contents import Contents, Part
     from .cut import Cut
-    from .parts import Parts
+    from .parts import Compiled, Parts
 
 #: Operations in products from which on a program is compiled for one call.
 _HEAVY = 1 << 30
@@ -194,6 +193,15 @@ class CompiledModel:
             self.model.files.check()
             return self._outputs(self._results(given))
 
+    def part(self, *given: Given) -> Sequence[Any]:
+        """The outputs for what other parts of a model gave: it fits the inputs, and the caller has checked the files."""
+        if self._quick is not None:
+            try:
+                return self._quick.run(*given)
+            except Unready:
+                pass
+        return self._results(given)
+
     def _overriding(self, named: Mapping[str, Any]) -> CompiledModel | None:
         """What takes the initializers among these names as inputs; None where there are none."""
         contents = self.model.contents
@@ -220,14 +228,14 @@ class CompiledModel:
     def _results(self, given: Sequence[Given]) -> Sequence[Any]:
         if self._parts is None:
             try:
-                program, run, quick, _ = self._made(given)
+                program, run, quick, settled = self._made(given)
             except Waits as found:
                 with self._programs.lock:
                     self._parts = self._parts or self._in_parts(found.cut)
             else:
                 leaves = leaves_of(given)
                 made = list(run(*[leaves[i][1] for i in program.fed])) if run is not None else []
-                if not self.model.deciding and not self._once:
+                if settled and not self.model.deciding:
                     self._quick = quick or quick_of(given, program, run, self.model.files)
                     self._asked = [v if v is None else without_elements(v) for v in given]
                 return program.shown(made)
@@ -236,10 +244,10 @@ class CompiledModel:
     def _in_parts(self, cut: Cut) -> Parts:
         from .parts import Parts
 
-        def compiled(part: Part, which: str) -> CompiledModel:
+        def compiled(part: Part, which: str) -> Compiled:
             # What waits for what a run chose is mostly for one call; a node by itself is run in NumPy.
             target = "numpy" if which == "node" else self.target
-            return CompiledModel(part, target, threads=self.threads, once=which in ("node", "rest"))
+            return CompiledModel(part, target, threads=self.threads, once=which in ("node", "rest")).part
 
         return Parts(self.model.contents, cut, compiled)
 
@@ -294,17 +302,7 @@ class CompiledModel:
         programs."""
         if program.module is None or self._once or self._programs.device.runs_on_host:
             return None
-        numbers = {place: i for i, (place, _) in enumerate(leaves_of(given))}
-        places: dict[str, list[tuple[int, int]]] = {}
-        for at, port in enumerate(self.model.inputs):
-            leaf = numbers.get((at, 0))
-            if port.kind != "tensor" or port.shape is None or leaf not in program.fed:
-                continue
-            for d, stated in enumerate(port.shape):
-                if not isinstance(stated, int):
-                    name = stated or f"dimension {d}"
-                    places.setdefault(name, []).append((program.fed.index(leaf), d))
-        lengths = [Length(name, tuple(each)) for name, each in places.items()]
+        lengths = open_rows(self.model.inputs, leaves_of(given), program.fed)
         return self._programs.for_rows(program.module, lengths) if lengths else None
 
     def _for_lengths(self, key: Key, given: Sequence[Given]) -> _Made | None:
