@@ -109,4 +109,19 @@ FUSED_GATHERS = {
         %h = ng.gather %s[%i] axis 0 : (tensor<24xf32>, tensor<9xi64>) -> tensor<9xf32>
         %m = ng.absolute %h : tensor<9xf32>
         return %n, %m : tensor<9x8xf32>, tensor<9xf32> }""",
+    "a few rows of what is transposed, and of its own numbers": """(%t: tensor<6x40x31xf32>, %i: tensor<2x3xi64>, %n: tensor<9x8xi32>) -> (tensor<31x2x3x6xf32>, tensor<40x31xf32>, tensor<8x9x9xi32>) {
+        %p = ng.transpose %t perm [2, 1, 0] : (tensor<6x40x31xf32>) -> tensor<31x40x6xf32>
+        %g = ng.gather %p[%i] axis 1 : (tensor<31x40x6xf32>, tensor<2x3xi64>) -> tensor<31x2x3x6xf32>
+        %m = ng.negative %g : tensor<31x2x3x6xf32>
+        %k = ng.constant dense<4> : tensor<i64>
+        %h = ng.gather %p[%k] axis 2 : (tensor<31x40x6xf32>, tensor<i64>) -> tensor<31x40xf32>
+        %f = ng.transpose %h perm [1, 0] : (tensor<31x40xf32>) -> tensor<40x31xf32>
+        %u = ng.transpose %n perm [1, 0] : (tensor<9x8xi32>) -> tensor<8x9xi32>
+        %v = ng.slice %u from [0, 0] to [1, 1] step [1, 1] : (tensor<8x9xi32>) -> tensor<1x1xi32>
+        %w = ng.gather %u[%v] axis 0 : (tensor<8x9xi32>, tensor<1x1xi32>) -> tensor<1x1x9xi32>
+        %z = ng.gather %u[%u] axis 0 : (tensor<8x9xi32>, tensor<8x9xi32>) -> tensor<8x9x9xi32>
+        %x = ng.reshape %w : (tensor<1x1x9xi32>) -> tensor<9xi32>
+        %y = ng.broadcast %x dims [2] : (tensor<9xi32>) -> tensor<8x9x9xi32>
+        %q = ng.add %z, %y : tensor<8x9x9xi32>
+        return %m, %f, %q : tensor<31x2x3x6xf32>, tensor<40x31xf32>, tensor<8x9x9xi32> }""",
 }

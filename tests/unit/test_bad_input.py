@@ -77,6 +77,11 @@ def test_values_that_do_not_fit(name: str, value: Any, message: str) -> None:
     assert doubled(np.ones((3, 4))).sum() == 24  # nothing is left broken
 
 
+def test_a_function_is_no_graph() -> None:
+    with pytest.raises(ng.UserError, match="hint: call the function with placeholders"):
+        ng.compile(lambda x: x)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
 @pytest.mark.parametrize("name", TRANSFORMERS)
 @pytest.mark.parametrize(
     "value",

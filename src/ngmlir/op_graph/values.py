@@ -238,11 +238,10 @@ def numbers(value: Any, what: object = "the value") -> np.ndarray[Any, Any]:
     # Python's integers beyond 64 bits are objects; the small floats of ml_dtypes are of kind V, as records are.
     real = kind == "O" and all(isinstance(item, Real) for item in array.flat)
     if not (real or kind in "biuf" or (kind == "V" and not array.dtype.name.startswith("void"))):
-        fail(
-            UserError,
-            f"{what} is neither a number nor an array: {value!r}",
-            "use a number, a list of numbers, or an array",
-        )
+        hint = "use a number, a list of numbers, or an array"
+        if callable(value):
+            hint = "call the function with placeholders: what it returns is a graph"
+        fail(UserError, f"{what} is neither a number nor an array: {value!r}", hint)
     return array
 
 

@@ -90,14 +90,15 @@ def _transposes(op: Op, turned: set[Value], free: set[Value]) -> bool:
 
 
 def sunk(op: Op, free: Free, b: Builder) -> Value | None:
-    """The result of a reduction, or of an op among those `taken_in`, computed on the operands of the transposes and then
-    transposed; None if no operand is a transpose, or their orders differ."""
-    order = next((order for v in op.operands if (order := order_of(v)) is not None), None)
+    """The result of a reduction, a gather, or an op among those `absorbed`, computed on the operands of the transposes and then
+    transposed; None if no operand is a transpose, or their orders differ. The indices of a gather stay as they are."""
+    moved = op.operands[:1] if "gathers" in op.traits else op.operands
+    order = next((order for v in moved if (order := order_of(v)) is not None), None)
     if order is None or (op.name in POSITIONS and len(get_i64s(op, "axes")) > 1):
         return None  # argmax and argmin over several axes count elements in the order of the axes
     back = inverse(order)
     operands: list[Value] = []
-    for value in op.operands:
+    for value in moved:
         own = source_of(value) if order_of(value) == tuple(order) else free(value, back, b)
         if own is None:
             return None
@@ -106,11 +107,13 @@ def sunk(op: Op, free: Free, b: Builder) -> Value | None:
         return _reshape(op, operands[0], order, b)
     loops = loops_of(op)
     assert loops is not None
-    lying = [[own[d] for d in back] for own in loops.operands]
+    count = len(moved)
+    lying = [*([own[d] for d in back] for own in loops.operands[:count]), *map(list, loops.operands[count:])]
     result = loops.following(lying)
     changed = None if result is None else loops.reordered(lying, result)
     if result is None or changed is None:
         return None
+    operands += op.operands[count:]
     return _same(op, operands, changed, [result.index(loop) for loop in loops.results[0]], b)
 
 
