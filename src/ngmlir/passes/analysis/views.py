@@ -17,6 +17,13 @@ def before(value: Value, names: Collection[str]) -> Value:
     return value
 
 
+def moved_from(value: Value) -> Value:
+    """The value before ops that only move or repeat its elements."""
+    while isinstance(op := value.owner, Op) and "moves" in op.traits:
+        value = op.operands[0]
+    return value
+
+
 def source(value: Value) -> Value:
     """The value before reshapes."""
     return before(value, ("ng.reshape",))

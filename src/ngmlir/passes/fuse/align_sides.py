@@ -16,12 +16,9 @@ from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep
 from ...support.machines import CHUNK_BYTES
 from ...support.target import Target
-from ..analysis.access import MOVES
 from ..analysis.sides import Side, Strided, copied_chunk, depths
 from ..analysis.views import source
 
-#: Ops that only move or repeat elements.
-_PLACING = MOVES | {"ng.broadcast"}
 #: Least number of times that each element of a side is read, and least numbers of multiplications, for which copies of both sides
 #: by two kernels before the product are worth it. `_BYTES_WORTH`: for sides of one-byte elements that are not contiguous along
 #: the depth, which the product would read byte by byte.
@@ -148,4 +145,4 @@ def _multiplies(op: Op, target: Target) -> bool:
 def _computed(side: Value) -> bool:
     """Whether a side is not a rearrangement of another value, such as windows of an image, which would have to be stored."""
     owner = source(side).owner
-    return not (isinstance(owner, Op) and owner.name in _PLACING)
+    return not (isinstance(owner, Op) and ("moves" in owner.traits or owner.name == "ng.pad"))

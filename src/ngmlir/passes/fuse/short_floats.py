@@ -16,12 +16,10 @@ from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep
 from ...support.target import Target
 from ..analysis.product import TF32
-from ..analysis.views import before
+from ..analysis.views import moved_from
 
 #: The bits of an f32 that tf32 lacks.
 _BELOW = (1 << 13) - 1
-#: Ops that only move or repeat the elements of their operand.
-_PLACING = frozenset({"ng.reshape", "ng.broadcast", "ng.transpose", "ng.slice"})
 
 
 @contract(needs=("named", "plain"), anchor="function")
@@ -60,7 +58,7 @@ def _mark(op: Op, builder: Builder) -> Sequence[Value] | None:
 
 def _is_short(value: Value) -> bool:
     """Whether all elements are known to be exact in tf32."""
-    owner = before(value, _PLACING).owner
+    owner = moved_from(value).owner
     if not isinstance(owner, Op) or element_type(owner.results[0].type) is not f32:
         return False
     match owner.name:

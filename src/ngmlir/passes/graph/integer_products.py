@@ -20,8 +20,6 @@ from .dead_code import without_dead
 
 #: Function attribute: f32 products of dequantized operands may be computed on the codes and scaled after the sum.
 REASSOCIATES = "ng.reassoc"
-#: Ops of one operand that only move its elements, or add padding.
-_PLACING = frozenset({"ng.pad", "ng.windows", "ng.reshape", "ng.transpose", "ng.slice", "ng.reverse"})
 #: The types of codes, each with that of the other signedness.
 _OTHER = {i8: ui8, ui8: i8}
 #: Largest magnitude of an i32 sum of products of codes.
@@ -360,7 +358,7 @@ def _codes_of(value: Value) -> _Codes | None:
                 if found and scale and found.scale is None and not found.moves and element is f32:
                     return replace(found, scale=scale)
             return None
-        case name if name in _PLACING:
+        case name if "moves" in op.traits or name == "ng.pad":
             found = _codes_of(op.operands[0])
             return found and _placed(found, op)
         case _:

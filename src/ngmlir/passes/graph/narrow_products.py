@@ -13,11 +13,7 @@ from ...ops.ng_rules import has_all, multiplies
 from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep
 from ...support.target import Target
-from ..analysis.access import MOVES
 from ..analysis.views import source
-
-#: Ops that only move elements, or add padding.
-_PLACING = MOVES | {"ng.reshape", "ng.broadcast", "ng.concatenate", "ng.cast_axes"}
 
 
 @contract(needs=("named", "plain"), anchor="function")
@@ -72,7 +68,7 @@ class _Narrowing:
         return self.made[key]
 
     def placed(self, op: Op, b: Builder) -> Value:
-        """The result of an op of `_PLACING` on narrow elements."""
+        """The result of an op that moves elements, on narrow ones."""
         element = _before(op.result)
         assert element is not None
         type, operands = with_element(op.result.type, element), [self.narrow(v, b) for v in op.operands]
@@ -93,7 +89,7 @@ def _before(value: Value) -> Type | None:
     if op.name == "ng.cast":
         narrow = element_type(op.operands[0].type)
         return narrow if has_all(wide, narrow) else None
-    if op.name not in _PLACING:
+    if "moves" not in op.traits and op.name not in ("ng.pad", "ng.concatenate"):
         return None
     found = {_before(operand) for operand in op.operands}
     narrow = found.pop() if len(found) == 1 else None

@@ -14,7 +14,7 @@ from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep
 from ...support.target import Target
 from ..analysis.space import Atoms, IterationSpace, label
-from ..analysis.views import before
+from ..analysis.views import moved_from
 
 #: Ops whose results are never below zero (but may be NaN), for any operand.
 MAGNITUDES = frozenset({"ng.absolute", "ng.square", "ng.exp"})
@@ -63,8 +63,8 @@ def _nonpositive(value: Value) -> bool:
 
 
 def _placed(value: Value) -> Op | None:
-    """The op that computes the elements of a value, before reshapes and broadcasts; None for arguments."""
-    owner = before(value, PLACING).owner
+    """The op that computes the elements of a value; None for arguments."""
+    owner = moved_from(value).owner
     return owner if isinstance(owner, Op) else None
 
 

@@ -7,8 +7,6 @@ from ....ir.core import Op, Value
 from ....ir.elements import ElementsAttr
 from ....ir.types import IntegerType, element_type
 
-_MOVES = frozenset({"ng.reshape", "ng.transpose", "ng.broadcast", "ng.slice", "ng.reverse", "ng.gather"})
-
 
 def most(value: Value, known: dict[Value, int | None] | None = None, deep: int = 64) -> int | None:
     """An upper bound of the elements of a value that are known to be nonnegative; None where they are not."""
@@ -59,7 +57,7 @@ def _most(value: Value, known: dict[Value, int | None], deep: int) -> int | None
         case "ng.cast":
             limit, room = of(0), 1 << (element.width - (not element.unsigned))
             found = limit if limit is not None and limit < room else None
-        case name if name in _MOVES:
+        case _ if op.traits & {"moves", "gathers"}:
             found = of(0)
         case _:
             pass
