@@ -259,11 +259,14 @@ def _measure(
     report.outputs = [OutputReport.of(found) for found in outputs if found.elements]
     layers = made.layers.layers
     progress(f"comparing {len(layers)} layers")
-    alone = [graph.fresh(f"{layer.output}_alone") for layer in layers]
     nodes = [*graph.contents.proto.graph.node, *made.coding]
-    for layer, name in zip(layers, alone, strict=True):
-        *inner, last = layer.nodes
-        nodes += [*inner, copied(last, outputs=[name, *last.output[1:]])]
+    alone: list[str] = []
+    for layer in layers:
+        names = {name: graph.fresh(f"{name}_alone") for node in layer.nodes for name in node.output if name}
+        for node in layer.nodes:
+            inputs, outputs = ([names.get(name, name) for name in each] for each in (node.input, node.output))
+            nodes.append(copied(node, inputs=inputs, outputs=outputs))
+        alone.append(names[layer.output])
     both = [*(layer.output for layer in layers), *alone]
     run = Model(model_of(graph, nodes, made.layers.domains, both)).compiled(target)
     found = [Accuracy(layer.name) for layer in layers]
