@@ -85,6 +85,20 @@ def test_nearest_elements_as_tensorflow_chooses_them() -> None:
     np.testing.assert_array_equal(run(X)[0], X[:, :, rows][..., columns])
 
 
+def test_sizes_of_what_has_no_elements() -> None:
+    x = helper.make_tensor_value_info("x", 1, [1, "n", 8])
+    y = helper.make_tensor_value_info("y", 1, None)
+    sizes = [helper.make_tensor("s", 7, [3], [1, n, 16]) for n in (4, 0)]
+    node = helper.make_node("Resize", ["x", "", "", "s"], ["y"], mode="linear")
+    four, none = (
+        ng.compile(load(helper.make_model(helper.make_graph([node], "g", [x], [y], [s])))) for s in sizes
+    )
+    assert four(np.ones((1, 3, 8), np.float32))[0].shape == (1, 4, 16)
+    with pytest.raises(ng.UserError, match="dimension 1 of the operand has no elements"):
+        four(np.ones((1, 0, 8), np.float32))
+    assert none(np.ones((1, 0, 8), np.float32))[0].shape == (1, 0, 16)
+
+
 def test_attributes_that_there_are_not() -> None:
     node = helper.make_node("Softmax", ["x"], ["y"], axes=1)
     with pytest.raises(ng.UserError, match="there is no attribute 'axes'; did you mean axis"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Padding of an axis with elements of its own: which element stands where, in ops."""
+"""Padding of an axis with elements of its own: which element is where, in ops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ V = TypeVar("V")
 
 
 def place(verbs: NgVerbs[V], border: str, at: V, size: Any, number: Callable[[Any], V]) -> V:
-    """The element that stands at a position, which is counted from the first element of the axis and may be beyond its ends.
+    """The element at a position, which is counted from the first element of the axis and may be beyond its ends.
     `number` makes a value like `at`; `size` may be a length that is not known yet."""
     zero, last = number(0), number(size - 1)
     if border == "edge":

@@ -33,7 +33,7 @@ def repeats_ends(border: str) -> int:
 
 
 def beyond(border: str, size: int, after: bool) -> tuple[int, int]:
-    """Which element stands at a position before or after the axis, as an affine function of it: its factor and its offset."""
+    """Which element is at a position before or after the axis, as an affine function of it: its factor and its offset."""
     if border == "edge":
         return 0, size - 1 if after else 0
     if border == "wrap":

@@ -29,8 +29,8 @@ FAR = 8
 
 #: Ops that only move data: every element of the result is an element of the operand or a constant.
 MOVES = frozenset({"ng.slice", "ng.pad", "ng.transpose", "ng.windows"})
-#: The same, and those that have kernels of their own.
-MOVES_ALONE = MOVES | {"ng.border_pad"}
+#: The same, and those that only a kernel of their own reads through a map.
+MAPPED_MOVES = MOVES | {"ng.border_pad"}
 
 
 def is_part(op: Op, target: Target) -> bool:
@@ -57,7 +57,7 @@ class Access:
     """An indexing map: `places` has for each dimension of a buffer, viewed in `shape`, the index as an affine expression of runs.
 
     A run is a group of adjacent dimensions of the result, merged; `sizes` are the lengths of the runs. Positions outside
-    the shape read `fill`; it is None where there are none. It may be the mode of a border, of whose elements is read then.
+    the shape read `fill`; it is None where there are none. It may be the mode of a border of own elements.
     """
 
     shape: tuple[int, ...]
@@ -68,7 +68,7 @@ class Access:
 
     @property
     def border(self) -> str:
-        """The mode in which elements of the buffer stand beyond its shape; "" where that is a number, or nothing."""
+        """The mode by which positions beyond the shape read elements of the buffer; "" where they read a number, or nothing."""
         return self.fill.value if isinstance(self.fill, StringAttr) else ""
 
     @property
@@ -260,8 +260,8 @@ def _merged(
         if is_same(size, 1) and place == AffineExpr(0, {}):
             continue
         # Rows before and after a border of the operand's own elements are not those that adjacent positions name.
-        apart = whole or (isinstance(fill, StringAttr) and leaves([place], [size], sizes))
-        joined = _joined(size, place, *kept[-1], runs, lengths) if kept and not apart else None
+        separate = whole or (isinstance(fill, StringAttr) and leaves([place], [size], sizes))
+        joined = _joined(size, place, *kept[-1], runs, lengths) if kept and not separate else None
         if joined is None:
             kept.append((size, place))
         else:

@@ -13,7 +13,7 @@ from ...ir.types import TensorType, shape_of
 from ...ops.fields import get_i64
 from ...support.diagnostics import Diagnostic, Limit
 from ...support.target import Target
-from ..analysis.access import MOVES_ALONE, Access, access_of
+from ..analysis.access import MAPPED_MOVES, Access, access_of
 from ..analysis.group import indexed, kind
 from ..analysis.sides import Side, depths, side_of
 from ..analysis.space import Atoms, IterationSpace, label
@@ -176,10 +176,10 @@ def _unmoved(fusion: Op, whole: bool) -> _Unmoved:
 
     def through(value: Value) -> Op | None:
         op = made.get(value)
-        return op if op is not None and (op.name in MOVES_ALONE or op.name == "ng.reshape") else None
+        return op if op is not None and (op.name in MAPPED_MOVES or op.name == "ng.reshape") else None
 
     end = body.ops[-1]
-    found = {op.results[0]: access_of(op, through, whole) for op in body.ops if op.name in MOVES_ALONE}
+    found = {op.results[0]: access_of(op, through, whole) for op in body.ops if op.name in MAPPED_MOVES}
     read = {v: each for v, each in found.items() if each is not None and each[0] not in made}
     heads = kind(fusion) == "attention"  # a row may be split into heads that are adjacent in memory
     multiplied = {
@@ -230,7 +230,7 @@ def _written(
 ) -> tuple[Value, Access] | None:
     """The value that an output only permutes, and how; None for any other output."""
     op = made.get(value)
-    found = access_of(op, lambda _: None, whole) if op is not None and op.name in MOVES_ALONE else None
+    found = access_of(op, lambda _: None, whole) if op is not None and op.name in MAPPED_MOVES else None
     if found is None or not found[1].permutes:
         return None
     source, access = found

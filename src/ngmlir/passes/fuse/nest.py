@@ -16,7 +16,7 @@ from ...ops.settings import to_attribute as to_schedule
 from ...ops.stated_schedules import merged
 from ...rewrite.contracts import contract
 from ...support.target import Target
-from ..analysis.access import MOVES_ALONE, is_part
+from ..analysis.access import MAPPED_MOVES, is_part
 from ..analysis.group import LOOP_NESTS, has_elements, is_move, kind
 from ..analysis.sides import depths
 from ..graph.inline import copied
@@ -76,7 +76,7 @@ def _written(block: Block, target: Target) -> Block:
 
 def with_nest(op: Op, target: Target) -> Op:
     """An op with nests on the fusions in its regions; a fusion, or an op that only moves data, as a fusion with a nest."""
-    if (is_move(op, MOVES_ALONE) and not (op.name == "ng.slice" and is_part(op, target))) or (
+    if (is_move(op, MAPPED_MOVES) and not (op.name == "ng.slice" and is_part(op, target))) or (
         "gathers" in op.traits and all(map(has_elements, (*op.operands, *op.results)))
     ):
         op = _fused(op)

@@ -12,6 +12,7 @@ import numpy as np
 from ....ir.literals import dtype_of
 from ....ir.types import FloatType, f32, f64, i64
 from ....support.diagnostics import UserError
+from ....support.lengths import is_same
 from ..nodes import Node, operator
 from ..tensor import Array, Tensor
 from .products import dot
@@ -95,7 +96,10 @@ def _inputs(
             scales[axis], sizes[axis] = scale, math.floor(length)
     elif wanted:
         policy = n.text("keep_aspect_ratio_policy", "stretch")
-        each = [w / x.shape[a] for w, a in zip(wanted, axes, strict=True)]
+        empty = [a for a, w in zip(axes, wanted, strict=True) if is_same(x.shape[a], 0) and w]
+        if empty:
+            raise UserError(f"dimension {empty[0]} of the operand has no elements", hint="feed at least one")
+        each = [w / x.shape[a] if w else 0.0 for w, a in zip(wanted, axes, strict=True)]
         if policy != "stretch":
             one = min(each) if policy == "not_larger" else max(each)
             each = [one] * len(each)
