@@ -108,11 +108,11 @@ class _Function:
     def with_fewer_stacks(self, limit: int, size: int) -> Op:
         """The function within a limit that it needs scans for which hold less for others: as few of them as necessary."""
         stacks = stacks_of(self.noted, self.kernels)
-        all = self.without_stacks(stacks)
-        found = all.fitting(limit)
+        fewest = self.without_stacks(stacks)
+        found = fewest.fitting(limit)
         if not isinstance(found, Op):
             least, which = min(
-                [(self.least(limit, size), self), (all.least(limit, size), all)], key=lambda e: e[0]
+                [(self.least(limit, size), self), (fewest.least(limit, size), fewest)], key=lambda e: e[0]
             )
             raise which.refusal(limit, size, least)
         few, many = 0, len(stacks)

@@ -121,16 +121,15 @@ def _across_border(b: Builder, spans: Sequence[Span], access: Access, type: Type
 
 
 def _gathered_across(b: Builder, spans: Sequence[Span], access: Access, type: Type, buffer: Value) -> Value:
-    """The same for a tile of one loop that crosses a border: each element is read at an index of its own."""
+    """The same for a tile that crosses a border: each element is read at an index of its own. Only a row that programs share has such
+    tiles, and it is then the only loop."""
     counts = with_element(type, i64)
-    assert isinstance(counts, VectorType)
+    assert isinstance(counts, VectorType) and len(spans) == 1
     indices: list[Value] = []
     for at, size in zip(access.places, access.shape, strict=True):
         index = b.broadcast(b.cast(position(b, at, spans), type=i64), type=counts, dimensions=())
-        for loop, stride in at.terms.items():
-            if spans[loop].size:
-                steps = b.multiply(b.iota(type=counts, dimension=0), b.number(stride, counts))
-                index = b.add(index, steps)
+        for stride in at.terms.values():
+            index = b.add(index, b.multiply(b.iota(type=counts, dimension=0), b.number(stride, counts)))
         ends = b.number(0, counts), b.number(size - 1, counts)
         index = borders.place(b, access.border, index, size, lambda n: b.number(n, counts))
         indices.append(b.minimum(b.maximum(index, ends[0]), ends[1]))
