@@ -210,7 +210,7 @@ def test_dimensions_may_lie_in_another_order() -> None:
     for op in filter(plain, found()):
         loops = loops_of(op)
         assert loops is not None
-        held[op.name] += sum(reordered(loops, rng) for _ in range(4))
+        held[op.name] += sum(reordered(loops, rng) for _ in range(8))
     never = {name for name in ng.OPS if name not in OPAQUE and not held[name]}
     assert not never
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ngmlir as ng
 from ngmlir.compiler import compile_module, compile_open
 from ngmlir.ops.words import from_text
 
@@ -70,3 +71,27 @@ def test_open_lengths(mode: str) -> None:
             lengths = {"M": n + 1, "N": n}
             x = np.random.default_rng(n).standard_normal([lengths.get(s, s) for s in open_shape], np.float32)  # type: ignore[call-overload]
             np.testing.assert_array_equal(run(x)[0], np.pad(x, widths, mode))  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_named_axes(mode: str) -> None:
+    C, D = ng.make_axis(5, name="C"), ng.make_axis(7, name="D")
+    x = ng.placeholder([C, D])
+    padded = ng.pad(x, [(2, 1), 0], border=mode)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    values = np.arange(35, dtype=np.float32).reshape(5, 7)
+    slope = ng.deriv(ng.sum(padded * padded), x)
+    made, found = ng.compile([padded, slope], [x])(values)
+    np.testing.assert_array_equal(made, np.pad(values, [(2, 1), (0, 0)], mode))  # type: ignore[call-overload]
+    rows = np.pad(np.arange(5), (2, 1), mode)  # type: ignore[call-overload]
+    np.testing.assert_array_equal(found, 2 * values * np.bincount(rows)[:, None])
+
+
+def test_borders_that_do_not_fit() -> None:
+    x = ng.placeholder([ng.make_axis(3, name="C")])
+    for arguments, message in [
+        ({"border": "reflekt"}, "there is no border 'reflekt'\n.*\n.*\nhint: did you mean reflect"),
+        ({"border": "reflect"}, "C has 3 elements, too few to be padded by \\(3, 0\\)"),
+        ({"border": "edge", "value": 1}, "has no value 1"),
+    ]:
+        with pytest.raises(ng.UserError, match=message):
+            ng.pad(x, [(3, 0)], **arguments)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

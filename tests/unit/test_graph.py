@@ -653,7 +653,7 @@ def test_every_op_is_a_function() -> None:
     other_names = {
         "product": "prod", "remainder": "mod", "floor_divide": "floordivide", "select": "where", "lookup": "lookuptable",
         "cumulative_product": "cumulative_prod", "shift_right_arithmetic": "shift_right", "slice": "tensor_slice",
-        "transpose": "Transpose", "reshape": "flatten", "concatenate": "concat_along_axis", "if": "cond", "while": "while_loop",
+        "transpose": "Transpose", "border_pad": "pad", "reshape": "flatten", "concatenate": "concat_along_axis", "if": "cond", "while": "while_loop",
         "random_uniform": "uniform", "random_normal": "normal", "cross_entropy": "cross_entropy_multi",
         "first_max": "pool", "normalize": "layer_norm", "segment_reduce": "segment_sum", "segment_cumulative": "segment_cumulative_sum",
     }  # fmt: skip

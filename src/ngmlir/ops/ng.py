@@ -1983,7 +1983,7 @@ class BorderPadOp(Op):
         form=('$input', 'low', '$low', 'high', '$high'),
         loops_text='p -> p with p section low=0 high=0',
         doc='Adds elements of the operand before and after each dimension: with `edge` the first and the last one again, with `reflect` those behind them in reverse order, with `symmetric` the same beginning with the last one itself, with `wrap` those of the other end. Each is there once: `reflect` adds fewer elements on each side than there are, `symmetric` and `wrap` at most as many.',
-        example='%r = ng.border_pad %a low [1, 0] high [2, 1] {border = "reflect"} : (tensor<4x3xf32>) -> tensor<7x4xf32>',
+        example='%r = ng.border_pad %a low [1, 0] high [2, 0] {border = "reflect"} : (tensor<4x3xf32>) -> tensor<7x3xf32>',
     )
 
     @property

@@ -11,8 +11,9 @@ from ...ir.attributes import numeric_literal
 from ...ops import ng
 from ...ops.lengths import Length, total
 from ...ops.ng_rules import slice_size
+from ...support.borders import MODES, Border, has_room
 from ...support.lengths import as_index, range_size, slice_indices
-from ...support.spelling import counted
+from ...support.spelling import counted, did_you_mean
 from ..axes import (
     Axes,
     AxesLike,
@@ -294,9 +295,17 @@ def unflatten(x: Any, axes: AxesLike | None = None) -> Tensor:
 
 
 def pad(
-    x: Any, paddings: Iterable[int | Sequence[int]], axes: AxesOrNames | None = None, value: float = 0
+    x: Any,
+    paddings: Iterable[int | Sequence[int]],
+    axes: AxesOrNames | None = None,
+    value: float = 0,
+    border: Border | None = None,
 ) -> Tensor:
-    """Pads with `value`: per axis a number of elements, or (before, after)."""
+    """Pads with `value`: per axis a number of elements, or (before, after). With `border` the elements are those of x, as `np.pad` takes
+    them: `edge`, `reflect`, `symmetric` or `wrap`, each at most once on each side.
+
+    Raises UserError where an axis has too few elements for that.
+    """
     x, paddings = as_op(x), listed(paddings, "paddings")
     if len(paddings) != len(x.axes):
         fail(
@@ -319,10 +328,28 @@ def pad(
     )
     low, high = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
     attributes: dict[str, Any] = {"low": low, "high": high}
-    if value:
+    if border is not None:
+        _check_border(border, x.axes, pairs, value)
+        attributes["border"] = border
+    elif value:
         attributes["value"] = numeric_literal(value, x.element)
-    made = VERBS.stated(ng.PadOp, [x], attributes, padded, x.element)
+    made = VERBS.stated(ng.PadOp if border is None else ng.BorderPadOp, [x], attributes, padded, x.element)
     return made if axes is None else cast_axes(made, axes)
+
+
+def _check_border(border: str, axes: Axes, pairs: Sequence[tuple[int, int]], value: float) -> None:
+    if border not in MODES:
+        hint = did_you_mean(border, MODES) or f"there are {', '.join(sorted(MODES))}"
+        fail(UserError, f"there is no border '{border}'", hint)
+    if value:
+        fail(UserError, f"a border of x's own elements has no value {value}", "leave out `value` or `border`")
+    for axis, pair in zip(axes, pairs, strict=True):
+        if any(pair) and not has_room(border, axis.known_length, *pair):
+            fail(
+                UserError,
+                f"{axis.name} has {axis.known_length} elements, too few to be padded by {pair} with '{border}'",
+                "ng.numpy.pad pads by more than there are",
+            )
 
 
 def _padding(given: int | Sequence[int]) -> tuple[int, int]:

@@ -106,7 +106,9 @@ class _Layout:
                 return self.dot(op, b)
             case "ng.slice":
                 return self.slice(op, b) or self.sink(op, b)
-            case "ng.gather" if _FEW * prod(shape_of(op.result.type)) <= prod(shape_of(op.operands[0].type)):
+            case "ng.gather" if _FEW * usual(prod(shape_of(op.result.type))) <= usual(
+                prod(shape_of(op.operands[0].type))
+            ):
                 made = sunk(op, self.free, b)  # fewer elements are moved
                 return None if made is None else [made]
             case "ng.pad" if not any((*get_i64s(op, "low"), *get_i64s(op, "high"))):

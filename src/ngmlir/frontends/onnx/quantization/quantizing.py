@@ -260,9 +260,11 @@ def _measure(
     layers = made.layers.layers
     progress(f"comparing {len(layers)} layers")
     nodes = [*graph.contents.proto.graph.node, *made.coding]
+    own = {name for node in nodes for name in node.output}
     alone: list[str] = []
     for layer in layers:
-        names = {name: graph.fresh(f"{name}_alone") for node in layer.nodes for name in node.output if name}
+        twice = [name for node in layer.nodes for name in node.output if name in own]
+        names = {name: graph.fresh(f"{name}_alone") for name in twice}
         for node in layer.nodes:
             inputs, outputs = ([names.get(name, name) for name in each] for each in (node.input, node.output))
             nodes.append(copied(node, inputs=inputs, outputs=outputs))
