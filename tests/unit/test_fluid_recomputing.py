@@ -84,17 +84,28 @@ def test_less_memory_and_the_same_bits(name: str) -> None:
     assert run(name, marked=True, limit=planned * 6 // 10)[0] == wanted
 
 
-def stepped(x: fluid.Variable) -> fluid.Variable:
-    """A recurrent network over sequences of one length."""
-    steps = fluid.layers.transpose(fluid.layers.reshape(x, [-1, 4, 8]), [1, 0, 2])
+def over_steps(
+    x: fluid.Variable, count: int, state: int, step: Callable[..., fluid.Variable]
+) -> fluid.Variable:
+    """The sum of what a recurrent network gives at each of `count` steps, which `step` computes from its row and the one before."""
+    steps = fluid.layers.transpose(fluid.layers.reshape(x, [-1, count, 32 // count]), [1, 0, 2])
     rnn = fluid.layers.StaticRNN()
     with rnn.step():
         row = rnn.step_input(steps)
-        before = rnn.memory(shape=[-1, 8], batch_ref=row)
-        after = fluid.layers.fc([row, fluid.layers.fc(before, 32, act="tanh")], 8, act="tanh")
+        before = rnn.memory(shape=[-1, state], batch_ref=row)
+        after = step(row, before)
         rnn.update_memory(before, after)
         rnn.step_output(after)
-    return fluid.layers.fc(fluid.layers.reduce_sum(rnn(), dim=[0]), 64, act="tanh")
+    return fluid.layers.reduce_sum(rnn(), dim=[0])
+
+
+def stepped(x: fluid.Variable) -> fluid.Variable:
+    """A recurrent network over sequences of one length."""
+
+    def step(row: fluid.Variable, before: fluid.Variable) -> fluid.Variable:
+        return fluid.layers.fc([row, fluid.layers.fc(before, 32, act="tanh")], 8, act="tanh")
+
+    return fluid.layers.fc(over_steps(x, 4, 8, step), 64, act="tanh")
 
 
 def looped(x: fluid.Variable) -> fluid.Variable:
@@ -132,16 +143,12 @@ def limited(build: Callable[..., Any], rows: int) -> Callable[[int | None], tupl
 
 def deep(x: fluid.Variable) -> fluid.Variable:
     """A recurrent network of many steps, each of several layers."""
-    steps = fluid.layers.transpose(fluid.layers.reshape(x, [-1, 16, 2]), [1, 0, 2])
-    rnn = fluid.layers.StaticRNN()
-    with rnn.step():
-        row = rnn.step_input(steps)
-        before = rnn.memory(shape=[-1, 16], batch_ref=row)
+
+    def step(row: fluid.Variable, before: fluid.Variable) -> fluid.Variable:
         inner = fluid.layers.dropout(fluid.layers.fc([row, before], 32, act="tanh"), 0.1)
-        after = fluid.layers.fc(inner, 16, act="tanh")
-        rnn.update_memory(before, after)
-        rnn.step_output(after)
-    return fluid.layers.reduce_sum(rnn(), dim=[0])
+        return fluid.layers.fc(inner, 16, act="tanh")
+
+    return over_steps(x, 16, 16, step)
 
 
 @pytest.mark.parametrize("build", [deep, looped])

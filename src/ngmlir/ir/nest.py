@@ -9,8 +9,8 @@
 First the loops, outermost first: name, length, and kind if not `parallel`. Then an indexing map for each operand, as in
 `linalg.generic`, and for each result. A list of loops: the operand, reshaped to the lengths of these loops, is indexed by them.
 A map `of` a shape: the operand, reshaped to that shape, is indexed by affine expressions of the loops; positions outside the shape have
-the value of `fill`; if that is a string, elements of the operand stand there, as the op `ng.border_pad` says. Inside the fusion a value has a dimension for each loop along which it changes, in the order of the loops, and the
-names of these loops as its axes.
+the value of `fill`; if that is a string, they read elements of the operand, as the op `ng.border_pad` says. Inside the fusion a value
+has a dimension for each loop along which it changes, in the order of the loops, and the names of these loops as its axes.
 
 Inside the fusion, an operand of a product is a matrix, or a batch of matrices: `matrix [d0, d2]`, with the loops of its dimensions. The
 last loop of a product is its depth. `matrix [d0, d1, d3] = [[4], [128], [8, 8]] at [c0, c1, c3, c2] of [4, 128, 8, 8]` is one that is not

@@ -14,7 +14,7 @@ from ..ir.types import i32
 from ..op_graph.errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
-from ..support.borders import has_room
+from ..support.borders import MODES, has_room, positions
 from ..support.lengths import as_index, is_open, quotient
 from . import arrays, reductions
 from .arrays import (
@@ -280,19 +280,17 @@ def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
 
 # ---- surrounding
 
-_MOVES = ("edge", "reflect", "symmetric", "wrap")  # what they put around are elements as they are
-
 
 def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tensor:
     """Elements around: `constant`, `edge`, `reflect`, `symmetric` or `wrap`; how many must be known now."""
     x = as_array(array)
     widths = _widths(pad_width, len(_shape(x)))
-    if mode not in ("constant", *_MOVES):
+    if mode != "constant" and mode not in MODES:
         # NumPy's other modes compute elements, such as means: here only places are asked of it.
         fail(UserError, f"mode {mode!r} is not there", "constant, edge, reflect, symmetric or wrap")
     if builtins.any(w < 0 for pair in widths for w in pair):
         fail(UserError, "index can't contain negative values", "slice to remove elements")
-    if mode in _MOVES and all(has_room(mode, n, *pair) for n, pair in zip(_shape(x), widths, strict=True)):
+    if mode in MODES and all(has_room(mode, n, *pair) for n, pair in zip(_shape(x), widths, strict=True)):
         low, high = zip(*widths, strict=True) if widths else ((), ())
         return VERBS.border_pad(x, low=low, high=high, border=mode) if any((*low, *high)) else x
     values = None if mode != "constant" else constant_values
@@ -306,9 +304,8 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
         if mode == "edge" and is_open((n, low, high)):
             x = VERBS.gather(x, clip(arange(-low, n + high, dtype="int32"), 0, n - 1), axis=d)
             continue
-        at = np.pad(np.arange(n), (low, high), cast(Any, mode))
         if low or high:
-            x = VERBS.gather(x, known(at, i32), axis=d)
+            x = VERBS.gather(x, known(positions(mode, n, low, high), i32), axis=d)
     return x
 
 

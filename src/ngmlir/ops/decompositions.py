@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import pi, prod
-from typing import Any, Literal, TypeVar, cast
-
-import numpy as np
+from typing import Any, Literal, TypeVar
 
 from ..ir.attributes import integers, numeric_literal
 from ..ir.core import Op
@@ -35,6 +33,7 @@ from ..ir.types import (
     ui64,
     with_element,
 )
+from ..support.borders import positions
 from ..support.lengths import Length, is_open
 from . import ng_rules, rules
 from .disjoint_windows import sums_of_disjoint_windows, windows_of_single_taps
@@ -167,9 +166,9 @@ def border_pad(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] 
     (x,), source = operands, op.operands[0].type
     if not _static(source):
         return None
-    for axis, widths in enumerate(zip(get_i64s(op, "low"), get_i64s(op, "high"), strict=True)):
-        if any(widths):
-            at = np.pad(np.arange(shape_of(source)[axis]), widths, cast("Any", get_enum(op, "border")))
+    for axis, (low, high) in enumerate(zip(get_i64s(op, "low"), get_i64s(op, "high"), strict=True)):
+        if low or high:
+            at = positions(get_enum(op, "border"), shape_of(source)[axis], low, high)
             names = rules.names_of(source)
             type = rules.reshaped(source, [len(at)], names and [names[axis]], i64)
             assert isinstance(type, TensorType)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ...ir.attributes import StringAttr
 from ...ir.core import Value
 from ...ir.nest import AffineExpr, Map, NestAttr
 from ...ir.types import Type, shape_of
+from ...support.borders import positions
 from .shape import literal_array
 
 
@@ -56,7 +57,7 @@ def _read(map: Map, sizes: Sequence[int], array: Any, shape: Sequence[int]) -> A
 def _across(border: str, values: Any, size: int) -> Any:
     """The places in an axis of positions that may be beyond its ends."""
     low, high = max(0, -values.min()), max(0, values.max() + 1 - size)
-    return np.pad(np.arange(size), (low, high), cast("Any", border))[values + low]
+    return positions(border, size, low, high)[values + low]
 
 
 def _values(place: AffineExpr, sizes: Sequence[int], loops: Sequence[int]) -> Any:

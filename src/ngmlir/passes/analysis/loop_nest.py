@@ -85,10 +85,15 @@ class LoopNest:
         """The number of an input's operand; if that is listed several times, the first."""
         return self.fusion.operands.index(self.fusion.operands[self.inputs.index(value)])
 
+    @property
+    def has_borders(self) -> bool:
+        """Whether an operand is padded with its own elements."""
+        return any(access.border for access in self.accesses.values())
+
     def has_tiles(self, *loops: int) -> bool:
         """Whether threads can have tiles over some loops and the innermost one: in every access each of these loops runs along a
         different dimension, and no border is of elements of the operand."""
-        if any(access.border for access in self.accesses.values()):
+        if self.has_borders:
             return False
         tiled = [*(loop % len(self.sizes) for loop in loops), len(self.sizes) - 1]
         for access in (*self.accesses.values(), *self.written.values()):
@@ -131,13 +136,12 @@ class LoopNest:
                 outer = {loop: access.borders(loop) for loop in range(len(self.sizes) - 1)}
                 for loop in [loop for loop, borders in outer.items() if borders][-2:]:
                     found[loop] |= outer[loop]
-        own_elements = any(access.border for access in self.accesses.values())
         choices = {choice for op in self.ops if (choice := self.choice(op)) is not None}
         for loop, at in choices if len(choices) <= MOST_CHOICES else ():
             if loop < len(self.sizes) - 1 or is_long(self.sizes[loop], widest_item(self), target):
                 found[loop].add(at)
         return [
-            sorted(cut for cut in own if (own_elements or not is_open((size,))) and 0 < cut < size)
+            sorted(cut for cut in own if (self.has_borders or not is_open((size,))) and 0 < cut < size)
             for own, size in zip(found, self.sizes, strict=True)
         ]
 

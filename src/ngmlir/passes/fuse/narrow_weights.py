@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Literal
 
-from ...ir.core import Block, Module, Op, Region, Value
+from ...ir.core import Block, Module, Op, Value
 from ...ir.types import IntegerType, TensorType, element_type, f32, i32, shape_of
-from ...ops import ng
 from ...ops.builder import Builder
 from ...ops.fields import get_i64, get_i64s
 from ...ops.schedules import SCHEDULE, Decode
@@ -28,8 +27,8 @@ from .decoding.panels import panels_product
 
 #: Most rows for which digits are multiplied faster than floats in panels if they take twice as many instructions.
 MOST_DIGITS = 16
-#: Computes a product with a builder.
-Rows = Callable[[Builder], Value]
+#: Computes a product.
+Rows = Callable[[], Value]
 
 
 @contract(needs=("plain",), anchor="function", only="cpu")
@@ -125,13 +124,13 @@ class _Rule:
         if self.scaled:
             weight, factor = weight.unscaled()
 
-        def product(b: Builder, by: str | None = None) -> Value:
+        def product(by: str | None = None) -> Value:
             return decoded_product(left, weight, type, b, self.scaled, by)
 
-        def in_registers(b: Builder) -> Value:
-            return product(b, Decode.by)
+        def in_registers() -> Value:
+            return product(Decode.by)
 
-        made = by_rows(type, b, MOST_ROWS, in_registers, product) if is_open(type.shape) else product(b)
+        made = by_rows(type, b, MOST_ROWS, in_registers, product) if is_open(type.shape) else product()
         if isinstance(factor, Number):
             return b.multiply(made, factor.at(b, type.shape))
         if factor is not None:
@@ -145,15 +144,15 @@ class _Rule:
         words, digits = self.panels_of(weight, b), self.left(left, weight, b)
         many = not self.cheap(weight) and digits.many > 1
 
-        def integers(b: Builder) -> Value:
+        def integers() -> Value:
             return digits_product(digits, words, type, b)
 
-        def floats(b: Builder) -> Value:
+        def floats() -> Value:
             return panels_product(left, words, type, b)
 
         if many and is_open(type.shape):
             return by_rows(type, b, MOST_DIGITS, integers, floats)
-        return floats(b) if many and type.shape[0] > MOST_DIGITS else integers(b)
+        return floats() if many and type.shape[0] > MOST_DIGITS else integers()
 
     def rows(self, op: Op, b: Builder) -> Sequence[Value] | None:
         """A gather of rows of a weight, which decodes only these; None where it is none."""
@@ -215,12 +214,7 @@ def by_rows(type: TensorType, b: Builder, most: int, few: Rows, many: Rows) -> V
     """A product of an open number of rows: a call computes up to `most` in one way, more in another."""
     whole = TensorType((), i32)
     is_few = b.less_equal(b.extent(value=type.shape[0], type=whole), b.number(most, whole))
-    regions: list[Region] = []
-    for way in (few, many):
-        inner = Builder(Block(), b.location)
-        inner.end(ng.YieldOp, way(inner))
-        regions.append(Region(inner.block))
-    return b.if_(is_few, types=[type], regions=regions)[0]
+    return b.branch(is_few, lambda: [few()], lambda: [many()])[0]
 
 
 def _is_matrix(value: Value) -> bool:

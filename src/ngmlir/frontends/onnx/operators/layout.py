@@ -163,9 +163,6 @@ def repeated(x: Tensor, times: Sequence[int]) -> Tensor:
     return wide.reshape([n * t for n, t in zip(x.shape, times, strict=True)])
 
 
-_BORDERS = ("edge", "reflect", "wrap")
-
-
 @operator("Pad")
 def pad(
     n: Node, x: Tensor, pads: Tensor | None = None, value: Tensor | None = None, axes: Tensor | None = None
@@ -191,7 +188,7 @@ def pad(
             return x.pad(low, high, value.array.reshape(()).item())
         inside = n.verbs.numbers(True, i1, x.shape).pad(low, high)
         return inside.where(x.pad(low, high), value.reshape([]))
-    if mode in _BORDERS and all(map(has_room, [mode] * x.rank, x.shape, low, high)):
+    if all(map(has_room, [mode] * x.rank, x.shape, low, high)):
         return x.border_pad(low, high, cast("Border", mode))
     for axis, (before, after) in enumerate(zip(low, high, strict=True)):
         if before or after:
