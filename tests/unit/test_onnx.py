@@ -118,13 +118,11 @@ def test_inputs_of_any_size_decide_shapes(behind: int) -> None:
         assert np.array_equal(run(x)[last], np.array(np.nonzero(x)) * (1 + behind))
 
 
-def test_inputs_that_decide_more_than_shapes_may_are_told() -> None:
+def test_any_number_of_elements_may_decide_shapes() -> None:
     model = load(_model([helper.make_node("NonZero", ["x"], ["y"])], [("x", F, ["n"])], [("y", I, None)]))
-    run = ng.compile(model, target="numpy")
-    with pytest.raises(
-        ng.Limit, match=r"'x', of 16777217 elements, decides the shape of a tensor in node 'y'"
-    ):
-        run(np.zeros((1 << 24) + 1, np.float32))
+    x = np.zeros((1 << 24) + 1, np.float32)
+    x[[3, -1]] = 1
+    assert ng.compile(model, target="numpy")(x)["y"].tolist() == [[3, 1 << 24]]
 
 
 def test_shapes_are_computed_while_a_model_is_read() -> None:
@@ -435,8 +433,8 @@ def test_what_follows_a_choice_is_compiled_for_its_shape(width: int, monkeypatch
         x[rows] *= -1
         expected = x[rows].astype(np.float64) @ weights["w"] @ weights["u"]
         np.testing.assert_allclose(run(x)[0], expected, rtol=1e-3, atol=1e-2 * width**0.5)
-    # 512 rows before the choice; 300 rows three times and then 301 after it.
-    assert len(compiled) == (3 if width > 8 else 2), compiled
+    # 512 rows before the choice; 300 rows three times after it. What is compiled for 301 rows is for any other number too.
+    assert len(compiled) == 2, compiled
 
 
 def test_outputs_are_a_tuple_with_names() -> None:

@@ -83,7 +83,11 @@ def type_of_dtype(dtype: Any) -> Type:
     """The element type of a NumPy dtype."""
     import numpy as np
 
-    dtype = np.dtype(dtype)
+    return _type_of(np.dtype(dtype))
+
+
+@cache
+def _type_of(dtype: np.dtype[Any]) -> Type:
     if dtype.name == "bfloat16":
         return FloatType("bf16")
     if dtype.name in _NARROW_TYPES:

@@ -21,7 +21,7 @@ from ...passes.graph.integer_products import REASSOCIATES
 from ...support.collector import collecting_rarely
 from ...support.diagnostics import Limit
 from .calls import Decides, Program, Waits
-from .cut import cut, products, used
+from .cut import How, cut, cut_for, products, used
 from .emitter import FOLDED, Emitter, Undecided, Unended
 from .files import Files
 from .ports import Given, Port, element_type_of, leaves_of, stated_port
@@ -31,14 +31,10 @@ from .tensor import Absent, Array, Maps, Tensor, TensorList, Thing, Words
 from .tensors import array_of
 from .tensors_beside import beside_of
 
-#: Of more the model is cut in two where they decide.
-_FEW = 64
 #: Operators whose results say how long something is.
 _TELLING = frozenset({"Shape", "Size", "NonZero", "Unique", "SequenceLength"})
 #: Operators that dequantize: products of what they give may be scaled after the sum.
 _QUANTIZED = frozenset({"DequantizeLinear", "MatMulNBits", "MatMulNBitsMlp", "MatMulNBitsQkv"})
-#: Inputs whose elements decide something have at most so many.
-_MOST = 1 << 24
 
 
 class Contents:
@@ -65,6 +61,8 @@ class Contents:
         self.overridable = {i.name: i.type for i in proto.graph.input if i.name in given}
         #: Leaves of the inputs whose elements decide shapes, by what has been found so far.
         self.deciding: set[tuple[int, int]] = set()
+        #: Those of which a call had other elements than one before.
+        self.changing: set[tuple[int, int]] = set()
 
     #: Whether products of dequantized operands are computed as f32 products, operand by operand.
     exact = False
@@ -90,11 +88,17 @@ class Contents:
                     return self.attempt(values)
             except Decides as found:
                 leaf = next(array for place, array in leaves_of(values) if place == found.leaf)
-                if leaf.size > _FEW and (made := cut(self.proto.graph, found.node)):
+                changes = found.leaf in self.changing
+                if (made := cut_for(self.proto.graph, found.node, leaf.size, changes)) is not None:
                     raise Waits(made) from None
-                if leaf.size > _MOST:
-                    raise self._too_large(found.leaf, leaf, found.decided) from None
                 self.deciding.add(found.leaf)
+
+    def changed(self, place: tuple[int, int]) -> None:
+        """Elements that decide shapes are others than before: no more programs are made for them alone, where the node that
+        they decide can be run by itself."""
+        if place not in self.changing:
+            self.changing.add(place)
+            self.deciding.remove(place)
 
     def module(self, values: Sequence[Given]) -> Module:
         """One function of tensors for inputs of these shapes, whose results are the outputs in order, with their names.
@@ -176,9 +180,6 @@ class Contents:
         module; `folded` as for `Emitter`; `shapes` replace the shapes of the leaves of the values."""
         self.files.check()
         leaves = leaves_of(values)
-        for place, array in leaves:
-            if place in self.deciding and array.size > _MOST:
-                raise self._too_large(place, array, "something that has to be known")
         open_ = [i for i, (place, _) in enumerate(leaves) if place not in self.deciding]
         shapes = [array.shape for _, array in leaves] if shapes is None else shapes
         types = [TensorType(shapes[i], element_type_of(leaves[i][1])) for i in open_]
@@ -207,9 +208,7 @@ class Contents:
                 self.proto.graph, things, self.around(emitter), self.opsets, {}, self.array
             )
         except Unended as error:
-            found = cut(self.proto.graph, error.node, rounds=True)
-            assert found is not None
-            raise Waits(found) from None
+            raise Waits(cut(self.proto.graph, error.node, How.ROUNDS)) from None
         except Undecided as error:
             raise self._decides(error, block, leaves, open_) from None
         results: list[Value] = []
@@ -241,11 +240,6 @@ class Contents:
                 return Decides(leaves[open_[value.index]][0], error.node, f"{error.decided} in {node}")
         return Limit(f"{node}: what a loop computes decides {error.decided}")
 
-    def _too_large(self, place: tuple[int, int], array: Array, decided: str) -> Limit:
-        name = self.inputs[place[0]].name
-        message = f"the input '{name}', of {array.size} elements, decides {decided}"
-        return Limit(message, hint=f"inputs that do have at most {_MOST} elements")
-
 
 class Part(Contents):
     """Some nodes of a model, which holds the tensors that they read."""
@@ -266,7 +260,7 @@ class Part(Contents):
         self._arrays, self.files = whole._arrays, whole.files
         self.inputs, self.output_names = list(inputs), list(outputs)
         self.overridable = {}
-        self.deciding = set()
+        self.deciding, self.changing = set(), set()
 
     def around(self, emitter: Emitter) -> dict[str, Thing | None]:
         read = {name for node in self.proto.graph.node for name in used(node)} | {*self.output_names}

@@ -27,7 +27,7 @@ from ...transformers.outputs import Outputs
 from ...transformers.specialise import Key, Specialised
 from .calls import Decides, Program, Quick, Unready, Waits, in_order, quick_of, unready
 from .files import Files
-from .open_lengths import both, limits, open_places, open_rows, tied
+from .open_lengths import both, changing, limits, open_places, open_rows, tied
 from .opened import Opened, Stated, opened, reader_version
 from .places import at_the_users_line
 from .ports import Array, Given, content, given_of, leaves_of, without_elements
@@ -173,10 +173,7 @@ class CompiledModel:
     def __call__(self, *values: Any, **named: Any) -> Outputs:
         """The outputs in order. By name, initializers that the model lists among its inputs may be given too, in the place of
         their elements. Raises UserError for values that do not fit the inputs."""
-        for quick in (self._quick, *self._quick_for_any.values()):
-            if quick is None:
-                continue
-            run, files = quick
+        for run, files in self._quick_ways():
             for mapping, size in files:
                 if mapping.size() < size:
                     self.model.files.check()
@@ -195,12 +192,16 @@ class CompiledModel:
 
     def part(self, *given: Given) -> Sequence[Any]:
         """The outputs for what other parts of a model gave: it fits the inputs, and the caller has checked the files."""
-        if self._quick is not None:
+        for quick in self._quick_ways():
             try:
-                return self._quick.run(*given)
+                return quick.run(*given)
             except Unready:
                 pass
         return self._results(given)
+
+    def _quick_ways(self) -> list[Quick]:
+        """Those there are, that of the last program first."""
+        return [quick for quick in (self._quick, *self._quick_for_any.values()) if quick is not None]
 
     def _overriding(self, named: Mapping[str, Any]) -> CompiledModel | None:
         """What takes the initializers among these names as inputs; None where there are none."""
@@ -245,11 +246,10 @@ class CompiledModel:
         from .parts import Parts
 
         def compiled(part: Part, which: str) -> Compiled:
-            # What waits for what a run chose is mostly for one call; a node by itself is run in NumPy.
-            target = "numpy" if which == "node" else self.target
-            return CompiledModel(part, target, threads=self.threads, once=which in ("node", "rest")).part
+            # What waits for what a run chose is mostly for one call.
+            return CompiledModel(part, self.target, threads=self.threads, once=which == "rest").part
 
-        return Parts(self.model.contents, cut, compiled)
+        return Parts(self.model.contents, cut, compiled, self._programs.device.compiles)
 
     def _made(self, given: Sequence[Given], early: bool = False) -> _Made:
         """The program for such inputs, and what runs it."""
@@ -274,6 +274,7 @@ class CompiledModel:
 
     def _anew(self, given: Sequence[Given], program: Program | None) -> _Made:
         contents, early = self.model.contents, program is not None
+        self._note_changes(given)
         program = program or contents.program(given)
         key = self._key(given)
         # What is made for these elements or shapes alone is compiled when they come again, or where it is heavy.
@@ -290,6 +291,18 @@ class CompiledModel:
         if not self._once:
             self._programs.count(self._compiled_for)
         return self._programs.add(key, _Made(program, run, quick, not interpreted))
+
+    def _note_changes(self, given: Sequence[Given]) -> None:
+        """Tells the model of elements that decide shapes and are others than in a call before."""
+        deciding = self.model.deciding
+        if deciding:
+            at, key = len(given), self._key(given)
+            for place, a in leaves_of(given):
+                at += 2 + a.ndim
+                if place in deciding and any(
+                    at <= len(k) and k[at - 1] != key[at - 1] for k in self._programs.keys()
+                ):
+                    self.model.contents.changed(place)
 
     def _compiled_for(self, made: int) -> str:
         """What so many programs are for."""
@@ -310,10 +323,12 @@ class CompiledModel:
         from .emitter import FOLDED_SHAPES  # reads models, of which what is on disk needs nothing
 
         leaves = leaves_of(given)
-        if self._once or len(leaves) != len(self.model.inputs):
+        if len(leaves) != len(self.model.inputs):
             return None
         begins = [*accumulate((2 + a.ndim for _, a in leaves), initial=len(given))]
         at = open_places(self.model.inputs, leaves, begins, self.model.deciding)
+        if any(port.shape is None for port in self.model.inputs):
+            at = changing(key, self._programs.keys(), at)
         if refused := self._programs.refuses(key, at):
             at = tied([k for k in (key, *self._programs.keys()) if len(k) == len(key)], at)
         seen = self._seen.setdefault(tuple([i for i in at if key[i] >= LEAST]), {})

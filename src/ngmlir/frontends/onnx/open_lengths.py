@@ -29,8 +29,8 @@ def open_places(
     return {
         begin + 1 + d: identifier(size or f"input{number}_{d}")
         for number, (port, (place, array), begin) in enumerate(zip(inputs, leaves, begins, strict=False))
-        if port.shape is not None and len(port.shape) == array.ndim and place not in deciding
-        for d, size in enumerate(port.shape)
+        if (port.shape is None or len(port.shape) == array.ndim) and place not in deciding
+        for d, size in enumerate([None] * array.ndim if port.shape is None else port.shape)
         if not isinstance(size, int)
     }
 
@@ -54,6 +54,15 @@ def tied(keys: Sequence[tuple[Any, ...]], at: Mapping[int, str]) -> dict[int, st
     differently, and accept only such."""
     names: dict[tuple[int, ...], str] = {}
     return {i: names.setdefault(tuple([key[i] for key in keys]), name) for i, name in at.items()}
+
+
+def changing(key: tuple[Any, ...], keys: Sequence[tuple[Any, ...]], at: Mapping[int, str]) -> dict[int, str]:
+    """Of the lengths at places of keys those that differ from call to call, with one name for those that are always equal;
+    calls that differ in more than lengths are of other programs."""
+    like = [
+        k for k in keys if len(k) == len(key) and all(k[i] == key[i] for i in range(len(k)) if i not in at)
+    ]
+    return tied([key, *like], {i: name for i, name in at.items() if any(k[i] != key[i] for k in like)})
 
 
 def both(one: range, other: range) -> range:

@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from onnx import NodeProto
 
+from .alone import Alone
 from .contents import Contents, Part
-from .cut import Cut
+from .cut import Cut, How
 from .nodes import OWN
 from .ports import Array, Given, port_of
 from .survey import graphs_of
 
-#: A part as a function, and what makes it: of the head, the node, the rest or a chunk of a loop.
+#: A part as a function, and what makes it: of the head, the rest or a chunk of a loop.
 Compiled: TypeAlias = Callable[..., Sequence[Any]]
 Compile: TypeAlias = Callable[[Part, str], Compiled]
 _ENDLESS = (1 << 63) - 1
@@ -25,37 +26,28 @@ class Parts:
     """The nodes that do not depend on a node, that node, and the nodes that depend on it. The node is run in NumPy, a Loop some
     iterations at a time by a separate program."""
 
-    def __init__(self, model: Contents, cut: Cut, compile: Compile):
+    def __init__(self, model: Contents, cut: Cut, compile: Compile, compiles: bool):
+        """`compiles` says whether nodes that NumPy runs may call compiled functions."""
         self.model, self.cut, self.compile = model, cut, compile
-        self.head = compile(model.part(cut.head, model.inputs, cut.made), "head") if cut.head else None
+        self.head = compile(model.part(cut.head, model.inputs, cut.made), "head") if cut.made else None
         self.mine, self.last = cut.read(model.input_names, model.output_names)
         self.node: Compiled | None = None
+        if cut.how is How.ALONE:
+            self.node = Alone(model, cut, self.mine, compiles)
+        elif cut.how is How.ROUNDS:
+            self.node = Rounds(model, cut.node, self.mine, cut.chosen, compile)
         self.rest: Compiled | None = None
 
     def __call__(self, given: Sequence[Given]) -> Sequence[Any]:
         there: dict[str, Given] = dict(zip(self.model.input_names, given, strict=True))
         if self.head is not None:
             there.update(zip(self.cut.made, self.head(*given), strict=True))
-        if self.node is None:
-            if self.cut.rounds:
-                self.node = Rounds(self.model, self.cut.node, self.mine, self.cut.chosen, self.compile)
-            else:
-                self.node = self._part([self.cut.node], self.mine, there, self.cut.chosen, "node")
-        there.update(zip(self.cut.chosen, self.node(*(there[n] for n in self.mine)), strict=True))
+        if self.node is not None:
+            there.update(zip(self.cut.chosen, self.node(*[there[n] for n in self.mine]), strict=True))
         if self.rest is None:
-            self.rest = self._part(self.cut.rest, self.last, there, self.model.output_names, "rest")
-        return self.rest(*(there[n] for n in self.last))
-
-    def _part(
-        self,
-        nodes: Sequence[NodeProto],
-        takes: Sequence[str],
-        there: Mapping[str, Given],
-        gives: Sequence[str],
-        which: str,
-    ) -> Compiled:
-        part = self.model.part(nodes, [port_of(name, there[name]) for name in takes], gives)
-        return self.compile(part, which)
+            ports = [port_of(name, there[name]) for name in self.last]
+            self.rest = self.compile(self.model.part(self.cut.rest, ports, self.model.output_names), "rest")
+        return self.rest(*[there[n] for n in self.last])
 
 
 class Rounds:

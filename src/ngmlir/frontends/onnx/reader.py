@@ -12,9 +12,9 @@ from ...support.diagnostics import Diagnostic, Limit, Location, UserError
 from . import operators
 from .elements import ELEMENTS
 from .emitter import Emitter, Undecided
-from .nodes import OPERATORS, Made, Node
+from .nodes import OPERATORS, Made, Node, Run
 from .schemas import SCHEMAS, defaults_of
-from .survey import Functions, called, domain_of, has_body, place_of, schema_of
+from .survey import Functions, called, domain_of, graphs_of, has_body, place_of, schema_of
 from .tensor import Absent, Array, Maps, Tensor, TensorList, Thing, Words
 from .tensors import array_of, sparse_array
 
@@ -114,8 +114,9 @@ class Reader:
                 raise UserError(message, location) from error
             finally:
                 self.emitter.builder.location = outer
-            things = [made] if isinstance(made, (Tensor, TensorList, Absent, Words, Maps)) else list(made)
-            scope.update((name, thing) for name, thing in zip(node.output, things, strict=False) if name)
+            scope.update(
+                (name, thing) for name, thing in zip(node.output, things_of(made), strict=False) if name
+            )
 
     def _node(
         self,
@@ -134,26 +135,48 @@ class Reader:
         if function is not None:
             return self._call(function, inputs, attributes)
         version = opsets.get(domain, self.opsets.get(domain, 1))
-        handler = OPERATORS.get((domain, node.op_type))
-        if handler is None:
+        if (domain, node.op_type) not in OPERATORS:
             body = self._body(node, attributes, inputs, domain, version)
             # What a node leaves out its function asks for too.
             defaults = defaults_of(schema_of(node.op_type, domain, version))
             return self._call(body, inputs, {**defaults, **attributes})
         if node.op_type != "Identity" and any(isinstance(thing, (Words, Maps)) for thing in inputs):
             raise Limit("its input holds strings or maps", hint="they can be outputs of the model")
-        stated = SCHEMAS.get((domain, node.op_type))
-        if stated is not None:
-            attributes = {**defaults_of(stated), **attributes}
 
         def run(graph: GraphProto, things: Sequence[Thing]) -> list[Thing]:
             return self.graph(graph, things, scope, opsets, references)
 
+        return self._operator(node, domain, version, attributes, run)(*inputs)
+
+    def operator(self, node: NodeProto, opsets: Mapping[str, int]) -> Callable[..., Made] | None:
+        """What a node without graphs gives of its inputs; None where it has some, or functions stand for it."""
+        domain = domain_of(node.domain)
+        known = (domain, node.op_type) in OPERATORS and (
+            domain,
+            node.op_type,
+            node.overload,
+        ) not in self.functions
+        if not known or next(graphs_of(node), None) is not None:
+            return None
+        attributes = {a.name: a for a in node.attribute if not a.ref_attr_name}
+        return self._operator(node, domain, opsets.get(domain, 1), attributes, _no_graph)
+
+    def _operator(
+        self, node: NodeProto, domain: str, version: int, attributes: Mapping[str, AttributeProto], run: Run
+    ) -> Callable[..., Made]:
+        stated = SCHEMAS.get((domain, node.op_type))
+        if stated is not None:
+            attributes = {**defaults_of(stated), **attributes}
         outermost = self.depth == 1
         made = Node(node.op_type, version, attributes, node.output, self.emitter, self.folder, run, outermost)
-        while inputs and inputs[-1] is None:
-            inputs.pop()
-        return handler(made, *inputs)
+        handler = OPERATORS[domain, node.op_type]
+
+        def operator(*inputs: Thing | None) -> Made:
+            while inputs and inputs[-1] is None:
+                inputs = inputs[:-1]
+            return handler(made, *inputs)
+
+        return operator
 
     def _body(
         self,
@@ -204,6 +227,15 @@ class Reader:
         if name not in scope:
             raise UserError(f"{what} '{name[:200]}' is made by no node before it")
         return scope[name]  # pyright: ignore[reportReturnType]  # None is an input that a function was not given
+
+
+def things_of(made: Made) -> list[Thing]:
+    """What an operator gives, one for each output."""
+    return [made] if isinstance(made, (Tensor, TensorList, Absent, Words, Maps)) else list(made)
+
+
+def _no_graph(graph: GraphProto, things: Sequence[Thing]) -> list[Thing]:
+    raise AssertionError("a node without graphs runs one")
 
 
 def _type_of(thing: Thing | None) -> TypeProto:

@@ -32,6 +32,8 @@ class Verbs(ng.NgVerbs["Tensor"]):
     exact = False
     #: Whether a model is read for more lengths than those that its tensors have: then what follows from lengths is computed by ops.
     several: bool
+    #: Whether what runs on the host, while shapes are computed, is compiled where that pays.
+    compiles = False
 
     @abstractmethod
     def known(self, array: Any) -> Tensor:
