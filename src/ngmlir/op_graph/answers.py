@@ -19,6 +19,7 @@ from typing import Any, NoReturn, TypeVar, cast
 import numpy as np
 
 from ..support.diagnostics import NgmlirError
+from ..support.undo import undone_where_it_fails
 from .errors import WrongCall, fail
 from .habits import about_memory, accepting, meant_by
 from .node import Op
@@ -33,19 +34,21 @@ PYTHONS = (TypeError, AttributeError, ValueError, LookupError, OverflowError)
 _ANSWERING = ("answering", "stated")
 
 
-def answered(function: F, called: str = "") -> F:
+def answered(function: F, called: str = "", *, undone: bool = False) -> F:
     """The function (or the class, of which it is the constructor), which answers to what it cannot take with a WrongCall:
-    what it was called with, why that cannot be, and how it is called. `called` is the path that users know it by."""
+    what it was called with, why that cannot be, and how it is called. `called` is the path that users know it by. With `undone` what
+    it changed by then is taken back."""
     if isinstance(function, type):
         own = getattr(function, "__init__", None)
         if isinstance(own, FunctionType) and is_ours(own.__code__) and own.__code__.co_name not in _ANSWERING:
-            function.__init__ = answered(own, called)
+            function.__init__ = answered(own, called, undone=undone)
         return cast(F, function)
+    call = undone_where_it_fails(function) if undone else function
 
     @wraps(function)
     def answering(*args: Any, **named: Any) -> Any:
         try:
-            return function(*args, **named)
+            return call(*args, **named)
         except NgmlirError as error:
             locate(error)
             raise
@@ -57,7 +60,12 @@ def answered(function: F, called: str = "") -> F:
 
 
 def answer_all(
-    module: MutableMapping[str, Any], names: Iterable[str], called: str, *, methods: bool = False
+    module: MutableMapping[str, Any],
+    names: Iterable[str],
+    called: str,
+    *,
+    methods: bool = False,
+    undone: bool = False,
 ) -> None:
     """Makes the functions and classes of these names in a module `answered`, with `methods` also the public methods of the classes."""
     for name in names:
@@ -65,19 +73,19 @@ def answer_all(
         if isinstance(value, (FunctionType, type)) and not (
             isinstance(value, type) and issubclass(value, BaseException)
         ):
-            module[name] = answered(cast("Callable[..., Any]", value), f"{called}.{name}")
+            module[name] = answered(cast("Callable[..., Any]", value), f"{called}.{name}", undone=undone)
             if methods and isinstance(value, type):
-                answer_methods(*value.__mro__[:-1], called=called)
+                answer_methods(*value.__mro__[:-1], called=called, undone=undone)
 
 
-def answer_methods(*owners: type, called: str) -> None:
+def answer_methods(*owners: type, called: str, undone: bool = False) -> None:
     """Makes the public methods of classes, and calls of their objects, `answered`."""
     for owner in owners:
         for name, value in list(vars(owner).items()):
             if not isinstance(value, FunctionType) or value.__code__.co_name in _ANSWERING:
                 continue
             if (name == "__call__" or not name.startswith("_")) and is_ours(value.__code__):
-                setattr(owner, name, answered(value, f"{called}.{owner.__name__}.{name}"))
+                setattr(owner, name, answered(value, f"{called}.{owner.__name__}.{name}", undone=undone))
 
 
 def answer(

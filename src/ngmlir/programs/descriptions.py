@@ -19,6 +19,7 @@ from ..ir.types import TensorType, f32, i64
 from ..op_graph.source import user_location
 from ..ops import program as dialect
 from ..support.diagnostics import Location, UserError
+from ..support.undo import Undo, changed
 from .attributes import from_attribute
 from .declarations import UNIT, Declaration
 from .lookup import Names
@@ -152,8 +153,9 @@ class Operator:
         self._become(op)
 
     def _become(self, op: core.Op) -> None:
+        before = self.op
         self._hold(op)
-        self.block.touched()
+        self.block.touched(lambda: self._become(before))
 
     def __str__(self) -> str:
         """Its text, that of its sub-block included."""
@@ -195,10 +197,10 @@ class BlockView(Names[Variable]):
             self._is_dirty = False
         return self._body
 
-    def touched(self) -> None:
-        """Something changed."""
+    def touched(self, undo: Undo) -> None:
+        """Something changed, which `undo` takes back."""
         self._is_dirty = True
-        self.program.touched()
+        self.program.touched(undo)
 
     def all_blocks(self) -> Iterable[BlockView]:
         return self.program.blocks
@@ -234,22 +236,23 @@ class BlockView(Names[Variable]):
             fields[flag] = UNIT
         if parameter is not None:
             fields["parameter"] = parameter
-        found = self.variables[name] = Variable(
-            self, dialect.VarOp((), (), fields, (), location or user_location())
-        )
-        self.touched()
-        return found
+        return self._add(Variable(self, dialect.VarOp((), (), fields, (), location or user_location())))
+
+    def _add(self, variable: Variable) -> Variable:
+        self.variables[variable.name] = variable
+        self.touched(lambda: self.remove_variable(variable.name))
+        return variable
 
     def replace_variable(self, variable: Variable, op: core.Op) -> None:
         """The declaration of a variable becomes another one, which may have another name."""
-        name = op.symbol
+        name, before = op.symbol, variable.op
         is_renamed = name != variable.name
         if is_renamed:
             self._refuse_again(name)
         variable.op, variable.name = op, name
         if is_renamed:
             self.variables = {each.name: each for each in self.variables.values()}
-        self.touched()
+        self.touched(lambda: self.replace_variable(variable, before))
 
     def _refuse_again(self, name: str) -> None:
         if name in self.variables:
@@ -266,8 +269,8 @@ class BlockView(Names[Variable]):
                 operator.rename("outputs", old, new)
 
     def remove_variable(self, name: str) -> None:
-        del self.variables[name]
-        self.touched()
+        variable = self.variables.pop(name)
+        self.touched(lambda: self._add(variable))
 
     # ---- operators
 
@@ -293,24 +296,25 @@ class BlockView(Names[Variable]):
         self.operators.insert(at, made)
         if isinstance(op, dialect.BlockOpOp):
             BlockView(self.program, op.block, op.index, self)
-        self.touched()
+        self.touched(lambda: self.remove_operators(made.index, made.index + 1))
         return made
 
     def remove_operators(self, start: int, stop: int) -> None:
         """Removes operators, and the blocks that they run."""
-        self._forget(self.operators[start:stop])
-        del self.operators[start:stop]
+        self._keep([*self.operators[:start], *self.operators[stop:]], self.operators[start:stop])
 
     def keep_operators(self, kept: Collection[int]) -> None:
         """Removes all operators but those at some places, and the blocks that they run."""
-        self._forget([o for at, o in enumerate(self.operators) if at not in kept])
-        self.operators[:] = [o for at, o in enumerate(self.operators) if at in kept]
+        removed = [o for at, o in enumerate(self.operators) if at not in kept]
+        self._keep([o for at, o in enumerate(self.operators) if at in kept], removed)
 
-    def _forget(self, operators: Iterable[Operator]) -> None:
-        for operator in operators:
+    def _keep(self, kept: Sequence[Operator], removed: Iterable[Operator]) -> None:
+        for operator in removed:
             if operator.sub_block is not None:
                 self.program.forget(operator.sub_block)
-        self.touched()
+        before = list(self.operators)
+        self.operators[:] = kept
+        self.touched(lambda: self._keep(before, ()))
 
     # ---- blocks below
 
@@ -320,13 +324,15 @@ class BlockView(Names[Variable]):
         body = Block()
         fields = {"index": IntegerAttr(index, i64)}
         self._waiting[index] = dialect.BlockOp((), (), fields, [Region(body)], user_location())
-        self.touched()
-        return BlockView(self.program, body, index, self)
+        made = BlockView(self.program, body, index, self)
+        self.touched(lambda: (self.detach(made), self.program.forget(made)))
+        return made
 
     def detach(self, block: BlockView) -> None:
         """Takes a block out of the list of those that no operator runs."""
-        if block.parent is self and self._waiting.pop(block.index, None) is not None:
-            self.touched()
+        op = self._waiting.pop(block.index, None) if block.parent is self else None
+        if op is not None:
+            self.touched(lambda: self._waiting.setdefault(block.index, op))
             return
         raise UserError(
             f"block {block.index} is run by another operator, or lies below another block than {self.index}",
@@ -385,7 +391,8 @@ class Program:
         for other in self.blocks:
             if other.parent is block:
                 self.forget(other)
-        self._blocks.pop(block.index, None)
+        del self._blocks[block.index]
+        changed(lambda: self.add(block))
 
     def block(self, index: int) -> BlockView:
         """UserError where there is none of that number."""
@@ -411,12 +418,14 @@ class Program:
 
     def set_attribute(self, name: str, value: Attribute | None) -> None:
         """Gives the module an attribute; None removes it."""
+        before = self._module.attributes.get(name)
         self._module = with_attributes(self._module, {name: value})
-        self.touched()
+        self.touched(lambda: self.set_attribute(name, before))
 
-    def touched(self) -> None:
-        """Something changed."""
+    def touched(self, undo: Undo) -> None:
+        """Something changed, which `undo` takes back."""
         self.edits += 1
+        changed(undo)
 
     def copy(self) -> Program:
         """An equal program, which is edited by itself."""

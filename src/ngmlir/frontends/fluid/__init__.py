@@ -87,4 +87,5 @@ for _module in (
     _own = [
         name for name, value in vars(_module).items() if getattr(value, "__module__", "") == _module.__name__
     ]
-    answer_all(vars(_module), _own, f"fluid.{_module.__name__.rpartition('.')[2]}", methods=True)
+    _called = f"fluid.{_module.__name__.rpartition('.')[2]}"
+    answer_all(vars(_module), _own, _called, methods=True, undone=True)

@@ -6,8 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.types import FloatType
+from ...op_graph.errors import fail
 from ...programs.vartypes import VarType, number_of, vartype
 from ...support.diagnostics import UserError
+from ...support.undo import undone_where_it_fails
 from . import unique_name
 
 
@@ -37,21 +39,21 @@ def scaled(x: Any, factor: float) -> Any:
     return made
 
 
+@undone_where_it_fails
 def binary(type: str, x: Any, other: Any, reverse: bool = False) -> Any:
     """The operator of two variables, or of one and a number, on either side."""
     if isinstance(other, (int, float)):
         is_float = isinstance(x.view.element, FloatType)
         if not is_float and int(other) != other:
-            raise UserError(
-                f"'{x.name}' holds integers, and {other} is none", hint=f"{x.name}.astype('float32')"
-            )
-        if not reverse and is_float and type in ("elementwise_mul", "elementwise_div"):
-            return scaled(x, float(other) if type == "elementwise_mul" else 1 / float(other))
+            fail(UserError, f"'{x.name}' holds integers, and {other} is none", f"{x.name}.astype('float32')")
+        if not reverse and is_float and type == "elementwise_mul":
+            return scaled(x, float(other))
+        if not reverse and is_float and type == "elementwise_div" and other:
+            return scaled(x, 1 / float(other))
         other = _filled(x, other)
     if not hasattr(other, "view"):
-        raise UserError(
-            f"{type} takes variables and numbers, not {other!r}", hint="layers.assign(array) makes a variable"
-        )
+        hint = "layers.assign(array) makes a variable"
+        fail(UserError, f"{type} takes variables and numbers, not {other!r}", hint)
     if other.dtype != x.dtype:
         other = cast(other, x.dtype)
     # The result has the shape of the left operand, so that of more dimensions is there where that may be.

@@ -77,4 +77,4 @@ def _names(given: Collection[Variable | str]) -> list[str]:
     return [v.name if isinstance(v, Variable) else v for v in given]
 
 
-answer_all(globals(), __all__, "fluid.backward")
+answer_all(globals(), __all__, "fluid.backward", undone=True)

@@ -214,16 +214,12 @@ class Block:
         if program.op_role_var and "op_role_var" not in attributes:
             attributes["op_role_var"] = program.op_role_var
         view = own.insert(at, type, _slots(inputs), _slots(outputs), completed(entry, attributes))
-        try:
-            found = list(operator_violations(view, attributes=False))
-            if found:
-                raise UserError(found)
-            if block is not None:
-                view.attach(block.view)
-            infer_types(view)
-        except Exception:
-            own.remove_operators(view.index, view.index + 1)
-            raise
+        found = list(operator_violations(view, attributes=False))
+        if found:
+            raise UserError(found)
+        if block is not None:
+            view.attach(block.view)
+        infer_types(view)
         made = self._operator(view)
         for name in view.writes:
             if name in own.variables:
@@ -265,4 +261,4 @@ def name_of(value: Any) -> str:
     )
 
 
-answer_methods(Block, called="fluid")
+answer_methods(Block, called="fluid", undone=True)

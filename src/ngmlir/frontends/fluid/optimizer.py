@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ...programs.attributes import OpRole
-from ...support.diagnostics import UserError
+from ...support.diagnostics import Diagnostic, UserError
+from ...support.undo import changing
 from . import unique_name
 from .backward import append_backward
 from .clip import append_gradient_clip_ops, error_clip_callback
@@ -125,6 +126,7 @@ class Optimizer:
         self, parameters_and_grads: Pairs, loss: Variable, startup_program: Program | None = None
     ) -> list[Operator]:
         """Appends the updates of parameters; gives all operators that are of the optimization."""
+        changing(self)
         program = loss.block.program
         with program_guard(program, startup_program or default_startup_program()):
             block = program.global_block()
@@ -164,6 +166,14 @@ class Optimizer:
     ) -> list[tuple[Variable, Variable | None]]:
         """Appends gradients alone: pairs (parameter, gradient), by the names of the parameters."""
         pairs = append_backward(loss, parameter_list, no_grad_set, [error_clip_callback], checkpoints)
+        if not pairs:
+            raise UserError(
+                Diagnostic(
+                    f"there is nothing to optimize: '{loss.name}' depends on no trainable parameter",
+                    loss.view.location,
+                    hint="layers.fc and others make parameters; stop_gradient, no_grad_set= and ParamAttr(trainable=False) exclude them",
+                )
+            )
         return sorted(pairs, key=lambda pair: pair[0].name)
 
     def updates(

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from ...support.undo import changed
+
 
 class UniqueNameGenerator:
     """Counts the names of each key; all begin with `prefix`."""
@@ -17,6 +19,7 @@ class UniqueNameGenerator:
     def __call__(self, key: str) -> str:
         number = self.ids.get(key, 0)
         self.ids[key] = number + 1
+        changed(lambda: self.ids.__setitem__(key, number))
         return f"{self.prefix}{key}_{number}"
 
 

@@ -60,7 +60,7 @@ _WRITTEN = {
     for name in room.__all__
 }
 __all__ = sorted({*made.NAMES, *_WRITTEN})  # pyright: ignore[reportUnsupportedDunderAll]
-answer_all(globals(), _WRITTEN, "fluid.layers", methods=True)
+answer_all(globals(), _WRITTEN, "fluid.layers", methods=True, undone=True)
 
 
 def __getattr__(name: str) -> Any:
@@ -69,5 +69,5 @@ def __getattr__(name: str) -> Any:
         return made.layer_of(name)
     if name not in made.NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found = answered(made.layer(name), f"fluid.layers.{name}")
+    globals()[name] = found = answered(made.layer(name), f"fluid.layers.{name}", undone=True)
     return found

@@ -11,6 +11,7 @@ from typing import ParamSpec
 from ....op_graph.answers import locating
 from ....programs.prune import reads_from_around, writes_around, writes_of
 from ....programs.vartypes import VarType
+from ....support.undo import changing, undone_on_failure
 from .. import unique_name
 from ..framework import Block, Program, Variable
 
@@ -18,12 +19,13 @@ P = ParamSpec("P")
 
 
 def filled_by_user(function: Callable[P, Generator[None]]) -> Callable[P, AbstractContextManager[None]]:
-    """As `contextmanager`, of what a user's `with` opens: errors are at that line."""
+    """As `contextmanager`, of what a user's `with` opens: errors are at that line, and leave nothing of it in the program."""
 
     @contextmanager
     @wraps(function)
     def filled(*args: P.args, **named: P.kwargs) -> Generator[None]:
-        with locating():
+        with undone_on_failure(of_user=True), locating():
+            changing(args[0])
             yield from function(*args, **named)
 
     return filled
@@ -31,15 +33,11 @@ def filled_by_user(function: Callable[P, Generator[None]]) -> Callable[P, Abstra
 
 @contextmanager
 def new_block(program: Program) -> Generator[Block]:
-    """A block below the current one, which layers inside append to. An exception takes it out of the program again."""
+    """A block below the current one, which layers inside append to."""
     outer = program.current_block()
     made = program.create_block()
     try:
         yield made
-    except BaseException:
-        outer.view.detach(made.view)
-        program.view.forget(made.view)
-        raise
     finally:
         program.make_current(outer)
 
