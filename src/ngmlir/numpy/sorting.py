@@ -77,7 +77,7 @@ def top_k(
     """The k greatest (or least) elements along an axis, the most extreme first, and their positions. Of equals the first."""
     array, axis = with_axis(x, axis)
     if not 0 <= k <= shape(array)[axis]:
-        fail(UserError, f"k={k} of {shape(array)[axis]} elements")
+        fail(UserError, f"the {k} largest are asked for, and there are {shape(array)[axis]} elements")
     if mode not in ("largest", "smallest"):
         fail(UserError, f"mode must be 'largest' or 'smallest', not {mode!r}")
     at = _order(array, axis, mode == "largest", k)

@@ -153,31 +153,39 @@ class Entered:
             return kept(self.lowering.read(self.operator, name))  # tells that it has none
         return None
 
-    def before(self, inner: Mapping[str, Kept] | None = None) -> dict[str, Kept]:
+    def before(self) -> dict[str, Kept]:
         """What the names that the block writes hold before: zeros of their types for those that hold nothing."""
-        return {name: self.used[name] if name in self.used else self._nothing(name) for name in self.wrote}
+        found = {name: self.used[name] if name in self.used else self._nothing(name) for name in self.wrote}
+        known = {name: held for name, held in found.items() if held is not None}
+        if len(known) < len(found):
+            # Which lengths they have, the block says, which is built once to see it.
+            with within(GraphRegion(BUILDING.region)):
+                made = self.built(known, also=[name for name in found if name not in known])
+            known.update(
+                (n, like(v, [np.zeros_like(p) for p in parts_of(v)]))
+                for n, v in made.items()
+                if n not in known
+            )
+        return {name: known[name] for name in self.wrote}
 
-    def _nothing(self, name: str) -> Kept:
+    def _nothing(self, name: str) -> Kept | None:
         variable = self.operator.block.visible(name)
         if variable.holds == "tensor_array":
             return TensorArray()
         if not variable.type.static:
-            message = f"the block of operator {self.operator.type} writes '{name}', of which neither a value nor all lengths are known before it"
-            raise UserError(
-                Diagnostic(
-                    message, self.operator.location, hint="layers.fill_constant gives it a value before"
-                )
-            )
+            return None
         return cast_elements(np.zeros(variable.type.shape), variable.element)
 
-    def built(self, known: Mapping[str, Kept], turn: Tensor | None = None) -> dict[str, Kept]:
-        """The block, built here from these values of what it writes: what that is after it."""
+    def built(
+        self, known: Mapping[str, Kept], turn: Tensor | None = None, also: Sequence[str] = ()
+    ) -> dict[str, Kept]:
+        """The block, built here from these values of what it writes: what that is after it, and `also` what these are."""
         with self.lowering.inside(self.block, {**self.used, **known}, turn):
             before = dict(self.lowering.values)
             self.lowering.run(self.block)
             for name in known:
                 self._same_offsets(name, before)
-            return {name: kept(self.lowering.values[name]) for name in known}
+            return {name: kept(self.lowering.values[name]) for name in (*known, *also)}
 
     def _same_offsets(self, name: str, before: Mapping[str, Held]) -> None:
         """Limit where a block changes the offsets of a variable from around it: only values are carried."""

@@ -177,6 +177,8 @@ def outputs(type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness =
                 return Given(_left_open(found.types, inputs, length), found.ragged)
         first, *rest = error.diagnostics
         said = f"lengths that are not known are {_LENGTHS[0]} here"
+        if str(_LENGTHS[0]) not in first.message:
+            raise
         hint = f"{first.hint}; {said}" if first.hint else said
         raise UserError([replace(first, hint=hint), *rest]) from None
     again = _applied(type, inputs, attributes, ragged, _LENGTHS[1])

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from functools import wraps
 from types import TracebackType
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,17 +35,18 @@ def changed(undo: Undo) -> None:
         _made.changes.append(undo)
 
 
-def changing(object: Any) -> None:
+def changing(object: object) -> None:
     """To be called before attributes of an object change, lists and dictionaries that they hold included."""
     if _made.changes is not None:
-        before = {name: _copied(value) for name, value in vars(object).items()}
-        _made.changes.append(lambda: vars(object).update(before))
+        now = vars(object)
+        before = {name: _copied(value) for name, value in now.items()}
+        _made.changes.append(lambda: now.update(before))
 
 
 def _copied(value: Any) -> Any:
     if type(value) is dict:
-        return {key: _copied(each) for key, each in value.items()}
-    return [_copied(each) for each in value] if type(value) is list else value
+        return {key: _copied(each) for key, each in cast("dict[Any, Any]", value).items()}
+    return [_copied(each) for each in cast("list[Any]", value)] if type(value) is list else value
 
 
 class undone_on_failure:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from ...op_graph.answers import answer_methods
+from ...op_graph.errors import fail
 from ...programs import names
 from ...programs.attributes import completed
 from ...programs.catalogue import REGISTRY
@@ -216,6 +217,7 @@ class Block:
         view = own.insert(at, type, _slots(inputs), _slots(outputs), completed(entry, attributes))
         found = list(operator_violations(view, attributes=False))
         if found:
+            self._refuse_foreign(inputs, outputs)
             raise UserError(found)
         if block is not None:
             view.attach(block.view)
@@ -225,6 +227,17 @@ class Block:
             if name in own.variables:
                 self._variable(name)._maker = made  # pyright: ignore[reportPrivateUsage]
         return made
+
+    def _refuse_foreign(self, *slots: Mapping[str, Any] | None) -> None:
+        """UserError for a variable of another program that this one has none like."""
+        for value in (v for given in slots for each in (given or {}).values() for v in listed(each)):
+            is_own = not isinstance(value, Variable) or value.block.program is self.program
+            if not is_own and self.view.find(value.name) is None:
+                fail(
+                    UserError,
+                    f"the variable '{value.name}' is of another program",
+                    "fluid.program_guard(program) says which program layers are appended to; each has variables of its own",
+                )
 
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
         """The declarations and operators, as the text of the program has them."""

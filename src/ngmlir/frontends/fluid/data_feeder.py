@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import prod
 from typing import Any
 
 from ...support.diagnostics import UserError
@@ -37,9 +38,13 @@ class DataFeeder:
     def feed(self, iterable: Iterable[Sequence[Any]]) -> dict[str, LoDTensor]:
         """The tensors of rows, by name. Raises UserError for a row with more or fewer values than there are variables."""
         rows = [list(row) for row in iterable]
-        for row in rows:
+        for at, row in enumerate(rows):
             if len(row) != len(self.variables):
-                raise UserError(f"a row has {len(row)} values, and {len(self.variables)} variables are fed")
+                fed = ", ".join(v.name for v in self.variables)
+                raise UserError(
+                    f"row {at} has {len(row)} values, and {len(self.variables)} variables are fed",
+                    hint=f"a row has a value for each of {fed}",
+                )
         return {v.name: _column(v, [row[i] for row in rows]) for i, v in enumerate(self.variables)}
 
     def feed_parallel(
@@ -96,7 +101,13 @@ def _column(variable: Variable, values: Sequence[Any]) -> LoDTensor:
     array = exactly(rows, variable.np_dtype, f"'{variable.name}'")
     shape = variable.shape
     if shape.count(-1) == 1 and array.shape[1:] != shape[1:]:
-        array = array.reshape([len(rows) if n == -1 else n for n in shape])
+        whole = [len(rows) if n == -1 else n for n in shape]
+        if array.size != prod(whole):
+            raise UserError(
+                f"the rows of '{variable.name}' have the shape {list(array.shape[1:])}, and its own is {list(shape)}",
+                hint="layers.data(name, shape) says how long a row is",
+            )
+        array = array.reshape(whole)
     made = LoDTensor(array)
     if levels:
         made.set_recursive_sequence_lengths(lengths)

@@ -25,6 +25,7 @@ from ...transformers.single_steps import OneByOne
 from .feeding import Shaped, fed, fits, offsets_of, with_io
 from .file_operators import Loading, Saving, as_before_on_failure, carry_out, loadings, write_files
 from .framework import Program, default_main_program
+from .lists import listed
 from .places import CPUPlace, Place
 from .prepared import Prepared
 from .printing import printed_in, show
@@ -86,7 +87,7 @@ class Executor:
         self,
         program: Program | None = None,
         feed: Mapping[str, Any] | None = None,
-        fetch_list: Sequence[Variable | str] | None = None,
+        fetch_list: Sequence[Variable | str] | Variable | str | None = None,
         feed_var_name: str = "feed",
         fetch_var_name: str = "fetch",
         scope: Scope | None = None,
@@ -98,7 +99,7 @@ class Executor:
         """Runs a program (by default the main program): what is fetched, in order, as arrays (as `LoDTensor`s without
         `return_numpy`).
 
-        `feed` gives arrays, LoDTensors or numbers by name; `fetch_list` variables or names. Persistable variables are those of `scope`
+        `feed` gives arrays, LoDTensors or numbers by name; `fetch_list` variables or names, or one alone. Persistable variables are those of `scope`
         (by default the global one). Compiled programs are kept for each set of feeds, with their shapes, and fetches.
 
         With `stepped` the program runs operator by operator, and `stepped(step)` is called after each where it is a function: see
@@ -119,7 +120,7 @@ class Executor:
         scope = global_scope() if scope is None else scope
         arrays = fed(program, feed or {})
         fetches = tuple(
-            [f.name if isinstance(f, Variable) else _fetched(program, f) for f in fetch_list or ()]
+            [f.name if isinstance(f, Variable) else _fetched(f) for f in listed(fetch_list or ())]
         )
         view = program.view
         files, lists = self._around(view)
@@ -245,9 +246,11 @@ class Executor:
             watch(step)
 
 
-def _fetched(program: Program, name: Any) -> str:
+def _fetched(name: Any) -> str:
     if not isinstance(name, (str, bytes)):
-        raise UserError(f"what is fetched is a variable or its name, not {name!r}")
+        raise UserError(
+            f"what is fetched is a variable or its name, not {name!r}", hint="fetch_list=[loss, 'fc_0.w_0']"
+        )
     return names.text(name)
 
 

@@ -31,7 +31,9 @@ def fed(program: Program, feed: Mapping[str, Any]) -> dict[str, Array]:
     UserError for a name that the program does not declare, for what is no array, and for offsets that are not those of its rows.
     """
     if not isinstance(feed, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise UserError(f"feed is a dictionary of arrays by name, not {feed!r}", hint='feed={"x": array}')
+        raise UserError(
+            f"feed is a dictionary of arrays by name, not a {type(feed).__name__}", hint='feed={"x": array}'
+        )
     arrays = {name: _array(program, name, value) for name, value in feed.items()}
     variables = program.view.top.variables
     for name, value in feed.items():

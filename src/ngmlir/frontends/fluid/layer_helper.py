@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 from ...programs.vartypes import VarType
@@ -95,14 +96,23 @@ class LayerHelper:
     def bias_attr(self) -> Any:
         return ParamAttr.to_attr(self.kwargs.get("bias_attr"))
 
-    def multiple_param_attr(self, length: int) -> list[ParamAttr]:
-        """What is said of each of several parameters."""
+    def multiple_param_attr(self, length: int, endings: Sequence[str] = ()) -> list[ParamAttr]:
+        """What is said of each of several parameters. With `endings` one name may be given for all: each has it with its own ending."""
         found: list[ParamAttr] = listed(self.param_attr)
         if len(found) == 1 and length > 1:
-            found += [ParamAttr(**_again(found[0])) for _ in range(length - 1)]
+            name = found[0].name
+            if name is not None and not endings:
+                raise UserError(
+                    f"several parameters cannot all be called '{name}'", hint="give a list of ParamAttr"
+                )
+            found = [copy(found[0]) for _ in range(length)]
+            if name is not None:
+                for attr, ending in zip(found, endings, strict=True):
+                    attr.name = name + ending
         if len(found) != length:
             raise UserError(
-                f"layer {self.layer_type} has {length} parameters, and {len(found)} are described"
+                f"layer {self.layer_type} has {length} parameters, and {len(found)} are described",
+                hint="one ParamAttr for all, or a list of one for each",
             )
         return found
 
@@ -148,7 +158,10 @@ class LayerHelper:
             )
         if attr.sharded is not None:
             raise UserError(f"'{name}' is computed of two parameters, and cannot be divided among ranks")
-        fields = _again(attr, named=True)
+        fields: dict[str, Any] = {
+            "initializer": attr.initializer, "learning_rate": attr.learning_rate, "regularizer": attr.regularizer,
+            "trainable": attr.trainable, "gradient_clip": attr.gradient_clip, "do_model_average": attr.model_average,
+        }  # fmt: skip
         plain = self.create_parameter(
             ParamAttr(name=f"{name}_v", **fields), shape, dtype, default_initializer=default_initializer
         )
@@ -282,15 +295,3 @@ def _norm(block: Block, of: Variable, dim: int | None, name: str, out: Variable 
     block.append_op(type="reduce_sum", inputs={"X": [square]}, outputs={"Out": [total]}, attrs=attrs)
     block.append_op(type="sqrt", inputs={"X": [total]}, outputs={"Out": [out]})
     return out
-
-
-def _again(attr: ParamAttr, named: bool = False) -> dict[str, Any]:
-    if attr.name is not None and not named:
-        raise UserError(
-            f"several parameters cannot all be called '{attr.name}'", hint="give a list of ParamAttr"
-        )
-    return {
-        "initializer": attr.initializer, "learning_rate": attr.learning_rate, "regularizer": attr.regularizer,
-        "trainable": attr.trainable, "gradient_clip": attr.gradient_clip, "do_model_average": attr.model_average,
-        "sharded": attr.sharded,
-    }  # fmt: skip

@@ -11,10 +11,11 @@ import numpy as np
 from ...ir.attributes import Attribute, DictAttr, IntegerAttr
 from ...ir.literals import dtype_of
 from ...ir.types import TensorType, f32, i64
+from ...op_graph.source import user_location
 from ...programs import names
 from ...programs.descriptions import Variable as VariableView
 from ...programs.vartypes import HELD, HOLDS, VarType, element_of, number_of, vartype
-from ...support.diagnostics import UserError
+from ...support.diagnostics import Diagnostic, UserError
 from . import arithmetic, unique_name
 from .descs import VarDesc
 from .operators import Operator
@@ -90,9 +91,12 @@ class Variable:
             said.append(("lod_level", self.lod_level, lod_level))
         for what, old, new in said:
             raise UserError(
-                f"the variable '{self.name}' is described a second time, and its {what} was {old}, not {new}",
-                self.view.location,
-                hint="give the other one another name",
+                Diagnostic(
+                    f"the variable '{self.name}' is described a second time, and its {what} was {old}, not {new}",
+                    user_location(),
+                    hint="give the other one another name",
+                    notes=(Diagnostic("it was described here", self.view.location, "note"),),
+                )
             )
 
     # ---- what it is
@@ -313,6 +317,10 @@ class Parameter(Variable):
 
 def _lengths(name: str, shape: Sequence[int] | None) -> tuple[int, ...]:
     """The shape as the IR has it; UserError for what is none."""
+    if any(isinstance(n, (str, bytes)) for n in shape or ()):
+        raise UserError(
+            f"the lengths of '{name}' are integers, and its shape is {list(shape or ())}", hint="shape=[3]"
+        )
     lengths = tuple([int(n) for n in shape or ()])
     if any(n < -1 for n in lengths):
         raise UserError(

@@ -12,7 +12,7 @@ import numpy
 from ... import numpy as np
 from ...ir import core
 from ...ir.literals import dtype_of
-from ...ir.types import FloatType, Type, f32
+from ...ir.types import FloatType, Type, f32, i1
 from ...op_graph.positions import Positions
 from ...op_graph.tensor import Tensor
 from ...op_graph.verbs import VERBS
@@ -53,9 +53,17 @@ def copy(x: Tensor, *, source: str, target: str) -> Tensor:
 
 @operator
 def assign_value(
-    *, shape: Sequence[int], dtype: int, fp32_values: Sequence[float], int32_values: Sequence[int]
+    *,
+    shape: Sequence[int],
+    dtype: int,
+    fp32_values: Sequence[float],
+    int32_values: Sequence[int],
+    bool_values: Sequence[bool],
 ) -> Tensor:
-    return _given(fp32_values if isinstance(element_of(dtype), FloatType) else int32_values, shape, dtype)
+    element = element_of(dtype)
+    if isinstance(element, FloatType):
+        return _given(fp32_values, shape, dtype)
+    return _given(bool_values if element is i1 else int32_values, shape, dtype)
 
 
 @operator

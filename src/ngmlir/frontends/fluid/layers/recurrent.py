@@ -62,10 +62,11 @@ def dynamic_lstmp(
     dtype: Any = "float32",
     name: str | None = None,
 ) -> tuple[Variable, Variable]:
-    """An LSTM whose recurrent state is a projection of the hidden state to `proj_size`. Returns projections and cells."""
+    """An LSTM whose recurrent state is a projection of the hidden state to `proj_size`. Returns projections and cells. `param_attr` is of
+    the weight and of the projection's, which is called as the weight with `_proj` behind it; or a list of one for each."""
     helper = LayerHelper("lstmp", input=input, param_attr=param_attr, bias_attr=bias_attr, name=name)
     width = _width(size, 4, "dynamic_lstmp")
-    first, second = helper.multiple_param_attr(2)
+    first, second = helper.multiple_param_attr(2, endings=("", "_proj"))
     weight = helper.create_parameter(first, [proj_size, 4 * width], dtype)
     projection = helper.create_parameter(second, [width, proj_size], dtype)
     bias = _gate_bias(helper, width, use_peepholes, dtype)

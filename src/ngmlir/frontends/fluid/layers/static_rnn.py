@@ -157,6 +157,11 @@ class Network:
             raise UserError(f"'{mem.name}' is no memory of this network", hint="rnn.memory(...) makes one")
         if not inner.has_var_recursive(var.name):
             raise UserError(f"'{var.name}', which updates a memory, is of no block around the step")
+        if not _may_be(var.shape, mem.shape):
+            raise UserError(
+                f"the memory '{mem.name}' is updated with the shape {list(var.shape)}, and it begins with {list(mem.shape)}",
+                hint="init= gives it the shape of what updates it",
+            )
         memory.after = var
 
     def _step_output(self, o: Variable) -> None:
@@ -176,6 +181,11 @@ class Network:
         if not self._results:
             raise UserError("the step of this network gives nothing", hint="rnn.step_output(variable)")
         return self._results[0] if len(self._results) == 1 else self._results
+
+
+def _may_be(shape: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether two shapes may be the same when the program runs."""
+    return len(shape) == len(other) and all(-1 in (n, m) or n == m for n, m in zip(shape, other, strict=True))
 
 
 class StaticRNN(Network):

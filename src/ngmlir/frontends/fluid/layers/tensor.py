@@ -84,8 +84,15 @@ def sums(input: Sequence[Variable], out: Variable | None = None) -> Variable:
     return made
 
 
+#: The attribute of `assign_value` with the elements of an array.
+_VALUES = {
+    VarType.FP32: "fp32_values", VarType.INT32: "int32_values", VarType.INT64: "int32_values", VarType.BOOL: "bool_values",
+}  # fmt: skip
+
+
 def assign(input: Variable | np.ndarray[Any, Any], output: Variable | None = None) -> Variable:
-    """The value of a variable, or of an array of float32 or int32 (of at most 1 MB), written to `output` where that is given."""
+    """The value of a variable, or of an array (of at most 1 MB) of float32, bool, or integers that 32 bits hold, written to `output` where
+    that is given."""
     helper = LayerHelper("assign")
     if isinstance(input, Variable):
         made = helper.create_tmp_variable(input.dtype) if output is None else output
@@ -93,11 +100,14 @@ def assign(input: Variable | np.ndarray[Any, Any], output: Variable | None = Non
         return made
     array = np.asarray(input)
     dtype = vartype(array.dtype)
-    slot = {VarType.FP32: "fp32_values", VarType.INT32: "int32_values"}.get(dtype)
+    slot = _VALUES.get(dtype)
     if slot is None:
         raise UserError(
-            f"assign takes arrays of float32 and int32, not of {array.dtype}", hint="array.astype('float32')"
+            f"assign takes arrays of float32, int32, int64 and bool, not of {array.dtype}",
+            hint="array.astype('float32')",
         )
+    if dtype == VarType.INT64 and (array.astype(np.int32) != array).any():
+        raise UserError("assign takes integers that 32 bits hold, and this array has others", hint="feed it")
     if array.nbytes > 1 << 20:
         raise UserError(
             f"assign takes arrays of at most 1 MB, and this one has {array.nbytes} bytes",

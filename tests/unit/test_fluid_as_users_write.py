@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small programs as the documents describe them, and what is said of those that are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ngmlir.frontends.fluid as fluid
+from ngmlir.support.diagnostics import UserError
+
+layers = fluid.layers
+X = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+@pytest.fixture(autouse=True)
+def program() -> Any:
+    made = fluid.Program()
+    with (
+        fluid.program_guard(made, fluid.Program()),
+        fluid.unique_name.guard(),
+        fluid.scope_guard(fluid.Scope()),
+    ):
+        yield made
+
+
+def _run(fetched: Any, place: Any = None, **feed: Any) -> list[Any]:
+    executor = fluid.Executor(place or fluid.CPUPlace())
+    executor.run(fluid.default_startup_program())
+    return executor.run(feed=feed, fetch_list=fetched)
+
+
+def _refused(action: Callable[[], Any], message: str, hint: str = "") -> None:
+    with pytest.raises(UserError) as caught:
+        action()
+    first = caught.value.diagnostics[0]
+    assert message in first.message and hint in first.hint, str(caught.value)
+    assert first.location.file == __file__
+
+
+def _names() -> list[str]:
+    return sorted(p.name for p in fluid.default_main_program().all_parameters())
+
+
+# ---- parameters
+
+
+@pytest.mark.parametrize("attr", ["w", fluid.ParamAttr(name="w", learning_rate=0.5)])
+def test_one_name_for_the_two_weights_of_a_projected_lstm(attr: Any) -> None:
+    x = layers.data("x", [16], lod_level=1)
+    layers.dynamic_lstmp(x, 16, 3, param_attr=attr)
+    assert _names() == ["lstmp_0.b_0", "w", "w_proj"]
+    again, _ = layers.dynamic_lstmp(x, 16, 3, param_attr=attr, bias_attr="lstmp_0.b_0")
+    assert _names() == ["lstmp_0.b_0", "w", "w_proj"]  # shared
+    rows = fluid.create_lod_tensor(np.ones((5, 16), np.float32), [[2, 3]], fluid.CPUPlace())
+    executor = fluid.Executor()
+    executor.run(fluid.default_startup_program())
+    (found,) = executor.run(feed={"x": rows}, fetch_list=[again], return_numpy=False)
+    assert np.array(found).shape == (5, 3)
+
+
+def test_what_is_said_of_several_weights() -> None:
+    x = layers.data("x", [3])
+    layers.fc([x, x], 2, param_attr=fluid.WeightNormParamAttr(dim=None), bias_attr=False)
+    assert _names() == ["fc_0.w_0_g", "fc_0.w_0_v", "fc_0.w_1_g", "fc_0.w_1_v"]  # all are normalized
+    _refused(
+        lambda: layers.fc([x, x], 2, param_attr="w"), "several parameters cannot all be called 'w'", "list"
+    )
+    _refused(lambda: layers.fc([x, x], 2, param_attr=["w"] * 3), "2 parameters, and 3", "one for each")
+
+
+# ---- constants
+
+
+@pytest.mark.parametrize("place", [fluid.CPUPlace(), fluid.NumpyPlace()])
+def test_arrays_of_each_element_type(place: Any) -> None:
+    arrays = [
+        np.array([[True, False]]),
+        np.array([1, -(2**31)]),
+        np.array([[3], [4]], np.int32),
+        np.array([0.5, -np.inf], np.float32),
+        np.array(True),
+    ]
+    made = [layers.assign(array) for array in arrays]
+    out = layers.create_tensor("bool")
+    layers.assign(np.array([False, True]), out)
+    text = str(fluid.default_main_program())
+    assert str(fluid.Program.parse_from_string(text)) == text
+    found = _run([*made, out, layers.logical_not(made[0])], place)
+    for array, result in zip([*arrays, np.array([False, True]), ~arrays[0]], found, strict=True):
+        assert result.dtype == array.dtype and np.array_equal(result, array)
+
+
+def test_arrays_that_are_no_attributes() -> None:
+    _refused(lambda: layers.assign(np.array([2**31])), "integers that 32 bits hold", "feed")
+    _refused(lambda: layers.assign(np.array([0.1])), "not of float64", "astype")
+
+
+def test_a_division_by_the_number_zero() -> None:
+    x = layers.data("x", [3])
+    with np.errstate(all="ignore"):
+        assert np.array_equal(_run([x / 0], x=X)[0], X / np.float32(0), equal_nan=True)
+
+
+# ---- blocks
+
+
+@pytest.mark.parametrize("place", [fluid.CPUPlace(), fluid.NumpyPlace()])
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_branch_writes_a_variable_without_a_value_before(place: Any, holds: bool) -> None:
+    # How long it is, only the block says: where it does not run, there are zeros.
+    x = layers.data("x", [3], stop_gradient=False)
+    condition = layers.data("condition", [1], dtype="bool", append_batch_size=False)
+    out = layers.create_tensor("float32")
+    with layers.ConditionalBlock([condition], is_scalar_condition=True).block():
+        layers.assign(x * 2.0, out)
+    slope = fluid.calc_gradient(layers.reduce_sum(out), x)
+    value, gradient = _run([out, slope], place, x=X, condition=np.array([holds]))
+    assert np.array_equal(value, X * 2 * holds)
+    assert np.array_equal(gradient, np.full_like(X, 2.0 * holds))
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_a_loop_writes_a_variable_without_a_value_before(steps: int) -> None:
+    x, count = layers.data("x", [3]), layers.data("count", [1], dtype="int64", append_batch_size=False)
+    i, out = layers.fill_constant([1], "int64", 0), layers.create_tensor("float32")
+    condition = layers.less_than(i, count)
+    with layers.While(condition).block():
+        layers.assign(x * layers.cast(i, "float32"), out)
+        layers.increment(i, 1.0)
+        layers.less_than(i, count, cond=condition)
+    (found,) = _run([out], x=X, count=np.array([steps]))
+    assert np.array_equal(found, X * max(steps - 1, 0))
+
+
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+def test_a_memory_of_another_shape(kind: str) -> None:
+    if kind == "static":
+        x, network = layers.data("x", [5, 4, 2], append_batch_size=False), layers.StaticRNN()
+        opened = network.step
+    else:
+        x, network = layers.data("x", [2], lod_level=1), layers.DynamicRNN()
+        opened = network.block
+    with opened():
+        word = network.step_input(x)
+        before = (
+            network.memory(shape=[-1, 2], batch_ref=word) if kind == "static" else network.memory(shape=[2])
+        )
+        wide = layers.fc(before, 3)
+        _refused(lambda: network.update_memory(before, wide), ", 3], and it begins with [", "init=")
+        network.update_memory(before, before + word)
+
+
+# ---- names and feeds
+
+
+def test_one_fetch_needs_no_list() -> None:
+    x = layers.data("x", [3])
+    doubled = x + x
+    executor = fluid.Executor()
+    for fetched in (doubled, doubled.name, [doubled], (doubled.name,)):
+        (found,) = executor.run(feed={"x": X}, fetch_list=fetched)
+        assert np.array_equal(found, X + X)
+    _refused(
+        lambda: executor.run(feed={"x": X}, fetch_list=[3]), "a variable or its name, not 3", "fetch_list="
+    )
+
+
+def test_feeds_that_are_no_dictionary() -> None:
+    layers.data("x", [3])
+    _refused(lambda: fluid.Executor().run(feed=[X]), "a dictionary of arrays by name, not a list", "feed={")
+
+
+def test_a_second_description_names_both_lines() -> None:
+    layers.data("x", [3])
+    with pytest.raises(UserError, match="a second time") as caught:
+        layers.data("x", [4])
+    (first,) = caught.value.diagnostics
+    assert [n.location.line for n in first.notes] == [first.location.line - 2]
+
+
+def test_a_variable_of_another_program() -> None:
+    x = layers.data("x", [3])
+    own = x * 2.0
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        _refused(lambda: layers.fc(x, 2), "'x' is of another program", "program_guard")
+        _refused(lambda: layers.sums([x, own]), "'x' is of another program")
+    clone = fluid.default_main_program().clone()
+    with fluid.program_guard(clone):
+        assert layers.mean(own).block.program is clone  # which has it too
+
+
+def test_lengths_that_are_no_integers() -> None:
+    _refused(lambda: layers.data("x", "34"), "the lengths of 'x' are integers", "shape=[3]")
+
+
+def test_a_message_says_nothing_of_lengths_that_it_does_not_name() -> None:
+    x, label = layers.data("x", [3]), layers.data("label", [1])
+    with pytest.raises(UserError, match="labels are classes") as caught:
+        layers.cross_entropy(x, label)
+    assert "240" not in str(caught.value)
+
+
+def test_rows_that_do_not_fit() -> None:
+    x, label = layers.data("x", [3]), layers.data("label", [1], dtype="int64", lod_level=1)
+    feeder = fluid.DataFeeder([x, label], fluid.CPUPlace())
+    fed = feeder.feed([([1, 2, 3], [1, 2]), ([4, 5, 6], [3])])
+    assert fed["label"].lod() == [[0, 2, 3]] and np.array(fed["label"]).tolist() == [[1], [2], [3]]
+    _refused(lambda: feeder.feed([([1, 2], [1])]), "the rows of 'x' have the shape [2]", "layers.data")
+    _refused(lambda: feeder.feed([([1, 2, 3], [1]), ([1, 2, 3],)]), "row 1 has 1 values", "x, label")
