@@ -211,3 +211,56 @@ def test_rows_that_do_not_fit() -> None:
     assert fed["label"].lod() == [[0, 2, 3]] and np.array(fed["label"]).tolist() == [[1], [2], [3]]
     _refused(lambda: feeder.feed([([1, 2], [1])]), "the rows of 'x' have the shape [2]", "layers.data")
     _refused(lambda: feeder.feed([([1, 2, 3], [1]), ([1, 2, 3],)]), "row 1 has 1 values", "x, label")
+
+
+WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
+    "a dimension that there is not": (
+        lambda x: fluid.nets.glu(x, dim=7), "there is no dimension 7 of 'x'", "counts from 0",
+    ),
+    "windows of what is no image": (
+        lambda x: layers.im2sequence(x, [2, 2]), "images have a batch, channels, rows and columns", "",
+    ),
+    "labels of several columns": (
+        lambda x: layers.accuracy(x, x), "the labels of 240 rows have the shape [240, 1], not [240, 4]", "class",
+    ),
+    "more than there are": (
+        lambda x: layers.topk(x, 9), "the 9 largest are asked for, and there are 4", "",
+    ),
+    "a tensor as an array": (
+        lambda x: layers.array_read(x, x), "array_read takes an array, not the tensor 'x'", "create_array",
+    ),
+    "an initializer that is none": (
+        lambda x: layers.fc(x, 2, param_attr=fluid.ParamAttr(initializer=3)), "3 is no initializer", "Xavier",
+    ),
+    "a regularizer that is none": (
+        lambda x: fluid.optimizer.SGD(0.1, regularization=3), "3 is no regularizer", "L2Decay",
+    ),
+    "an operator alone": (
+        lambda x: fluid.op.Operator("scale", X="x", Put="y"), "neither a slot nor an attribute 'Put'", "Out",
+    ),
+    "a parameter of an open length": (
+        lambda x: layers.create_parameter([2, -1], "float32"), "the lengths of a parameter are 1 or more", "-1",
+    ),
+    "what is no variable": (
+        lambda x: layers.fc(3.0, 2), "layer fc takes variables as input, not 3.0", "layers.data",
+    ),
+    "values between boundaries": (
+        lambda x: layers.piecewise_decay([1], [1.0]), "1 boundaries lie between 2 values, not 1", "the last",
+    ),
+    "a width of gates": (
+        lambda x: layers.dynamic_lstm(x, 10), "4 times the width of its states, not 10", "size=4 * width",
+    ),
+    "lengths of rows": (
+        lambda x: fluid.create_lod_tensor(X, [[2, 3]], fluid.CPUPlace()), "4 rows are not cut", "add up",
+    ),
+    "a name of the original": (lambda x: fluid.ParallelExecutor, "no attribute 'ParallelExecutor'", "DataParallel"),
+    "a name with a slip": (lambda x: fluid.Excutor, "no attribute 'Excutor'", "did you mean Executor?"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_said_of(name: str) -> None:
+    action, message, hint = WRONG[name]
+    x = layers.data("x", [4])
+    _refused(lambda: action(x), message, hint)
+    assert not hasattr(fluid, "nothing_of_this_name")

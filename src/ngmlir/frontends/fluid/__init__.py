@@ -4,7 +4,11 @@
 A program is a module of the dialect `program`, which prints, is edited and lowered like any other (docs/programs.md).
 """
 
+from typing import Any
+
 from ...op_graph.answers import answer_all
+from ...op_graph.errors import NoAttribute, fail
+from ...support.spelling import did_you_mean
 from . import (
     average,
     backward,
@@ -61,6 +65,18 @@ from .ranks import cheapest
 from .reader import batch
 from .scope import LoDTensor, Scope, Tensor
 from .tensor_parallel import TensorParallel
+
+#: What divides programs in the original, and what does here.
+_ELSEWHERE = {
+    "DistributeTranspiler": 'fluid.DataParallel(program, startup, "pserver", ranks) divides a program among ranks',
+    "ParallelExecutor": "fluid.Executor runs a program on all cores; fluid.DataParallel divides batches among ranks",
+}
+
+
+def __getattr__(name: str) -> Any:
+    hint = _ELSEWHERE.get(name) or did_you_mean(name, __all__, "")
+    fail(NoAttribute, f"module {__name__!r} has no attribute {name!r}", hint)
+
 
 __all__ = [
     "Block", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "DataFeeder", "DataParallel", "Executor", "InferenceTranspiler", "LoDTensor", "NumpyPlace", "Operator", "ParamAttr",

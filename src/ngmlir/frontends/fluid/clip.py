@@ -103,7 +103,10 @@ class GradientClipByGlobalNorm(BaseGradientClipAttr):
     def clipped(self, pairs: Sequence[Pair]) -> list[Pair]:
         limits: set[float] = {p.gradient_clip_attr.clip_norm for p, _ in pairs}
         if len(limits) > 1:
-            raise UserError(f"the group '{self.group_name}' is clipped to different norms: {sorted(limits)}")
+            raise UserError(
+                f"the group '{self.group_name}' is clipped to different norms: {sorted(limits)}",
+                hint="group_name= makes a group of its own",
+            )
         norm = layer("sqrt")(sums([reduce_sum(layer("square")(g)) for _, g in pairs]))
         limit = fill_constant([1], norm.dtype, self.clip_norm)
         factor = limit / layer("elementwise_max")(limit, norm)

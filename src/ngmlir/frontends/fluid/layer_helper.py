@@ -62,7 +62,8 @@ class LayerHelper:
         for each in found:
             if not isinstance(each, Variable):
                 raise UserError(
-                    f"layer {self.layer_type} takes variables as {input_param_name}, not {each!r}"
+                    f"layer {self.layer_type} takes variables as {input_param_name}, not {each!r}",
+                    hint="layers.data(name, shape) makes one that is fed, layers.assign(array) one of an array",
                 )
         return found
 
@@ -82,7 +83,8 @@ class LayerHelper:
             raise UserError(f"layer {self.layer_type} takes one variable or more, not an empty list")
         if len(types) != 1:
             raise UserError(
-                f"the inputs of layer {self.layer_type} have different element types: {sorted(t.name for t in types)}"
+                f"the inputs of layer {self.layer_type} have different element types: {sorted(t.name for t in types)}",
+                hint="layers.cast(x, dtype)",
             )
         return types.pop()
 

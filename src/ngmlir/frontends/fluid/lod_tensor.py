@@ -28,7 +28,10 @@ def create_lod_tensor(
     elif isinstance(data, list):
         lengths = [len(row) for row in data]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         if [list(level) for level in recursive_seq_lens] != [lengths]:
-            raise UserError(f"the lists have the lengths {lengths}, and {list(recursive_seq_lens)} are given")
+            raise UserError(
+                f"the lists have the lengths {lengths}, and {list(recursive_seq_lens)} are given",
+                hint=f"{[lengths]}: one level, a length for each list",
+            )
         flat = [each for row in data for each in row]  # pyright: ignore[reportUnknownVariableType]
         array = exactly(flat, np.int64, "a tensor of lists").reshape(-1, 1)
     else:
@@ -37,7 +40,8 @@ def create_lod_tensor(
     made.set_recursive_sequence_lengths(recursive_seq_lens)
     if not made.has_valid_recursive_sequence_lengths():
         raise UserError(
-            f"{array.shape[0]} rows are not cut into sequences of the lengths {list(recursive_seq_lens)}"
+            f"{array.shape[0]} rows are not cut into sequences of the lengths {list(recursive_seq_lens)}",
+            hint="the lengths of the last level add up to the rows, those of a level to the number of lengths of the next one",
         )
     return made
 

@@ -120,7 +120,8 @@ def scaled_dot_product_attention(
     """softmax(q k^T / sqrt(d)) v of batches of sequences [batch, steps, width]; several heads each see a part of the width, after a fully
     connected layer of each of q, k and v."""
     if not len(queries.shape) == len(keys.shape) == len(values.shape) == 3:
-        raise UserError("queries, keys and values are [batch, steps, width]")
+        shapes = [list(v.shape) for v in (queries, keys, values)]
+        raise UserError(f"queries, keys and values are [batch, steps, width], and have the shapes {shapes}")
     if queries.shape[-1] != keys.shape[-1]:
         raise UserError(f"queries have the width {queries.shape[-1]}, and keys {keys.shape[-1]}")
     if keys.shape[-2] != values.shape[-2]:

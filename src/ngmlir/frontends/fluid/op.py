@@ -10,7 +10,7 @@ import numpy as np
 
 from ...ir.literals import type_of_dtype
 from ...ir.types import TensorType, i32
-from ...op_graph.answers import answered
+from ...op_graph.answers import answer_methods, answered
 from ...programs import names
 from ...programs.attributes import completed
 from ...programs.catalogue import REGISTRY
@@ -134,4 +134,5 @@ def _names(given: Any) -> list[str]:
     return [names.text(name) for name in listed(given)]
 
 
+answer_methods(OperatorFactory, called="fluid.op")
 Operator = OperatorFactory()

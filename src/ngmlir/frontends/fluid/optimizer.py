@@ -20,6 +20,7 @@ from .initializer import Constant
 from .layer_helper import LayerHelper
 from .layers.learning_rate_scheduler import lars_rates
 from .model_average import ModelAverage as ModelAverage
+from .param_attr import checked
 from .regularizer import append_regularization_ops
 
 Pairs = Sequence[tuple[Any, Any]]
@@ -44,7 +45,7 @@ class Optimizer:
         if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float, Variable)):
             raise TypeError(f"a learning rate is a number or a variable, not {learning_rate!r}")
         self.type = type(self).__name__.removesuffix("Optimizer").lower()
-        self.regularization = regularization
+        self.regularization = checked(regularization, "regularizer", "regularizer.L2Decay(1e-4)")
         self._given_rate = learning_rate
         self._rates: dict[int, Variable] = {}
         self._accumulators: dict[str, dict[str, Variable]] = {}

@@ -10,6 +10,13 @@ from .initializer import Constant, Initializer, Xavier
 from .lists import listed
 
 
+def checked(given: Any, what: str, example: str) -> Any:
+    """An initializer or regularizer, or None; UserError for what is none, and so cannot be called."""
+    if given is not None and not callable(given):
+        raise UserError(f"{given!r} is no {what}", hint=f"fluid.{example}")
+    return given
+
+
 class ParamAttr:
     """A parameter's name, initializer, factor of the learning rate, regularizer, clip of its gradient, and whether it is trained
     and averaged; with `sharded` the dimension along which `fluid.TensorParallel` divides it among ranks."""
@@ -25,6 +32,8 @@ class ParamAttr:
         do_model_average: bool = False,
         sharded: int | None = None,
     ):
+        checked(initializer, "initializer", "initializer.Xavier()")
+        checked(regularizer, "regularizer", "regularizer.L2Decay(1e-4)")
         self.name, self.initializer, self.learning_rate = name, initializer, learning_rate
         self.regularizer, self.trainable, self.gradient_clip = regularizer, trainable, gradient_clip
         self.model_average, self.sharded = do_model_average, sharded

@@ -251,7 +251,10 @@ class Parameter(Variable):
         if shape is None or dtype is None:
             raise UserError("a parameter needs a shape and an element type")
         if not len(shape) or any(length < 1 for length in shape):
-            raise UserError(f"the lengths of a parameter are 1 or more, and its shape is {list(shape)}")
+            raise UserError(
+                f"the lengths of a parameter are 1 or more, and its shape is {list(shape)}",
+                hint="what is made of -1, the length of the batch, cannot be a parameter: see num_flatten_dims= of layers.fc",
+            )
         sharded = kwargs.pop("sharded", None)
         if sharded is not None and not 0 <= sharded < len(shape):
             raise UserError(f"sharded is a dimension of a parameter of shape {list(shape)}, not {sharded!r}")

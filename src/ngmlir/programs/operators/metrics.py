@@ -10,12 +10,19 @@ import numpy
 from ... import numpy as np
 from ...op_graph.tensor import Tensor
 from ...op_graph.verbs import VERBS
+from ...support.diagnostics import UserError
+from ...support.lengths import are_same
 from ..registry import operator
 
 
 @operator
 def accuracy(out: Tensor, indices: Tensor, label: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     rows = out.type.shape[0]
+    if not (are_same((rows, 1), label.type.shape) or are_same((rows,), label.type.shape)):
+        raise UserError(
+            f"the labels of {rows} rows have the shape [{rows}, 1], not {list(label.type.shape)}",
+            hint="a row has the number of its class",
+        )
     found = np.any(np.equal(indices, np.reshape(np.astype(label, indices.dtype), (rows, 1))), axis=-1)
     correct = np.reshape(np.sum(np.astype(found, np.int32), dtype=np.int32), [1])
     total = VERBS.count_like(out, [0], correct)

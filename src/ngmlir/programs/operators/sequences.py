@@ -259,6 +259,10 @@ def im2sequence(
     out_stride: Sequence[int],
     context: Context,
 ) -> Tensor:
+    if len(x.type.shape) != 4:
+        raise UserError(
+            f"images have a batch, channels, rows and columns, not the shape {list(x.type.shape)}"
+        )
     count, channels, height, width = x.type.shape
     up, left, down, right = paddings
     high = (height + up + down - kernels[0]) // strides[0] + 1

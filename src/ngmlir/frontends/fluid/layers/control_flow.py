@@ -206,7 +206,10 @@ class IfElse:
             raise UserError("neither branch of this IfElse was filled", hint="with ie.true_block(): ...")
         counts = {branch: len(outs) for branch, outs in self._outputs.items()}
         if len(set(counts.values())) > 1:
-            raise UserError(f"the true block gives {counts[True]} variables, the false block {counts[False]}")
+            raise UserError(
+                f"the true block gives {counts[True]} variables, the false block {counts[False]}",
+                hint="ie.output(first, second) in both blocks, as many in each",
+            )
         whole = list(self._outputs.values())
         pairs = zip(
             *[self._outputs.get(b) or [_zeros_like(v) for v in whole[0]] for b in (True, False)], strict=True
@@ -257,7 +260,7 @@ def create_array(dtype: Any) -> Variable:
 
 def _is_array(array: Any, layer: str) -> Variable:
     if not isinstance(array, Variable) or array.type != VarType.LOD_TENSOR_ARRAY:
-        said = f"'{array.name}' is a tensor" if isinstance(array, Variable) else repr(array)
+        said = f"the tensor '{array.name}'" if isinstance(array, Variable) else repr(array)
         raise UserError(f"{layer} takes an array, not {said}", hint="layers.create_array(dtype) makes one")
     return array
 

@@ -77,7 +77,8 @@ def piecewise_decay(boundaries: Sequence[int], values: Sequence[float]) -> Varia
     """The first value whose boundary is above the number of steps, else the last."""
     if len(values) != len(boundaries) + 1:
         raise UserError(
-            f"{len(boundaries)} boundaries lie between {len(boundaries) + 1} values, not {len(values)}"
+            f"{len(boundaries)} boundaries lie between {len(boundaries) + 1} values, not {len(values)}",
+            hint="a value for the steps before each boundary, and one for those after the last",
         )
     steps = _steps()
     made = fill_constant([1], "float32", float(values[0]))

@@ -120,5 +120,8 @@ def _gate_bias(helper: LayerHelper, width: int, use_peepholes: bool, dtype: Any)
 
 def _width(size: int, gates: int, layer: str) -> int:
     if size % gates:
-        raise UserError(f"the size of {layer} is {gates} times the width of its states, not {size}")
+        raise UserError(
+            f"the size of {layer} is {gates} times the width of its states, not {size}",
+            hint=f"size={gates} * width, as of the layers.fc before it",
+        )
     return size // gates

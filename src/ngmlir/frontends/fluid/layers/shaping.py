@@ -78,6 +78,11 @@ def split(
 ) -> list[Variable]:
     """So many equal parts along a dimension, or parts of these lengths."""
     helper = LayerHelper("split", name=name)
+    if not -len(input.shape) <= dim < len(input.shape):
+        raise UserError(
+            f"there is no dimension {dim} of '{input.name}', whose shape is {list(input.shape)}",
+            hint="dim= counts from 0, or from -1 for the last one",
+        )
     axis = dim % len(input.shape)
     if isinstance(num_or_sections, int):
         fields: dict[str, Any] = {"num": num_or_sections, "axis": axis}
