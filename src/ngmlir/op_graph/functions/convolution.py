@@ -14,7 +14,6 @@ from ..tensor import Tensor
 from .coerce import floating
 from .elementwise import multiply
 from .linear import dot
-from .reductions import sum
 from .shape import axes_with_order, cast_axes, pad, reshaped, tensor_slice
 from .sliding import Padding, PerAxis, Slide, borders, by_axis, overlapped, slides, whole_number, windows_of
 
@@ -92,12 +91,7 @@ def _product(windows: Tensor, filters: Tensor, groups: int, held: Axes, sliding:
             f"{channel.name} has {channel.length} elements, so the filters of {groups} groups have "
             f"{inner.length} of them, not {filters.axes[filters.axes.index(channel)].length}",
         )
-    if inner.length == 1:
-        # A product of one row for each group is a sum of the windows' elements.
-        scaled = multiply(_alone(parts, inner), _alone(cut, inner), windows.dtype)
-        product = sum(scaled, reduction_axes=taps, dtype=windows.dtype)
-    else:
-        product = dot(parts, cut, batch_axes=[group], dtype=parts.dtype)
+    product = dot(parts, cut, batch_axes=[group], dtype=parts.dtype)
     rest = [a for a in product.axes if a not in (group, made)]
     ordered = axes_with_order(product, [*rest, group, made])
     if made.length == 1:

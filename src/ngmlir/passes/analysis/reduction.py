@@ -32,6 +32,8 @@ _COMBINE = {
 }  # fmt: skip
 
 
+#: An attribute of `ng.sum`: products are added to it by fma, as `ng.dot` adds them, on machines that have it. LLVM's flag of that name.
+CONTRACT = "ng.contract"
 #: Reductions whose result is a position.
 POSITIONS = frozenset({"ng.argmax", "ng.argmin"})
 #: The accumulators of a reduction.
@@ -130,6 +132,7 @@ class Reduction(Accumulation):
         self.result = op.results[0]
         kind = op.name.removeprefix("ng.").removeprefix("arg")
         super().__init__(kind, element_type(self.source.type), target)
+        self.contracts = CONTRACT in op.attributes and target.can("fma")
 
     @property
     def carried(self) -> tuple[Type, ...]:
@@ -144,7 +147,11 @@ class Reduction(Accumulation):
         """The accumulators combined with one more tile in accumulator form, whose first element is at position `at` of the reduced
         dimension. A tile that is longer along its first dimension is folded first."""
         shape = shape_of(parts[0].type)
-        return [self.combine(b, parts[0], self.folded(b, tile, shape[0]) if shape else tile)]
+        tile = self.folded(b, tile, shape[0]) if shape else tile
+        product = tile.owner
+        if self.contracts and isinstance(product, Op) and product.name == "ng.multiply":
+            return [b.fma(*product.operands, parts[0])]
+        return [self.combine(b, parts[0], tile)]
 
     def joined(self, b: Builder, x: Parts, y: Parts) -> Parts:
         """Two sets of accumulators combined."""

@@ -22,7 +22,7 @@ from ..analysis.views import before
 from .dead_code import without_dead
 from .sunk_transposes import absorbed, in_place, order_of, permuted, source_of, sunk
 from .window_products import as_windows, sliced_product
-from .window_sums import as_sum_over_windows
+from .window_sums import as_sum_over_windows, product_as_sum
 
 
 @contract(needs=("named", "plain"), anchor="function")
@@ -34,7 +34,8 @@ def layout(module: Module, target: Target) -> Module:
     in the order that is wanted. Ops on transposes are applied to the operands of the transposes and the result is transposed, if
     a product or a reduction follows, which then reads it in any order; else a transpose moves to the operands of an elementwise
     op if only one of them has to be transposed. Elementwise ops that only a slice reads are computed on slices: on fewer elements,
-    and in the kernel that reads them. The overlap_add of windows that a product makes becomes a product of windows. The sides of a
+    and in the kernel that reads them. The overlap_add of windows that a product makes becomes a product of windows. A product of
+    windows by few columns for each group of channels becomes a sum of multiplied windows, which is not packed. The sides of a
     product of windows that has too few columns for the vector registers of a CPU are exchanged, if its result is wanted in that
     order. A product with a schedule is not changed.
 
@@ -103,7 +104,7 @@ class _Layout:
             case "ng.transpose":
                 return self.transpose(op, b)
             case "ng.dot":
-                return self.dot(op, b)
+                return self.dot(op, b) or product_as_sum(op, b)
             case "ng.slice":
                 return self.slice(op, b) or self.sink(op, b)
             case "ng.gather" if _FEW * usual(prod(shape_of(op.result.type))) <= usual(

@@ -12,6 +12,7 @@ from ...ops.builder import Builder
 from ...ops.fields import get_i64s
 from ...ops.rules import names_of, reshaped
 from ...ops.schedules import SCHEDULE
+from ...support.lengths import is_same
 from ..analysis.views import before
 
 #: Greatest ratio of the new number of windows to the old one: windows over the border read zeros.
@@ -22,14 +23,18 @@ def as_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> Sequence[V
     """An `overlap_add` with steps of 1 of windows that a product makes, as a product: windows of the product's operand, padded
     with zeros, times its other side reversed along the taps. So the summed windows are never stored. None where it is none."""
     axes, dilations = get_i64s(overlap, "axes"), get_i64s(overlap, "dilations")
-    made, order = overlap.operands[0], list(range(len(shape_of(overlap.operands[0].type))))
+    made = overlap.operands[0]
+    order = list(range(len(shape_of(made.type))))
+    if isinstance(made.owner, Op) and made.owner.name == "ng.reshape":
+        (uncut,) = made.owner.operands
+        order, made = _without_units(shape_of(uncut.type), shape_of(made.type)), uncut
     if isinstance(made.owner, Op) and made.owner.name == "ng.transpose":
-        order = list(get_i64s(made.owner, "permutation"))
-        made = made.owner.operands[0]
+        permutation = get_i64s(made.owner, "permutation")
+        order, made = [permutation[d] for d in order], made.owner.operands[0]
     dot = made.owner
     if not isinstance(dot, Op) or dot.name != "ng.dot" or SCHEDULE in dot.attributes or uses.get(made, 2) > 1:
         return None
-    if set(get_i64s(overlap, "steps")) != {1} or DYNAMIC in shape_of(made.type):
+    if set(get_i64s(overlap, "steps")) != {1} or DYNAMIC in shape_of(made.type) or not order:
         return None
     if len({element_type(v.type) for v in (*dot.operands, made)}) > 1:
         return None
@@ -79,13 +84,26 @@ def as_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> Sequence[V
         lhs_batch=batches[0],
         rhs_batch=batches[1],
     )
-    # The remaining dimensions of the product, in the order of the sum.
+    # The remaining dimensions of the product, in the order of the sum; at the end those of one element that it does not have.
     kept = [d for d in range(len(homes)) if d not in taps]
-    moved = [kept.index(d) for d in order[count:]]
+    moved = [kept.index(d) for d in [*order[count:], *(d for d in kept if d not in order)]]
     if moved != sorted(moved):
         product = b.transpose(product, permutation=moved)
     wanted = overlap.results[0].type
+    if len(order) < len(homes):
+        return [b.reshape(product, type=wanted)]
     return [product if product.type is wanted else b.cast_axes(product, type=wanted)]
+
+
+def _without_units(whole: Sequence[int], shape: Sequence[int]) -> list[int]:
+    """The dimensions of `whole` that are left in a shape without some dimensions of one element; empty if it has others too."""
+    left: list[int] = []
+    for d, size in enumerate(whole):
+        if len(left) < len(shape) and is_same(size, shape[len(left)]):
+            left.append(d)
+        elif not is_same(size, 1):
+            return []
+    return left if len(left) == len(shape) else []
 
 
 def _homes(dot: Op) -> list[tuple[int, int]]:

@@ -114,11 +114,6 @@ def convolved(x: Tensor, filters: Tensor, slide: Slide, groups: int, element: Ty
         return product.moved(-1, 1)
     made = made.reshape([*slide.taps, count, groups, inner, *places])
     cut = filters.reshape([groups, outputs // groups, inner, *slide.taps])
-    if inner == 1 and element is None:
-        lhs = made.reshape([*slide.taps, count, groups, 1, *places])
-        rhs = cut.reshape([groups, outputs // groups, *slide.taps]).transpose([*range(2, rank + 2), 0, 1])
-        rhs = rhs.reshape([*slide.taps, 1, groups, outputs // groups, *[1] * rank])
-        return (lhs * rhs).sum(taps).reshape([count, outputs, *places])
     product = dot(made, cut, [*taps, rank + 2], [*range(3, rank + 3), 2], [rank + 1], [0], element)
     # groups, N, places, M / groups
     order = [1, 0, rank + 2, *range(2, rank + 2)]
