@@ -150,7 +150,8 @@ class Reduction(Accumulation):
         tile = self.folded(b, tile, shape[0]) if shape else tile
         product = tile.owner
         if self.contracts and isinstance(product, Op) and product.name == "ng.multiply":
-            return [b.fma(*product.operands, parts[0])]
+            x, y = product.operands
+            return [b.fma(x, y, parts[0])]
         return [self.combine(b, parts[0], tile)]
 
     def joined(self, b: Builder, x: Parts, y: Parts) -> Parts:

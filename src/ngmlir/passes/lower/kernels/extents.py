@@ -36,8 +36,9 @@ class Extent:
         """The number of iterations."""
         return self.pick(self.most, self.last)
 
-    def tiles(self, step: int, body: Callable[[Span], None], name: str = "i") -> None:
-        """Runs over tiles of `step` and a shorter one at the end. `step` divides `most` where there is a `last`."""
+    def tiles(self, step: int, body: Callable[[Span], None], name: str = "i", unit: int = 0) -> None:
+        """Runs over tiles of `step` and a shorter one at the end. `step` divides `most` where there is a `last`. A remainder whose length is
+        known at run time only is a masked tile of `step`, or of as many `unit`s, which divides `step`, as it needs."""
         b = self.b
 
         if self.whole is None:
@@ -49,7 +50,13 @@ class Extent:
         if is_open((rest,)):
             # Masked: the length of the remainder is known at run time only and may be 0.
             end = b.select(self.whole, b.index(last), b.index(self.last))
-            b.branch(b.less(b.index(last), end), lambda: body(Span(b.index(last), step, True)))
+            unit = unit or step
+            for size in range(unit, step + 1, unit):
+                low, high = b.index(last + size - unit), b.index(last + size)
+                fits = b.less(low, end)
+                if size < step:
+                    fits = b.bitwise_and(fits, b.less_equal(end, high))
+                b.branch(fits, lambda size=size: body(Span(b.index(last), size, True)))
         elif rest:
             b.branch(self.whole, lambda: (), lambda: body(Span(b.index(last), rest)))
 

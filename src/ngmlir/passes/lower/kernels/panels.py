@@ -234,7 +234,8 @@ class PanelKernel:
             self.masked = span.masked
             rows.even_tiles(most, lambda i, m: body(i, m, span.start, span.size), "m")
 
-        columns.tiles(self.tile_columns, panel, "n")
+        lanes = self.kernel.target.lanes(item_bytes(self.product.accumulator))
+        columns.tiles(self.tile_columns, panel, "n", lanes if self.tile_columns % lanes == 0 else 0)
 
     def direct(self, row: Value, rows: int, column: Value, columns: int, place: Value) -> None:
         """One register tile: the whole depth, then the epilogue."""
