@@ -33,7 +33,7 @@ from ..fuse.decoding.digits import digits
 from ..fuse.decoding.fusions import DECODED
 from ..fuse.decoding.panels import of_panels
 from ..fuse.links import Link, faults, left_is_passed, links_of
-from .along import MOST_ROWS_ALONG, along, suits_along
+from .along import along, most_rows_along, suits_along
 from .attention import stream
 from .blocks import blocks
 from .candidate import Candidate, fixed, ranked
@@ -171,7 +171,7 @@ def _chain_conflicts(fusion: Op, target: Target) -> list[str]:
 def _products(fusion: Op, product: Product, target: Target, given: Given) -> Iterable[Candidate[Schedule]]:
     there = ["blocks"] if target.has_thread_blocks else ["panels"]
     if not target.has_thread_blocks and suits_along(product):
-        few = not is_open((product.rows,)) and product.rows <= MOST_ROWS_ALONG
+        few = not is_open((product.rows,)) and product.rows <= most_rows_along(product, target)
         there.insert(0 if few else 1, "along")
     fitting = [f.by for f in families("dot", given)]
     usable = [by for by in there if by in fitting]
