@@ -134,7 +134,7 @@ def test_data_feeder() -> None:
     assert np.array(made["y"]).tolist() == [[0], [1]]
     assert np.array(made["words"]).tolist() == [[5], [6], [7]]
     assert made["words"].lod() == [[0, 2, 3]]
-    with pytest.raises(ValueError, match="a row has 2 values"):
+    with pytest.raises(ValueError, match="row 0 has 2 values"):
         feeder.feed([(1, 2)])
     for label, message in (
         (1.5, "'y' holds int64, and is given 1.5"),
