@@ -26,6 +26,8 @@ from .tiling import Span, each_position, linear, round_up, sections, several, sh
 
 #: Elements of a window that are unrolled.
 MOST_UNROLLED = 16
+#: Elements of the narrowest tile of columns that are left over.
+_LEAST_LANES = 8
 
 
 def columns_kernel(fusion: Op, target: Target, schedule: Columns) -> Finished:
@@ -182,7 +184,17 @@ def _for_staged_windows(of: _Inputs) -> Finished:
                     copies.places = {row.start: i, span.start: near}
                 _Columns(kernel, {**at, along: row}, reduced, found).tile(span)
 
-            stripes.tiles(column)
+            def sized(span: Span) -> None:
+                """The last columns, whose number is known at the call, in half a register if that is enough."""
+                half = span.size // 2
+                if span.masked and half >= _LEAST_LANES:
+                    left = b.subtract(b.index(sizes[last]), span.start)
+                    few = b.less_equal(left, b.index(half))
+                    b.branch(few, lambda: column(span._replace(size=half)), lambda: column(span))
+                else:
+                    column(span)
+
+            stripes.tiles(sized)
 
         if even:
             b.loop(0, here, unroll, (), lambda i, _: run(i, False))
