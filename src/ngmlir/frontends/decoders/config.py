@@ -15,6 +15,8 @@ from .weights import Weight
 
 #: No model that can be run here has more of anything than this.
 _MOST = 1 << 24
+#: Nor are positions embedded in more elements of a head than these.
+_MOST_TURNED = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,13 @@ def yarn(
 ) -> list[float]:
     """What YaRN divides the `size / 2` frequencies by: 1 where a wave turns more than `fast` times in the `context` that a model was first trained
     for, `factor` where it turns less than `slow` times, something between for those between. UserError for numbers that have no such waves."""
-    if not (base > 1 and factor > 0 and context >= 1 and 0 < slow < fast):
+    if not (base > 1 and factor > 0 and context >= 1 and 0 < slow < fast and 2 <= size <= _MOST_TURNED):
         raise UserError(
-            f"positions are scaled by yarn with base {base}, factor {factor}, context {context}, turns {slow} to {fast}"
+            f"positions are scaled by yarn with base {base}, factor {factor}, context {context}, turns {slow} to {fast}, in {size} elements"
         )
 
     def place(turns: float) -> float:
-        return size * log(context / (turns * 2 * pi)) / (2 * log(base))
+        return size * (log(context) - log(turns) - log(2 * pi)) / (2 * log(base))
 
     low, high = max(floor(place(fast)), 0), min(ceil(place(slow)), size - 1)
     ramp = np.clip((np.arange(size // 2) - low) / max(high - low, 0.001), 0.0, 1.0)
@@ -119,9 +121,9 @@ class DecoderConfig:
             )
         for kind in self.layers:
             turned = kind.rotation.size
-            if turned % 2 or not 2 <= turned <= self.head_size:
+            if turned % 2 or not 2 <= turned <= min(self.head_size, _MOST_TURNED):
                 raise UserError(f"positions are embedded in {turned} elements of heads of {self.head_size}")
-            if kind.window is not None and kind.window < 1:
+            if kind.window is not None and not 1 <= kind.window <= _MOST:
                 raise UserError(f"the model says that a position attends to {kind.window} positions")
             if not np.isfinite(kind.rotation.frequencies()).all():
                 raise UserError("the model has frequencies of positions that are not finite")

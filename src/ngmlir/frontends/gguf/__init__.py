@@ -26,24 +26,29 @@ def load(
 
     Args:
         path: the file, which is mapped: it must not be written over while the model is in use.
-        context: how many tokens a session has room for (by default as many as the model was trained for).
+        context: how many tokens a session has room for (by default as many as the model was trained for). Where a model has factors
+            of positions for short and for long contexts, those for this one are taken.
         threads: how many threads its programs use (by default as `ng.compile` does).
 
     Nothing is compiled yet. Raises UserError for a file that is damaged, or whose numbers do not fit each other; Limit for what is not
     supported, with what is.
     """
-    from ..decoders.model import LanguageModel
+    from ..decoders.model import LanguageModel, checked_context
     from .architectures import decoder_of
-    from .container import Container
+    from .container import Container, explained
     from .vocabulary import tokenizer_of
 
-    file = Container(path)
-    config, weights = decoder_of(file)
+    if context is not None:
+        checked_context(context)
+    with explained(path):
+        file = Container(path)
+        config, weights = decoder_of(file, context)
+        tokenizer = tokenizer_of(file)
     template = file.metadata.get("tokenizer.chat_template")
     return LanguageModel(
         config,
         weights,
-        tokenizer_of(file),
+        tokenizer,
         template if isinstance(template, str) else None,
         context=context,
         threads=threads,

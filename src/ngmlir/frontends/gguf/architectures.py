@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import sqrt
+from reprlib import repr as shortened
 from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
@@ -61,6 +62,7 @@ ARCHITECTURES: Mapping[str, _Architecture] = {
 #: Models whose scale of products of queries and keys is that of `width / heads`, not of the size of a head: those of 27 billion
 #: parameters, which their files do not say. Architecture and number of layers.
 _OWN_SCALE = (("gemma2", 46), ("gemma3", 62))
+_GREATEST = float(np.finfo(np.float32).max)
 #: Roles of a layer's weights, and what they are called behind `blk.N.`.
 _LAYER = {
     "attn_norm": "attn_norm.weight",
@@ -86,8 +88,9 @@ _LAYER = {
 }
 
 
-def decoder_of(file: Container) -> tuple[DecoderConfig, DecoderWeights]:
-    """What a file holds. UserError for metadata and tensors that do not fit each other, Limit for what is not supported."""
+def decoder_of(file: Container, context: int | None = None) -> tuple[DecoderConfig, DecoderWeights]:
+    """What a file holds, for a context of so many tokens (by default as many as the model was trained for). UserError for metadata and
+    tensors that do not fit each other, Limit for what is not supported."""
     name = file.metadata.get("general.architecture")
     if not isinstance(name, str):
         raise UserError(f"'{file.path}' has no general.architecture")
@@ -97,7 +100,7 @@ def decoder_of(file: Container) -> tuple[DecoderConfig, DecoderWeights]:
             f"'{file.path}' is a model of the architecture {name!r}, which is not supported",
             hint=f"supported architectures: {', '.join(ARCHITECTURES)}",
         )
-    config = _Metadata(file, name, known).config()
+    config = _Metadata(file, name, known, context).config()
     config.check()
     weights = _weights(file, config)
     weights.check(config)
@@ -111,8 +114,8 @@ def decoder_of(file: Container) -> tuple[DecoderConfig, DecoderWeights]:
 class _Metadata:
     """The numbers of a model, by their names behind `ARCHITECTURE.`."""
 
-    def __init__(self, file: Container, name: str, known: _Architecture):
-        self.file, self.name, self.known = file, name, known
+    def __init__(self, file: Container, name: str, known: _Architecture, context: int | None = None):
+        self.file, self.name, self.known, self.context = file, name, known, context
 
     def config(self) -> DecoderConfig:
         known = self.known
@@ -147,7 +150,7 @@ class _Metadata:
             head_size=head_size,
             layers=self.layers(layers, head_size),
             context=self.get("context_length", int),
-            epsilon=self.get("attention.layer_norm_rms_epsilon", 1e-5),
+            epsilon=self.get("attention.layer_norm_rms_epsilon", float),
             activation=known.activation,
             scale=self.get("attention.scale", scale),
             attention_cap=self.get("attn_logit_softcapping", known.attention_cap),
@@ -183,7 +186,7 @@ class _Metadata:
         if kind not in ("none", "linear", "yarn", "longrope"):
             raise Limit(
                 f"'{self.file.path}' scales positions by the method {kind!r}, which is not supported",
-                hint="supported methods: none, linear, yarn, and frequency factors (rope_freqs.weight)",
+                hint="supported methods: none, linear, yarn, longrope, and frequency factors (rope_freqs.weight)",
             )
         scale = self.get("rope.scaling.factor", self.get("rope.scale_linear", 1.0))
         if kind in ("none", "longrope") or scale == 0:  # 0 is written where there is none
@@ -191,13 +194,15 @@ class _Metadata:
         if not scale > 0:
             raise UserError(f"'{self.file.path}' scales positions by {scale}")
         size, base = self.get("rope.dimension_count", head_size), self.get("rope.freq_base", 10000.0)
-        for long in ("rope_factors_long.weight", "rope_factors_short.weight"):
-            if long in self.file.tensors:
-                raise Limit(f"'{self.file.path}' scales positions by {long}, which is not supported")
-        factors = self.file.weight("rope_freqs.weight")
-        if factors is not None and (factors.format.name != "F32" or factors.shape != (size // 2,)):
-            raise UserError(f"'{self.file.path}': rope_freqs.weight is not {size // 2} elements of F32")
-        divided: list[float] | None = None if factors is None else np.frombuffer(factors.data, "<f4").tolist()
+        trained = self.get("context_length", int)
+        original = self.get("rope.scaling.original_context_length", trained)
+        divided = self.factors("rope_freqs.weight", size)
+        both = {each: self.factors(f"rope_factors_{each}.weight", size) for each in ("short", "long")}
+        if divided is None and (kind == "longrope" or any(both.values())):
+            wanted = "long" if (self.context or trained) > original else "short"
+            divided = both[wanted]
+            if divided is None:
+                raise UserError(f"'{self.file.path}' has no tensor rope_factors_{wanted}.weight")
         amplitude = self.get("rope.scaling.attn_factor", 1.0)
         if kind != "yarn":
             return Rotation(size, base, self.known.order, scale, divided, amplitude)
@@ -205,7 +210,7 @@ class _Metadata:
             size,
             base,
             scale,
-            self.get("rope.scaling.original_context_length", self.get("context_length", int)),
+            original,
             self.get("rope.scaling.yarn_beta_fast", 32.0),
             self.get("rope.scaling.yarn_beta_slow", 1.0),
         )
@@ -213,23 +218,50 @@ class _Metadata:
             made = [a * b for a, b in zip(made, divided, strict=True)]
         return Rotation(size, base, self.known.order, 1.0, made, amplitude * yarn_amplitude(scale))
 
+    def factors(self, name: str, size: int) -> list[float] | None:
+        """What frequencies are divided by, of a tensor; None where there is none."""
+        found = self.file.weight(name)
+        if found is None:
+            return None
+        if found.format.name != "F32" or found.shape != (size // 2,):
+            raise UserError(f"'{self.file.path}': {name} is not {size // 2} elements of F32")
+        return np.frombuffer(found.data, "<f4").tolist()
+
     def get(self, key: str, default: T | type[T]) -> T:
         """The value of a key: of the kind of the default, or of the type that stands for it, which has to be there."""
         whole = f"{self.name}.{key}"
         found: Any = self.file.metadata.get(whole)
-        several = self.file.numbers(whole)
         kind = default if isinstance(default, type) else type(default)
         if found is None:
             if isinstance(default, type):
                 raise UserError(f"'{self.file.path}' lacks {whole} in its metadata")
             return default
-        if several is not None and len(several) and (several == several[0]).all():
-            found = several[0].item()  # a number for each layer
-        if kind is float and isinstance(found, (int, float)) and not isinstance(found, bool):
-            return cast("T", float(found))
+        several = self.file.numbers(whole)
+        if several is not None:
+            found = self.of_all_layers(whole, several)
+        if kind is float and isinstance(found, int) and not isinstance(found, bool):
+            found = float(found)
         if not isinstance(found, kind) or isinstance(found, bool):
-            raise UserError(f"'{self.file.path}' has {whole} = {found!r}, not of type {kind.__name__}")
+            raise UserError(
+                f"'{self.file.path}' has {whole} = {shortened(found)}, not of type {kind.__name__}"
+            )
+        if isinstance(found, float) and not abs(found) <= _GREATEST:
+            raise UserError(f"'{self.file.path}' has {whole} = {found}, which is not finite in f32")
         return cast("T", found)
+
+    def of_all_layers(self, whole: str, several: np.ndarray[Any, Any]) -> Any:
+        """The number that all layers have, of an entry with one for each."""
+        count = self.file.metadata.get(f"{self.name}.block_count")
+        if not len(several) or not isinstance(count, int) or len(several) != count:
+            raise UserError(
+                f"'{self.file.path}' has {len(several)} numbers in {whole}, not one for each layer"
+            )
+        if len(different := np.unique(several)) > 1:
+            raise Limit(
+                f"'{self.file.path}' has layers with different {whole}, which is not supported: {shortened(different.tolist())}",
+                hint="models whose layers all have the same number can be run",
+            )
+        return several[0].item()
 
 
 def _weights(file: Container, config: DecoderConfig) -> DecoderWeights:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import Any, NoReturn
@@ -50,6 +52,28 @@ class Stored:
     type: int
     start: int
     data: memoryview
+
+    @property
+    def kind(self) -> str:
+        return TYPES.get(self.type, f"of number {self.type}")
+
+    @property
+    def size(self) -> int:
+        """In bytes; 0 for elements of a type that is not supported."""
+        known = FORMATS.get(self.kind)
+        return 0 if known is None else prod(self.shape) // known.elements * known.bytes
+
+
+@contextmanager
+def explained(path: str | os.PathLike[str]) -> Generator[None]:
+    """What is wrong with a file is said with its name, and with what to do about it."""
+    try:
+        yield
+    except UserError as error:
+        found, name = error.diagnostics[0], f"'{os.fspath(path)}'"
+        message = found.message if name in found.message else f"{name}: {found.message}"
+        hint = found.hint or "fetch the file again if it may be damaged, else convert the model again"
+        raise UserError(message, hint=hint) from None
 
 
 class Container:
@@ -120,7 +144,7 @@ class Container:
         if found is None:
             return None
         self._read.add(name)
-        kind = TYPES.get(found.type, f"of number {found.type}")
+        kind, size = found.kind, found.size
         known = FORMATS.get(kind)
         if known is None:
             raise Limit(
@@ -132,7 +156,6 @@ class Container:
             raise UserError(
                 f"'{self.path}': tensor {name} has rows of {row} elements, not a multiple of the {known.elements} of a block of {kind}"
             )
-        size = prod(found.shape) // known.elements * known.bytes
         if found.start + size > len(found.data):
             raise UserError(
                 f"'{self.path}': tensor {name} ends at byte {found.start + size:,} of {len(found.data):,}: the file is cut short"
@@ -146,7 +169,10 @@ def _content(path: Path) -> memoryview:
         with path.open("rb") as stream:
             return mapped(stream.fileno())
     except (OSError, ValueError) as error:
-        raise UserError(f"'{path}' cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise UserError(
+            f"'{path}' cannot be read: {getattr(error, 'strerror', None) or error}",
+            hint="check the path, and whether it is a file that may be read",
+        ) from None
 
 
 class _Reader:
@@ -155,7 +181,10 @@ class _Reader:
 
     def read(self) -> tuple[dict[str, Any], dict[str, Stored]]:
         if bytes(self.data[:4]) != _MAGIC:
-            raise UserError(f"'{self.path}' is no GGUF file: it does not begin with the letters GGUF")
+            raise UserError(
+                f"'{self.path}' is no GGUF file: it does not begin with the letters GGUF",
+                hint="frontends.gguf.load reads GGUF files, frontends.safetensors.load folders of safetensors",
+            )
         self.at = 4
         version = self.scalar("I")
         if version not in _VERSIONS:
@@ -173,20 +202,27 @@ class _Reader:
             if key in metadata:
                 self.damaged(f"the key {key!r} stands twice")
             metadata[key] = self.value(self.scalar("I"), key, 0)
-        infos = [self.info() for _ in range(tensors)]
+        infos: dict[str, Stored] = {}
+        for _ in range(tensors):
+            info = self.info()
+            if info.name in infos:
+                self.damaged(f"the tensor {info.name!r} stands twice")
+            infos[info.name] = info
         alignment = metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or alignment < 8 or alignment % 8 or alignment > 1 << 20:
             self.damaged(f"general.alignment is {alignment!r}")
         begin = -(-self.at // alignment) * alignment
         found: dict[str, Stored] = {}
-        for info in infos:
-            if info.name in found:
-                self.damaged(f"the tensor {info.name!r} stands twice")
+        for info in infos.values():
             if info.start % alignment:
                 self.damaged(
                     f"the tensor {info.name!r} begins at byte {info.start}, not a multiple of {alignment}"
                 )
             found[info.name] = Stored(info.name, info.shape, info.type, begin + info.start, self.data)
+        # Weights that share bytes would take more memory than the file has.
+        for before, after in pairwise(sorted(found.values(), key=lambda each: each.start)):
+            if before.start + before.size > after.start:
+                self.damaged(f"the tensors {before.name!r} and {after.name!r} overlap")
         return metadata, found
 
     def info(self) -> Stored:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from reprlib import repr as shortened
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,9 +15,13 @@ from ..decoders.tokens.splits import kind_of
 from ..decoders.tokens.tokenizer import Tokenizer, Vocabulary
 from .container import Container
 
+T = TypeVar("T")
+
 _UNKNOWN, _CONTROL, _ADDED, _UNUSED = 2, 3, 4, 5
 #: Kinds whose words are looked up whole before anything is merged.
 _WHOLE = ("llama-bpe", "llama3", "llama-v3", "tekken")
+#: Special tokens of tokenizers by scores, where the file does not say which they are: those that SentencePiece gives them.
+_USUAL = {"unknown": 0, "bos": 1, "eos": 2}
 #: Tokens that end an answer, where the file does not say which do.
 STOPS = ("<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|eom_id|>", "</s>")
 
@@ -25,9 +29,8 @@ STOPS = ("<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>"
 def tokenizer_of(file: Container) -> Tokenizer | None:
     """The tokenizer of a file; None where it has none. UserError for metadata that is damaged, Limit for a kind that is not
     supported."""
-    metadata = file.metadata
-    kind = metadata.get("tokenizer.ggml.model")
-    if kind is None:
+    kind = _text(file, "tokenizer.ggml.model", "none")
+    if kind in ("none", "no_vocab"):
         return None
     known = _vocabulary(file)
     if kind == "llama":
@@ -37,16 +40,16 @@ def tokenizer_of(file: Container) -> Tokenizer | None:
         if not np.isfinite(scores).all():
             raise UserError(f"'{file.path}' has scores of tokens that are not finite")
         hidden = np.flatnonzero(np.isin(_types(file, len(known)), (_UNKNOWN, _UNUSED))).tolist()
-        prefix = _flag(metadata, "tokenizer.ggml.add_space_prefix", True)
+        prefix = _flag(file, "tokenizer.ggml.add_space_prefix", True)
         return ScoreTokenizer(known, scores.tolist(), prefix=prefix, hidden=hidden)
     if kind == "gpt2":
-        split = metadata.get("tokenizer.ggml.pre", "default")
+        split = _text(file, "tokenizer.ggml.pre", "default")
         return ByteTokenizer(
             known,
             _ranks(file),
-            kind_of(split if isinstance(split, str) else "?"),
+            kind_of(split),
             whole=split in _WHOLE,
-            prefix=_flag(metadata, "tokenizer.ggml.add_space_prefix", False),
+            prefix=_flag(file, "tokenizer.ggml.add_space_prefix", False),
         )
     raise Limit(
         f"'{file.path}' has a tokenizer of kind {kind!r}, which is not supported",
@@ -60,14 +63,16 @@ def _vocabulary(file: Container) -> Vocabulary:
     if not tokens:
         raise UserError(f"'{file.path}' has a tokenizer without tokens")
     types = _types(file, len(tokens))
+    scored = metadata.get("tokenizer.ggml.model") == "llama"
 
     def number(key: str) -> int | None:
         found = metadata.get(f"tokenizer.ggml.{key}_token_id")
         if found is None:
-            return None
-        if not isinstance(found, int) or not 0 <= found < len(tokens):
+            usual = _USUAL.get(key) if scored else None
+            return usual if usual is not None and usual < len(tokens) else None
+        if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < len(tokens):
             raise UserError(
-                f"'{file.path}' has {found!r} for tokenizer.ggml.{key}_token_id, which is no token"
+                f"'{file.path}' has {shortened(found)} for tokenizer.ggml.{key}_token_id, which is no token"
             )
         return found
 
@@ -75,17 +80,15 @@ def _vocabulary(file: Container) -> Vocabulary:
     control = {int(i) for i in np.flatnonzero(types == _CONTROL)}
     stops = {found for key in ("eos", "eot", "eom") if (found := number(key)) is not None}
     stops |= {i for i in control if tokens[i] in STOPS}
-    scored = metadata.get("tokenizer.ggml.model") == "llama"
+    begins = scored or _text(file, "tokenizer.ggml.pre", "default") in _WHOLE
     return Vocabulary(
         tokens,
         frozenset(control),
         frozenset(int(i) for i in np.flatnonzero(types == _ADDED)),
         begin,
         end,
-        _flag(
-            metadata, "tokenizer.ggml.add_bos_token", scored or metadata.get("tokenizer.ggml.pre") in _WHOLE
-        ),
-        _flag(metadata, "tokenizer.ggml.add_eos_token", False),
+        _flag(file, "tokenizer.ggml.add_bos_token", begins),
+        _flag(file, "tokenizer.ggml.add_eos_token", False),
         frozenset(stops),
         number("unknown"),
     )
@@ -101,8 +104,19 @@ def _types(file: Container, count: int) -> np.ndarray[Any, Any]:
     return found
 
 
-def _flag(metadata: Mapping[str, Any], key: str, default: bool) -> bool:
-    return bool(metadata.get(key, default))
+def _flag(file: Container, key: str, default: bool) -> bool:
+    return _of(file, key, default, bool)
+
+
+def _text(file: Container, key: str, default: str) -> str:
+    return _of(file, key, default, str)
+
+
+def _of(file: Container, key: str, default: T, kind: type[T]) -> T:
+    found = file.metadata.get(key, default)
+    if not isinstance(found, kind):
+        raise UserError(f"'{file.path}' has {key} = {shortened(found)}, not of type {kind.__name__}")
+    return found
 
 
 def _ranks(file: Container) -> dict[tuple[str, str], int]:
