@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...runtime.threads import using_threads
+from ...support.collector import collecting_often
 from ...support.mapping import mapping_of
 from .build import FEEDS, Sizes, decoder
 from .cache import Cache
@@ -82,7 +83,7 @@ class Programs:
             with using_threads(self.threads):
                 return load(compile_artifact(self.module(key, lengths), "cpu"))
 
-        with using_threads(self.threads):
+        with using_threads(self.threads), collecting_often():
             usual = {"rows": _USUAL["rows"]} if key.single else _USUAL
             made = compile_open(lambda lengths: self.module(key, lengths), usual)
         made.otherwise = otherwise
