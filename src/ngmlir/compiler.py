@@ -16,16 +16,15 @@ import numpy as np
 
 from .decl.pipeline_text import named_pipelines
 from .ir.core import Module
-from .ir.core import module as core_module
 from .ir.printer import to_text
 from .ir.structure import fingerprint
 from .llvm.machine import assemble as assemble_text
 from .llvm.machine import assembly, listing, prepare, version
-from .ops.sampled import of_its_lengths, open_entry
+from .ops.open_lengths import open_entry
 from .runtime import timing
 from .runtime.cache import default_cache, key_of
 from .runtime.stored import artifact_of, bytes_of, guards_as_json, guards_of, header_of
-from .runtime.targets import compiling_device, load, load_rows
+from .runtime.targets import Device, compiling_device, load
 from .runtime.targets import resolve as resolve
 from .support.artifact import Artifact, Constant
 from .support.collector import collecting_rarely
@@ -38,12 +37,10 @@ from .support.target import Target
 
 if TYPE_CHECKING:
     from .codegen.unit import Parts, Unit
-    from .passes.graph.sizing.blocks import Blocks
     from .rewrite.pipeline import Pipeline, Step, Watch
     from .runtime.cpu import CpuExecutable
     from .runtime.gpu import GpuExecutable
     from .runtime.open_cpu import OpenCpu
-    from .runtime.rows import CpuRows, GpuRows
 
 Stage = Literal["ir", "llvm", "ptx", "asm"]
 
@@ -156,7 +153,6 @@ def compile_artifact(module: Module, target: Target | str, *, checked: bool | No
     from .codegen.signatures import named_as
 
     resolved, checked = resolve(target), checks_wanted(checked)
-    module = module.with_ops([of_its_lengths(op) for op in module.ops])
     cache = default_cache()
     # Programs of equal structure come from other lines.
     if cache is None or resolved.debug or resolved.timed:
@@ -201,7 +197,7 @@ def _compiled(module: Module, target: Target, checked: bool) -> Artifact:
 
 def compile_module(
     module: Module, target: str = "cpu", *, entry: str | None = None, checked: bool | None = None
-) -> CpuExecutable | GpuExecutable | OpenCpu | CpuRows | GpuRows:
+) -> CpuExecutable | GpuExecutable | OpenCpu:
     """@main of `module` (or its only function, or the one called `entry`), ready to call on `cpu`, `cuda` (`cuda:1` ...)
     or `cuda-sim`. Its method `entry` gives the others. The module may have been lowered in part or all the way.
 
@@ -210,17 +206,11 @@ def compile_module(
     written or edited by hand: it is slower, and compiled again each time.
 
     A function with an open length (`tensor<?x4xf32>`) is compiled once and takes arrays of any length. Limit where no one code is right
-    for all lengths; on GPUs, where it computes across rows.
+    for all lengths, and on GPUs.
     """
     device = compiling_device(target)
     if (main := open_entry(module, entry)) is not None:
-        if device.runs_on_host:
-            return _any_lengths(module, main.symbol)
-        from .passes.graph.sizes import blocks_for_any
-
-        blocks = blocks_for_any(module, main.symbol, resolve(target))
-        if blocks is not None:
-            return compile_blocks(blocks, target, checked=checked)
+        return _any_lengths(module, main.symbol, device)
     return load(compile_artifact(module, target, checked=checked), device, entry)
 
 
@@ -327,13 +317,15 @@ class _KeptOpen:
             self.cache.write(self.key, bytes_of(artifact, header), header)
 
 
-def _any_lengths(module: Module, symbol: str) -> OpenCpu:
+def _any_lengths(module: Module, symbol: str, device: Device) -> OpenCpu:
     """A function of text that leaves lengths open, for the CPU. What the code is not right for, such as no rows or one, is compiled when it
     is asked for."""
-    from .passes.graph.sizing.opened import Opened
+    from .passes.graph.known_lengths import Opened
 
     opened = Opened(module, symbol)
     try:
+        if not device.runs_on_host:
+            raise NeedsLength("code for a GPU")
         code = compile_open(opened.module, dict.fromkeys(opened.names, _USUAL), entry=symbol)
     except (NeedsLength, UserError) as error:
         message = f"@{symbol} needs a program for each length: {error}"
@@ -366,13 +358,6 @@ def _openly(
         found = cpu.parts(lower(make(lengths), target, checked=checked), target)
         texts = [piece.text() for piece in found.pieces]
     return _Openly(found, texts, tuple(guards))
-
-
-def compile_blocks(blocks: Blocks, target: str, *, checked: bool | None = None) -> CpuRows | GpuRows:
-    """A function of any number of rows, ready to call on `cpu`, `cuda` or `cuda-sim`: one artifact for all."""
-    artifact = compile_artifact(core_module(blocks.functions), target, checked=checked)
-    names = [function.symbol for function in blocks.functions]
-    return load_rows(artifact, compiling_device(target), blocks.signature, names)
 
 
 def emit_text(module: Module, target: Target | str, stage: Stage, *, checked: bool | None = None) -> str:

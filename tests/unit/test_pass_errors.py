@@ -9,19 +9,17 @@ import numpy as np
 import pytest
 from test_checked_programs import program as accessing
 
+from ngmlir.compiler import compile_module
 from ngmlir.decl.target_text import TargetText, load_target
-from ngmlir.ir.core import Module, module
+from ngmlir.ir.core import Module
 from ngmlir.llvm.machine import cpu_target, nvptx_target
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text, to_text
-from ngmlir.passes.graph.sizes import blocks_for_any, decision
-from ngmlir.passes.graph.sizing.opened import Opened
-from ngmlir.passes.graph.sizing.resized import Refused, with_rows
+from ngmlir.passes.graph.known_lengths import Opened
 from ngmlir.passes.lower.plan_memory import planned_bytes
 from ngmlir.passes.registry import PASSES
 from ngmlir.rewrite.pipeline_parser import parse_pipeline
 from ngmlir.support.diagnostics import Limit, NgmlirError, UserError
-from ngmlir.support.rows import Length
 
 TARGET = cpu_target("x86-64-v3")
 
@@ -125,20 +123,6 @@ def test_what_a_pipeline_refuses(pipeline: str, message: str) -> None:
         parse_pipeline(pipeline, PASSES)
 
 
-def test_another_number_of_rows() -> None:
-    def resized(arguments: str, attributes: str, *places: tuple[int, int]) -> str:
-        text = f"func.func @main({arguments}) -> tensor<4xf32>{attributes} {{ %y = ng.exp %x : tensor<4xf32> return %y : tensor<4xf32> }}"
-        return to_text(module([with_rows(from_text(text).ops[0], Length("N", places), 7)]))
-
-    assert "ng.exp %x : tensor<7xf32>" in resized("%x: tensor<4xf32>", "", (0, 0))
-    for arguments, attributes, places, message in (
-        ("%x: tensor<4xf32>", " attributes {ng.tied = [[0, 0]]}", [(0, 0)], "changes what it is called with"),
-        ("%x: tensor<4xf32>, %z: tensor<5xf32>", "", [(0, 0), (1, 0)], r"have \[4, 5\] rows"),
-    ):
-        with pytest.raises(Refused, match=message):
-            resized(arguments, attributes, *places)
-
-
 def test_a_fusion_with_a_transpose_which_no_pass_of_ours_makes() -> None:
     text = fused(
         "%t = ng.transpose %a0 perm [1, 0] : (tensor<4x3xf32>) -> tensor<3x4xf32>\n"
@@ -207,19 +191,12 @@ def test_what_a_table_does_not_name_is_refused() -> None:
             passed("check-target", text)
 
 
-def test_rows_are_counted_by_one_dimension() -> None:
-    text = "func.func @main(%x: tensor<?x?xf32>) -> tensor<?x?xf32> { return %x : tensor<?x?xf32> }"
-    both = Length("N", ((0, 0), (0, 1)))
-    found = decision(from_text(text).ops[0], both, TARGET)
-    assert found.blocks is None and "an argument has N twice" in found.why.message
-
-
 def test_lengths_that_are_not_known_are_refused() -> None:
     text = """func.func @main(%x: tensor<?x4xf32>) -> tensor<4xf32> {
   %y = ng.sum %x axes [0] : (tensor<?x4xf32>) -> tensor<4xf32>
   return %y : tensor<4xf32> }"""
     with pytest.raises(
-        Limit, match=r"takes tensor<\?x4xf32>, whose length is not known[\s\S]*--remark=sizes"
+        Limit, match=r"takes tensor<\?x4xf32>, whose length has no name[\s\S]*run name-lengths first"
     ):
         passed("check-target", text)
 
@@ -234,45 +211,48 @@ def test_what_a_block_of_threads_does_not_sort(shape: str, axis: int) -> None:
         parse_pipeline("to-kernels", PASSES).run(of, nvptx_target("sm_90a"))
 
 
-def test_a_function_of_any_length_has_blocks_or_says_why_not() -> None:
-    text = """func.func @main(%x: tensor<{0}xf32>{1}) -> tensor<{2}xf32> {{
-      %0 = ng.{3} : (tensor<{0}xf32>) -> tensor<{2}xf32>
-      return %0 : tensor<{2}xf32> }}"""
-    by_rows = from_text(text.format("?x4", "", "?", "sum %x axes [1]"))
-    blocks = blocks_for_any(by_rows, "main", TARGET)
-    assert blocks is not None and blocks.signature.blocks[-1] == 1
-    across = "sum %x axes [0]"
-    with pytest.raises(
-        Limit, match=r"@main needs along dimension 0 a program for each length: ng.sum"
-    ) as caught:
-        blocks_for_any(from_text(text.format("?x4", "", "4", across)), "main", TARGET)
-    assert "ngmlir run" in str(caught.value)
-    sampled = from_text(text.format("8x4", " {ng.open = 0 : i64}", "4", across))
-    assert blocks_for_any(sampled, "main", TARGET) is None
-
-
-def test_a_function_is_made_for_other_lengths_than_it_says_or_says_why_not() -> None:
-    text = """func.func @main(%x: tensor<8x4xf32> {{ng.open = 0 : i64}}) -> tensor<{0}xf32> {{
-      %0 = ng.exp %x : tensor<8x4xf32>
-      ng.recompute %0 from()
-      %1 = ng.{1} : (tensor<8x4xf32>) -> tensor<{0}xf32>
-      return %1 : tensor<{0}xf32> }}"""
-    opened = Opened(from_text(text.format("8", "sum %0 axes [1]")), "main")
-    assert "tensor<8x4xf32>" in to_text(opened.at({(0, 0): 8}))
-    assert "tensor<5x4xf32>" in to_text(opened.at({(0, 0): 5}))
-    by_value = Opened(
-        from_text(text.format("32", "reshape %0").replace("tensor<32xf32>", "tensor<4x8xf32>")), "main"
+def test_a_function_for_lengths_that_are_known() -> None:
+    opened = Opened(
+        from_text("""func.func @main(%x: tensor<[2*N + 1]xf32>, %y: tensor<[N]x?xf32>) -> tensor<[N]xf32> {
+  %z = ng.constant dense<0.5> : tensor<[N]xf32>
+  %n = ng.extent {value = [N + 1] : i64} : tensor<[N]xf32>
+  %s = ng.slice %x from [1] to [[2*N + 1]] step [2] : (tensor<[2*N + 1]xf32>) -> tensor<[N]xf32>
+  %a = ng.add %s, %z : tensor<[N]xf32>
+  ng.recompute %a from()
+  %m = ng.max %y axes [1] : (tensor<[N]x?xf32>) -> tensor<[N]xf32>
+  %b = ng.multiply %m, %n : tensor<[N]xf32>
+  %0 = ng.add %a, %b : tensor<[N]xf32>
+  return %0 : tensor<[N]xf32> }"""),
+        "main",
     )
-    with pytest.raises(UserError, match="@main cannot be made for 5 along"):
-        by_value.at({(0, 0): 5})
+    assert [(length.name, length.is_one) for length in opened.lengths] == [
+        ("N", True),
+        ("dimension_1", False),
+    ]
+    of_seven = opened.module({"N": 3, "dimension_1": 5})
+    assert "[" not in to_text(of_seven).replace("[1]", "").replace("[2]", "").replace("[7]", "")
+    assert "ng.constant dense<4.0> : tensor<3xf32>" in to_text(of_seven)
+    x, y = np.arange(7, dtype="f"), np.arange(15, dtype="f").reshape(3, 5)
+    np.testing.assert_array_equal(run(of_seven, x, y)[0], x[1::2] + 0.5 + 4 * y.max(1))
 
 
-def test_a_function_is_made_for_what_it_says_where_it_is_for_no_other_length() -> None:
-    text = """func.func @main(%x: tensor<800x4xf32> {ng.open = 0 : i64}) -> tensor<4x800xf32> {
-      %0 = ng.reshape %x : (tensor<800x4xf32>) -> tensor<4x800xf32>
-      return %0 : tensor<4x800xf32> }"""
-    opened = Opened(from_text(text), "main")
-    (rows,) = np.ones((800,)).shape
-    assert "tensor<800x4xf32>" in to_text(opened.at({(0, 0): rows}))
-    with pytest.raises(UserError, match="cannot be made for 801 along"):
-        opened.at({(0, 0): 801})
+def test_a_length_that_no_argument_has() -> None:
+    text = """func.func @main(%x: tensor<[N*M]xf32>) -> tensor<[N*M]xf32> {
+  %0 = ng.exp %x : tensor<[N*M]xf32>
+  return %0 : tensor<[N*M]xf32> }"""
+    with pytest.raises(
+        UserError, match=r":1:1: error: no argument of @main has the length M[\s\S]*\[2\*M \+ 1\]"
+    ):
+        Opened(from_text(text), "main")
+
+
+@pytest.mark.parametrize("pipeline", ["cpu", "canonical,fuse,nest"])
+def test_a_lowered_program_of_open_lengths_is_refused(pipeline: str) -> None:
+    lowered = passed(
+        pipeline,
+        """func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %0 = ng.exp %x : tensor<?x4xf32>
+  return %0 : tensor<?x4xf32> }""",
+    )
+    with pytest.raises(Limit, match=r"@main has open lengths, and is lowered for these[\s\S]*before fuse"):
+        compile_module(lowered)

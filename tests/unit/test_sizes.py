@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of any length: one program where rows are computed apart, and the reason where they are not."""
+"""Arrays of any length: one program for all, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from ngmlir.compiler import compile_module
 from ngmlir.ir.core import Module, module
 from ngmlir.ir.types import shape_of
 from ngmlir.ops.interpreter import run as interpret
+from ngmlir.ops.open_lengths import open_lengths
 from ngmlir.ops.words import from_text
-from ngmlir.passes.graph.sizing.known import open_lengths, with_lengths
+from ngmlir.passes.graph.known_lengths import with_lengths
 from ngmlir.runtime.open_cpu import OpenCpu
 from ngmlir.support.diagnostics import Limit
-from ngmlir.support.rows import ByRows
+from ngmlir.support.lengths import Length
 
 Array = np.ndarray[Any, Any]
 SIZES = (0, 1, 2, 3, 7, 64, 65, 1000)
@@ -53,6 +54,14 @@ LOOKUP = """func.func @main(%t: tensor<9x2xi32>, %i: tensor<?x3xi32>) -> tensor<
   %1 = ng.multiply %0, %0 : tensor<?x3x2xi32>
   %2 = ng.reshape %1 : (tensor<?x3x2xi32>) -> tensor<?xi32>
   return %2 : tensor<?xi32> }"""
+
+#: Sizes that follow from a length by its name.
+NAMED = """func.func @main(%x: tensor<[N]x3xf32>, %y: tensor<[2*N + 1]xf32>) -> tensor<[2*N]xf32> {
+  %0 = ng.slice %y from [1] to [[2*N + 1]] step [1] : (tensor<[2*N + 1]xf32>) -> tensor<[2*N]xf32>
+  %1 = ng.sum %x axes [1] : (tensor<[N]x3xf32>) -> tensor<[N]xf32>
+  %2 = ng.concatenate %1, %1 axis 0 : (tensor<[N]xf32>, tensor<[N]xf32>) -> tensor<[2*N]xf32>
+  %3 = ng.add %0, %2 : tensor<[2*N]xf32>
+  return %3 : tensor<[2*N]xf32> }"""
 
 CENTRED = """func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
   %0 = ng.mean %x axes [0] : (tensor<?x4xf32>) -> tensor<4xf32>
@@ -87,7 +96,10 @@ def given(of: Module, length: int) -> list[Array]:
     random = np.random.default_rng(length)
     arrays: list[Array] = []
     for value in of.ops[0].block.args:
-        shape = [length if n < 0 else n for n in shape_of(value.type)]
+        shape = [
+            n.expression.value({"N": length}) if isinstance(n, Length) else length if n < 0 else n
+            for n in shape_of(value.type)
+        ]
         if "i32" in str(value.type):
             arrays.append(random.integers(0, 9, shape).astype(np.int32))
         else:
@@ -98,7 +110,8 @@ def given(of: Module, length: int) -> list[Array]:
 def meant(of: Module, arrays: list[Array]) -> tuple[Array, ...]:
     """What the function means for these arrays, by NumPy."""
     main = of.ops[0]
-    known = {(i, d): arrays[i].shape[d] for each in open_lengths(main) for i, d in each.places}
+    shapes = [array.shape for array in arrays]
+    known = {place: place.length(shapes) for each in open_lengths(main) for place in each.places}
     return interpret(module([with_lengths(main, known)]), *arrays)
 
 
@@ -108,32 +121,29 @@ def agree(found: Any, wanted: Any) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("text", [LAYER, STEPS, LOOKUP], ids=["layer", "steps", "lookup"])
-@pytest.mark.parametrize("target", ["cpu", "cuda-sim"])
-def test_one_program_serves_every_length(text: str, target: str, compiled: list[Module]) -> None:
+@pytest.mark.parametrize("text", [LAYER, STEPS, LOOKUP, NAMED], ids=["layer", "steps", "lookup", "named"])
+def test_one_program_serves_every_length(text: str, compiled: list[Module]) -> None:
     of = from_text(text)
-    run = compile_module(of, target)
-    for length in SIZES if target == "cpu" else (0, 1, 5, 70):
+    run = compile_module(of)
+    for length in SIZES:
         arrays = given(of, length)
         before = [array.copy() for array in arrays]
         agree(run(*arrays), meant(of, arrays))
         assert all(np.array_equal(a, b) for a, b in zip(arrays, before, strict=True))
-    # On a CPU no rows and one are compiled by themselves.
-    assert len(compiled) == (2 if target == "cpu" else 1)
+    assert len(compiled) == 2, "no rows and one are compiled by themselves"
 
 
-def test_blocks_cover_all_rows_once_or_with_the_same() -> None:
-    for blocks in ((1,), (8, 1), (64, 8, 1), (4096, 512, 64, 8, 1)):
-        how = ByRows("f", (None,), (None,), blocks)
-        for length in (*range(200), 511, 4095, 4096, 4097, 99991):
-            at = done = 0
-            for rows, first, number in how.runs(length):
-                assert first <= at and number > 0 and rows in blocks
-                at = max(at, first + rows * number)
-                done += rows * number
-                assert at <= length or (first == 0 and number == 1)
-            assert at >= length
-            assert done <= max(2 * length, 8), "most of what is computed is asked for"
+@pytest.mark.parametrize("text", [LAYER, STEPS, NAMED], ids=["layer", "steps", "named"])
+def test_gpus_have_a_program_for_each_length(text: str, compiled: list[Module], tmp_path: Path) -> None:
+    of = from_text(text)
+    with pytest.raises(Limit, match=r"@main needs a program for each length: code for a GPU[\s\S]*ng\.load"):
+        compile_module(of, "cuda-sim")
+    (tmp_path / "f.ngir").write_text(text)
+    run = ng.compile(ng.load(tmp_path / "f.ngir"), target="cuda-sim")
+    for length in (0, 1, 5, 5, 1):
+        arrays = given(of, length)
+        agree(run(*arrays), meant(of, arrays))
+    assert len(compiled) == 3
 
 
 def test_memory_is_told_before_a_call() -> None:
@@ -143,12 +153,6 @@ def test_memory_is_told_before_a_call() -> None:
     peaks = [run.peak({name: n}) for n in range(2, 2000)]
     assert peaks == sorted(peaks) and len(set(peaks)) < 100, "lengths near each other use the same memory"
     assert all(peak <= 9 / 8 * 24 * n + 1024 for n, peak in enumerate(peaks, 2)), "two values of each row"
-
-
-def test_memory_of_blocks_does_not_grow_with_the_length() -> None:
-    run = compile_module(from_text(STEPS), "cuda-sim")
-    bytes_of = {rows: each.signature.arena_bytes for rows, each in run.executables.items()}  # pyright: ignore[reportAttributeAccessIssue]
-    assert bytes_of[1] * 8 >= bytes_of[8] > 0, "the arena is that of a block, whatever the length"
 
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
@@ -170,8 +174,6 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
 
 def test_what_computes_across_rows_is_compiled_once(tmp_path: Path, compiled: list[Module]) -> None:
     of = from_text(CENTRED)
-    with pytest.raises(Limit, match=r"a program for each length: ng\.mean reduces it[\s\S]*ng\.load"):
-        compile_module(of, "cuda-sim")
     path = tmp_path / "f.ngir"
     path.write_text(CENTRED)
     for run in (compile_module(of), ng.compile(ng.load(path))):
@@ -196,7 +198,7 @@ def test_what_has_no_code_for_all_lengths_says_so(tmp_path: Path, compiled: list
             agree(run(*arrays), meant(of, arrays))
     assert len(compiled) == 18
     (warning,) = caught
-    assert "for 17 lengths of dimension 0" in str(warning.message)
+    assert "for 17 lengths of dimension_0" in str(warning.message)
     assert "there is none for all, because of " in str(warning.message)
     run(*given(of, 126))
     assert len(compiled) == 18, "programs are kept"

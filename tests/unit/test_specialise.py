@@ -12,11 +12,9 @@ import pytest
 
 import ngmlir as ng
 from ngmlir import transformers as ngt
-from ngmlir.ops.words import from_text
 from ngmlir.runtime.targets import DEVICES, compiling_device, device_named, find_device
 from ngmlir.support.lru import LruCache
 from ngmlir.transformers.backends import BACKENDS
-from ngmlir.transformers.open_functions import open_functions
 from ngmlir.transformers.specialise import Specialised
 from ngmlir.transformers.transformer import Transformer
 
@@ -74,48 +72,6 @@ def test_many_are_warned_of_once() -> None:
     (warning,) = caught
     assert str(warning.message).startswith("@f was compiled for 4 lengths of N, and only 3 programs are kept")
     assert warning.filename == __file__ and programs.keys() == [(6,), (7,), (8,)]
-
-
-def test_two_numbers_of_rows_with_one_program_stand_for_all() -> None:
-    programs: Specialised[str] = Specialised("cpu", 4)
-    rows: Any = object()
-    programs.add_open(("f32", 1, 5), [1], "x", rows)
-    programs.add_open(("f32", 7, 5), [1], "x", rows)
-    assert programs.find(("f32", 8, 5)) is None, "one number above one is not enough"
-    programs.add_open(("f32", 9, 5), [1], "x", object())  # type: ignore[arg-type]
-    assert programs.find(("f32", 8, 5)) is None, "nor are two with two programs"
-    programs.add_open(("f32", 9, 5), [1], "y", rows)
-    assert programs.find(("f32", 8, 5)) == "x" and programs.keys() == [("f32", 8, 5)]
-    for other in (("f32", 1, 5), ("f32", 0, 5), ("f32", 8, 6), ("f64", 8, 5), ("f32", 8, 5, 1)):
-        assert programs.find(other) is None
-
-
-def test_all_places_of_the_rows_have_one_number() -> None:
-    programs: Specialised[str] = Specialised("cpu", 4)
-    rows: Any = object()
-    for n in (3, 4):
-        programs.add_open((n, 2, n), [0, 2], "x", rows)
-    assert programs.find((5, 2, 5)) == "x" and programs.find((5, 2, 6)) is None
-
-
-def test_a_function_of_text_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two open lengths, one counts rows: from its third number on nothing is decided or compared."""
-    text = """func.func @main(%x: tensor<?x?xf32>) -> tensor<?xf32> {
-      %0 = ng.sum %x axes [1] : (tensor<?x?xf32>) -> tensor<?xf32>
-      return %0 : tensor<?xf32> }"""
-    run = open_functions(from_text(text))["main"].compiled("cuda-sim")
-    asked: list[tuple[int, ...]] = []
-    for_rows = Specialised.for_rows
-
-    def counted(self: Any, of: Any, lengths: Any = None) -> Any:
-        asked.append(of.ops[0].block.args[0].type.shape)
-        return for_rows(self, of, lengths)
-
-    monkeypatch.setattr(Specialised, "for_rows", counted)
-    for shape in ((2, 3), (5, 3), (9, 3), (4, 3), (1, 3), (0, 3), (6, 2)):
-        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-        np.testing.assert_array_equal(run(x)[0], x.sum(1))
-    assert asked == [(2, 3), (5, 3), (1, 3), (0, 3), (6, 2)]
 
 
 def test_devices_by_name() -> None:

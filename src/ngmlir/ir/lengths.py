@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from ..support.lengths import Length
@@ -11,7 +11,7 @@ from .attributes import ArrayAttr, Attribute, DenseArrayAttr, DictAttr, IntegerA
 from .core import Op
 from .elements import ElementsAttr
 from .nest import NestAttr
-from .types import FunctionType, MemRefType, ShapedType, Type
+from .types import FunctionType, MemRefType, ShapedType, TensorType, Type
 
 
 def lengths_of(top: Op) -> list[str]:
@@ -70,3 +70,44 @@ def _in_type(type: Type) -> Iterator[Length]:
             yield from (n for n in numbers if isinstance(n, Length))
         case _:
             pass
+
+
+def type_at(type: Type, lengths: Mapping[str, int]) -> Type:
+    """A type for these lengths, which may follow from others."""
+    match type:
+        case FunctionType():
+            inputs, results = (
+                tuple([type_at(part, lengths) for part in parts]) for parts in (type.inputs, type.results)
+            )
+            return FunctionType(inputs, results)
+        case TensorType():
+            shape = tuple([_number_at(size, lengths) for size in type.shape])
+            return TensorType(shape, type.element, type.encoding)
+        case _:
+            return type
+
+
+def attribute_at(attribute: Attribute, lengths: Mapping[str, int]) -> Attribute:
+    """An attribute of an op on tensors for these lengths."""
+    match attribute:
+        case IntegerAttr():
+            return IntegerAttr(_number_at(attribute.value, lengths), attribute.type)
+        case DenseArrayAttr():
+            values = tuple([_number_at(value, lengths) for value in attribute.values])
+            return DenseArrayAttr(attribute.type, values)
+        case ArrayAttr():
+            return ArrayAttr(tuple([attribute_at(item, lengths) for item in attribute.items]))
+        case DictAttr():
+            return DictAttr(tuple([(name, attribute_at(item, lengths)) for name, item in attribute.items]))
+        case TypeAttr():
+            return TypeAttr(type_at(attribute.type, lengths))
+        case ElementsAttr() if any(_in_type(attribute.type)):  # all its elements are equal
+            type = type_at(attribute.type, lengths)
+            assert isinstance(type, TensorType)
+            return ElementsAttr(attribute.data if type.size else b"", type)
+        case _:
+            return attribute
+
+
+def _number_at(number: int, lengths: Mapping[str, int]) -> int:
+    return number.expression.value(lengths) if isinstance(number, Length) else number

@@ -77,9 +77,11 @@ class Wording:
         """A constant array without its type."""
         assert isinstance(attribute, ElementsAttr)
         count = attribute.type.size
-        if self.elide is not None and count > self.elide and not attribute.splat:
+        if attribute.splat:
+            return attribute.literal
+        if self.elide is not None and count > self.elide:
             return f"dense_resource<{ELIDED}>"
-        if not self.has_section or count <= LISTED or attribute.splat:
+        if not self.has_section or count <= LISTED:
             return attribute.literal
         name = self.resources.setdefault(attribute, f"constant_{len(self.resources)}")
         return f"dense_resource<{resource_name(name)}>"

@@ -6,14 +6,13 @@
       func.func @main(%x: ..., %w: ... {ng.name = "w", ng.role = "variable"}) -> ... attributes {ng.parameters = 1 : i64}
     }
 
-The first `ng.parameters` arguments are fed; of one with `ng.open` that dimension has any length, of which the type has one.
-The others are state, which functions share by name (`ng.name`); `ng.role`
+The first `ng.parameters` arguments are fed, and say what the named lengths of their types are (`[N]`). The others are state, which functions share by name (`ng.name`); `ng.role`
 says what it is for. `ng.returns` says in which structure results are given: `0` alone, `[0, 1]`, `{loss = 0}`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -23,10 +22,10 @@ from ..ir.attributes import ArrayAttr, Attribute, DictAttr, IntegerAttr, StringA
 from ..ir.core import Block, Module, Value, module
 from ..ir.core import Op as IrOp
 from ..ir.elements import elements
-from ..ir.types import TensorType, i64
+from ..ir.types import i64
 from ..ops import func
 from ..ops.builder import Builder, function
-from ..ops.sampled import OPEN, of_its_lengths
+from ..ops.lengths import READING, reading
 from ..ops.tied import tied_violations
 from ..support.diagnostics import Diagnostic
 from ..support.spelling import did_you_mean
@@ -50,27 +49,28 @@ def storages_of(made: Mapping[str, Computation]) -> dict[str, AssignableTensorOp
 def to_module(
     made: Mapping[str, Computation],
     state: Mapping[str, Any] | None = None,
-    open_axes: Mapping[str, Collection[str]] = MappingProxyType({}),
+    lengths: Mapping[str, Mapping[int, int]] = MappingProxyType({}),
 ) -> Module:
-    """The functions of computations by name, and `@initialize`: with the values of `state`, or as they begin. Along the open
-    axes of a computation, its arguments have one of many lengths."""
+    """The functions of computations by name, and `@initialize`: with the values of `state`, or as they begin. In the function of a
+    name, axes have the `lengths` of this name, by their `id`."""
     storages = storages_of(made)
     names: dict[Op, str] = {op: name for name, op in storages.items()}
     kernels: dict[str, IrOp] = {}
     functions: list[IrOp] = []
     for name, each in made.items():
-        lifted = lift(each, name=name, kernels=kernels)
+        with reading({**(READING.given or {}), **lengths.get(name, {})}):
+            lifted = lift(each, name=name, kernels=kernels)
         for called in lifted.module.ops[1:]:
             if called.name != "tile.kernel":
                 hint = "host ops are functions of Python: text does not hold them"
                 fail(UserError, f"{each.called} calls {called.symbol}", hint, each.location)
             kernels[called.symbol] = called
-        functions.append(_described(lifted, each, names, open_axes.get(name, ())))
+        functions.append(_described(lifted, each, names))
     first = _begin(storages) if state is None else _values(storages, state)
     return module([*([] if first is None else [first]), *functions, *kernels.values()])
 
 
-def _described(lifted: Lifted, of: Computation, names: Mapping[Op, str], open_axes: Collection[str]) -> IrOp:
+def _described(lifted: Lifted, of: Computation, names: Mapping[Op, str]) -> IrOp:
     """The function of a computation, with the attributes of its text."""
     made = lifted.module.ops[0]
     labels: list[Attribute] = []
@@ -78,9 +78,7 @@ def _described(lifted: Lifted, of: Computation, names: Mapping[Op, str], open_ax
         is_state = op not in of.parameters or op in names
         role = (("ng.role", StringAttr(op.role.value)),) if is_state else ()
         value.name = names.get(op) or value.name
-        places = [] if is_state else [d for d, axis in enumerate(op.axes) if axis.name in open_axes]
-        open_ = [(OPEN, IntegerAttr(d, i64)) for d in places[:1]]
-        labels.append(DictAttr((("ng.name", StringAttr(value.name)), *role, *open_)))
+        labels.append(DictAttr((("ng.name", StringAttr(value.name)), *role)))
     free = iter(range(len(lifted.outputs)))
     places = [None if place is None else next(free) for place in lifted.outputs]
     attributes: dict[str, Attribute] = {
@@ -196,7 +194,7 @@ class _Reading:
                 storages[argument].begin_with(results[result])
 
     def computation(self, entry: IrOp) -> Computation:
-        self.raising.open_axes = frozenset(_open_axes(entry))
+        self.raising.read_lengths(entry)
         storages = self.arguments(entry)
         count = entry.attributes.get("ng.parameters")
         if isinstance(count, IntegerAttr):
@@ -207,8 +205,7 @@ class _Reading:
                 for s, name in zip(storages, argument_names(entry), strict=True)
                 if name not in self.initialized
             ]
-        # That lengths are open is said by the axes from here on.
-        return self.raising.computation(of_its_lengths(entry), storages, fed, _packing(entry))
+        return self.raising.computation(entry, storages, fed, _packing(entry))
 
     def arguments(self, entry: IrOp) -> list[AssignableTensorOp]:
         """The storage that stands for the arguments of a function."""
@@ -234,15 +231,6 @@ class _Reading:
                 )
             made.append(known)
         return made
-
-
-def _open_axes(function: IrOp) -> Iterable[tuple[str, int]]:
-    """The axes that arguments have one of many lengths along, with the one that their types say."""
-    for value, label in zip(function.block.args, argument_labels(function), strict=False):
-        place, type = label.get(OPEN), value.type
-        if isinstance(place, IntegerAttr) and isinstance(type, TensorType) and type.axes is not None:
-            if 0 <= place.value < len(type.axes):
-                yield type.axes[place.value], type.shape[place.value]
 
 
 def _role(attribute: Attribute | None, entry: IrOp) -> Role | None:

@@ -13,9 +13,8 @@ from ..ir.elements import ElementsAttr
 from ..ir.types import TensorType, shape_of
 from ..ops.fields import get_i64s
 from ..ops.lengths import reading as reading_lengths
-from ..ops.rows import MixesRows, Reading, reading
+from ..ops.rows import MixesRows, Reading, Rows, reading
 from ..support.lengths import is_same
-from ..support.rows import Rows
 from . import node
 from .computation import Computation
 from .lift import lift

@@ -8,7 +8,7 @@ has all ops of the program, also unused ones, which the order of execution keeps
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ..ir import core
 from ..ir.attributes import ArrayAttr, DenseArrayAttr, DictAttr, StringAttr
@@ -17,9 +17,12 @@ from ..ir.elements import ElementsAttr
 from ..ir.types import DYNAMIC, TensorType, Type, element_type
 from ..ops import func, ng, tile
 from ..ops.hosts import host_function, host_name
+from ..ops.lengths import derived, same
+from ..ops.open_lengths import open_lengths
 from ..ops.stated_schedules import given_by
 from ..support.diagnostics import UNKNOWN, Diagnostic, Limit, Location, UserError
-from .axes import Axes, Axis
+from ..support.lengths import Length, name_of
+from .axes import Axes, Axis, DerivedAxis
 from .building import BUILDING
 from .computation import Computation
 from .forms import FunctionForm
@@ -33,7 +36,7 @@ from .state import AssignableTensorOp, Role, doall
 from .tensor import Tensor
 from .tile_ops import raised
 from .user_ops import Call
-from .values import ConstantOp
+from .values import ConstantOp, FollowingOp
 from .writes import AssignOp, ReadOp
 
 #: Of a value: its axes and elements.
@@ -50,26 +53,17 @@ class FixedAxis(Axis):
         return False
 
 
-class OpenAxis(Axis):
-    """An axis of a program that has this length or any other: what is fed says which."""
-
-    __slots__ = ()
-
-    @property
-    def is_open(self) -> bool:
-        return True
-
-
 def raise_(module: Module, entry: str = "main") -> Computation:
     """The graph of a function of a module, so that `lift(raise_(module))` prints as a module of that function does.
 
     Its parameters are the function's arguments in order, all of them; those that results are tied to are persistent
     tensors, which it writes. Raises UserError where there is no such function, or where it holds what no graph does
-    (calls of functions: stages after `plain`), and Limit for lengths that are not known.
+    (calls of functions: stages after `plain`), and Limit for lengths without a name (`?`).
     """
     function = function_of(module, entry)
     written = {argument for _, argument in tied(function)}
     raising = Raising(module)
+    raising.read_lengths(function)
     roles = [Role.PERSISTENT if i in written else Role.PLACEHOLDER for i in range(len(function.block.args))]
     storages = [
         raising.storage(value, role, name)
@@ -115,17 +109,33 @@ def argument_names(function: core.Op) -> list[str]:
 
 
 class Raising:
-    """Makes the ops of functions of one module; they share axes. Those of the present function that are in `open_axes` have
-    these lengths, or any other."""
+    """Makes the ops of functions of one module; they share axes."""
 
     def __init__(self, module: Module):
         self.module = module
-        self.open_axes: frozenset[tuple[str, int]] = frozenset()
+        #: By the name of a length of the present function: the axis that has it, of an argument that is fed.
+        self.roots: Mapping[str, Axis] = {}
         self.values: dict[Value, Tensor] = {}
         self.uses: Mapping[Value, int] = {}
-        self.axes: dict[tuple[type[Axis], str, int], Axis] = {}
+        self.axes: dict[tuple[str, int | None], Axis] = {}
 
     # ---- functions
+
+    def read_lengths(self, function: core.Op) -> None:
+        """Takes the lengths of a function for those of axes of its arguments. Raises UserError where no axis has one of them."""
+        roots: dict[str, Axis] = {}
+        for length in open_lengths(function):
+            place = length.places[0]
+            type = function.block.args[place.argument].type
+            assert isinstance(type, TensorType)
+            if (place.times, place.more) != (1, 0):
+                message = (
+                    f"no dimension of an argument of @{function.symbol} has the length {length.name} alone"
+                )
+                raise UserError(Diagnostic(message, function.location))
+            name = type.axes[place.dimension] if type.axes is not None else length.name
+            roots[length.name] = self.axes.setdefault((name, None), Axis(None, name))
+        self.roots = roots
 
     def storage(self, value: Value, role: Role, name: str) -> AssignableTensorOp:
         """Storage for an argument."""
@@ -198,6 +208,8 @@ class Raising:
             made: Sequence[Tensor] = self.control(op, operands)
         elif isinstance(op, ng.ConstantOp):
             made = [self.constant(op)]
+        elif isinstance(op, ng.ExtentOp):
+            made = [FollowingOp(same, [self.length(op.value)], *self.shape(op.result))]
         elif isinstance(op, func.CallOp):
             made = [self.call(op, operands)]
         elif isinstance(op, tile.CallOp):
@@ -213,7 +225,7 @@ class Raising:
                 )
             )
         else:
-            made = [node_class(type(op))(operands, _attributes(op), *self.shape(op.results[0]))]
+            made = [node_class(type(op))(operands, self.attributes(op), *self.shape(op.results[0]))]
         for each, result in zip(made, op.results, strict=True):
             each.location, each.given_name = op.location, result.name
         if schedule := given_by(op):
@@ -243,7 +255,9 @@ class Raising:
         for region in op.regions:
             shapes = [self.shape(a) for a in region.block.args]
             regions.append(filled(GraphRegion(BUILDING.region), shapes, self.entered(region.block)))
-        made = ControlOp(type(op), operands, regions, [self.shape(r) for r in op.results], _attributes(op))
+        made = ControlOp(
+            type(op), operands, regions, [self.shape(r) for r in op.results], self.attributes(op)
+        )
         made.location = op.location
         return made.results
 
@@ -267,18 +281,62 @@ class Raising:
         if not isinstance(type, TensorType):
             raise UserError(Diagnostic(f"a value of type {type} is not a tensor", _place(value)))
         if DYNAMIC in type.shape:
-            raise Limit(Diagnostic(f"{type} has a dynamic length", _place(value)))
+            hint = "give it a name: tensor<[N]x4xf32>"
+            raise Limit(Diagnostic(f"{type} has a length without a name", _place(value), hint=hint))
         if type.axes is None:
-            return Positions([FixedAxis(n) for n in type.shape]), element_type(type)
+            axes = [self.position(size) for size in type.shape]
+            # Only the first dimension of the length of an axis is that axis.
+            return Positions(
+                [a if a not in axes[:i] else a.renamed(Axis().name) for i, a in enumerate(axes)]
+            ), element_type(type)
         return Axes([self.axis(*a) for a in zip(type.axes, type.shape, strict=True)]), element_type(type)
 
     def axis(self, name: str, length: int) -> Axis:
         """The axis of a name and length."""
-        kind = OpenAxis if (name, length) in self.open_axes else FixedAxis
-        found = self.axes.get((kind, name, length))
+        root = self.root(length)
+        if root is not None and root.name == name:
+            return root
+        found = self.axes.get((name, length))
         if found is None:
-            found = self.axes[kind, name, length] = kind(length, name)
+            known = self.length(length)
+            made = FixedAxis(known, name) if isinstance(known, int) else DerivedAxis(name, known)
+            found = self.axes[name, length] = made
         return found
+
+    def position(self, length: int) -> Axis:
+        """The axis of a length, without a name of its own."""
+        known = self.length(length)
+        if isinstance(known, int):
+            return FixedAxis(known)
+        return self.root(length) or DerivedAxis(Axis().name, known)
+
+    def root(self, length: int) -> Axis | None:
+        """The axis of an argument that has a length, which has a name."""
+        name = name_of(length)
+        return None if name is None else self.roots[name]
+
+    def length(self, number: int) -> Any:
+        """A number of the program; where it follows from named lengths, what follows from those of axes."""
+        if not isinstance(number, Length):
+            return number
+        names = sorted(number.expression.names())
+
+        def value(*lengths: int) -> int:
+            return number.expression.value(dict(zip(names, lengths, strict=True)))
+
+        return derived(value, *[self.roots[name] for name in names])
+
+    def attributes(self, op: core.Op) -> dict[str, Any]:
+        """The attributes that an op's entry names, as values of Python."""
+        assert op.definition is not None
+        fields = [field.name for field in op.definition.attributes]
+        return {name: self.value(getattr(op, name)) for name in fields if name in op.attributes}
+
+    def value(self, given: Any) -> Any:
+        """The value of an attribute, in which numbers may follow from named lengths."""
+        if isinstance(given, (tuple, list)):
+            return tuple([self.value(each) for each in cast("Sequence[Any]", given)])
+        return self.length(given) if isinstance(given, Length) else given
 
 
 def _after(results: Sequence[Tensor], others: Iterable[Op]) -> list[Tensor]:
@@ -288,13 +346,6 @@ def _after(results: Sequence[Tensor], others: Iterable[Op]) -> list[Tensor]:
         for result in made[:1]:
             result.add_control_dep(op)
     return made
-
-
-def _attributes(op: core.Op) -> dict[str, Any]:
-    """The attributes that an op's entry names, as values of Python."""
-    assert op.definition is not None
-    fields = [field.name for field in op.definition.attributes]
-    return {name: getattr(op, name) for name in fields if name in op.attributes}
 
 
 def _place(value: Value) -> Location:

@@ -12,14 +12,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from ..ir.attributes import Attribute, integers
 from ..ir.core import Op
 from ..ir.loops import KINDS
-from ..ir.types import TensorType, Type, shape_of
+from ..ir.types import shape_of
 from ..support.diagnostics import Location
-from ..support.rows import Rows
-from .fields import get_i64s
 from .loops import loops_of
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Dimension `dimension` of a value has `inner` elements for each row, in the order of the rows."""
+
+    dimension: int
+    inner: int = 1
+
+    def at(self, dimension: int) -> Rows:
+        return Rows(dimension, self.inner)
 
 
 class MixesRows(Exception):
@@ -65,14 +73,6 @@ def reading(op: Op, given: Sequence[Rows | None]) -> Reading:
     return Reading(operands, results, loops.lengths(loop))
 
 
-def resized(type: Type, rows: Rows, length: int) -> TensorType:
-    """The type with `length` rows."""
-    assert isinstance(type, TensorType)
-    shape = list(type.shape)
-    shape[rows.dimension] = length * rows.inner
-    return TensorType(tuple(shape), type.element, type.encoding)
-
-
 def reshaped_rows(source: Sequence[int], rows: Rows, target: Sequence[int]) -> Rows | None:
     """The rows of a value after a reshape; None if it does not keep rows together."""
     length = source[rows.dimension] // rows.inner
@@ -85,13 +85,3 @@ def reshaped_rows(source: Sequence[int], rows: Rows, target: Sequence[int]) -> R
     # With one row there may be several dimensions of one element: the one at the same index would have more rows.
     place = rows.dimension if rows.dimension in places else places[0]
     return Rows(place, target[place] // length)
-
-
-def with_length(op: Op, names: Mapping[str, int], size: int) -> Mapping[str, Attribute]:
-    """The attributes of an op with another length in the entries that `names` lists."""
-    changed = dict(op.attributes)
-    for name, place in names.items():
-        values = list(get_i64s(op, name))
-        values[place] = size
-        changed[name] = integers(values)
-    return changed

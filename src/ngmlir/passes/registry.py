@@ -28,6 +28,7 @@ from .graph.inline import inline
 from .graph.integer_products import integer_products
 from .graph.join_pads import join_pads
 from .graph.layout import layout
+from .graph.name_lengths import name_lengths
 from .graph.narrow_products import narrow_products
 from .graph.order_updates import order_updates
 from .graph.place_samples import place_samples
@@ -36,7 +37,6 @@ from .graph.prune import prune
 from .graph.separate_windows import separate_windows
 from .graph.shape import shape
 from .graph.signs import signs
-from .graph.sizes import sizes
 from .graph.sorting_networks import sorting_networks
 from .graph.update_rows import update_rows
 from .graph.write_parts import write_parts
@@ -54,7 +54,7 @@ PASSES: dict[str, Pass] = {
     name_of(p): p
     for p in (
         inline,
-        sizes,
+        name_lengths,
         emulate_narrow,
         decompose,
         integer_products,

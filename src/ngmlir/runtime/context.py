@@ -37,19 +37,6 @@ def invoke(context: Context, buffers: ctypes.Array[ctypes.c_void_p]) -> None:
         raise MemoryError(f"no memory for {context.arena_bytes} bytes of temporaries")
 
 
-def invoke_blocks(
-    context: Context,
-    buffers: ctypes.Array[ctypes.c_void_p],
-    steps: ctypes.Array[ctypes.c_int64],
-    number: int,
-) -> None:
-    """`invoke`, `number` times; after each call, each pointer is advanced by its number of bytes in `steps`. Changes
-    `buffers`."""
-    steps_at = ctypes.addressof(steps)
-    if _invoke_blocks()(ctypes.addressof(context), ctypes.addressof(buffers), steps_at, len(buffers), number):
-        raise MemoryError(f"no memory for {context.arena_bytes} bytes of temporaries")
-
-
 @cache
 def invoke_address() -> int:
     """The address of `ngmlir_invoke`, for code that calls it directly."""
@@ -62,14 +49,8 @@ def _invoke() -> Callable[[int, int], int]:
 
 
 @cache
-def _invoke_blocks() -> Callable[[int, int, int, int, int], int]:
-    types = (*[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
-    return ctypes.CFUNCTYPE(ctypes.c_int32, *types)(_library()["ngmlir_invoke_blocks"])
-
-
-@cache
 def _library() -> Library:
-    return Library(assembled(_text(), host_target()), ["ngmlir_invoke", "ngmlir_invoke_blocks"])
+    return Library(assembled(_text(), host_target()), ["ngmlir_invoke"])
 
 
 def _text() -> str:
@@ -115,24 +96,4 @@ def _text() -> str:
     b.call("void", code, buffers, aligned, constants)
     b.call("void", "free", memory)
     b.ret(constant(i32, 0))
-    _write_blocks(module)
     return module.text()
-
-
-def _write_blocks(module: Module) -> None:
-    """`ngmlir_invoke_blocks(context, buffers, steps, slots, number)`: repeated calls, until one fails."""
-    types = {"context": ptr, "buffers": ptr, "steps": ptr, "slots": i64, "number": i64}
-    b = module.function("ngmlir_invoke_blocks", i32, [Argument(t, n) for n, t in types.items()])
-    context, buffers, steps, slots, number = b.arguments
-    failed = b.label("failed")
-    with b.loop(0, number):
-        following = b.label("following")
-        b.branch_if(b.icmp("eq", b.call(i32, "ngmlir_invoke", context, buffers), 0), following, failed)
-        b.place(following)
-        with b.loop(0, slots) as each:
-            place = b.getelementptr(ptr, buffers, each.index)
-            step = b.load(i64, b.getelementptr(i64, steps, each.index), align=8)
-            b.store(b.getelementptr("i8", b.load(ptr, place, align=8), step), place, align=8)
-    b.ret(constant(i32, 0))
-    b.place(failed)
-    b.ret(constant(i32, 1))

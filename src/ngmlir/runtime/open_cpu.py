@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import ge
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..support.arena import Part, assign_offsets
 from ..support.artifact import Artifact, Entry
 from ..support.diagnostics import UserError
-from ..support.lengths import ARENA, ARENA_PART, LEAST, Guard, Length, expression_of, is_open
+from ..support.length_places import length_places
+from ..support.lengths import ARENA, ARENA_PART, LEAST, Guard, Length, expression_of, is_of_call, is_open
 from ..support.lru import LruCache
 from ..support.signature import Parameter, Signature
 from .cpu import Arena, Code, CpuExecutable, Program, touches_much
@@ -110,8 +111,9 @@ class OpenCpu:
         self.code, self._entry, self._spacing = code, entry, spacing
         self.signature: Signature = entry.signature
         #: The lengths that the arguments of a call have, and the dimension from which each is read, if there is one.
-        self.names = [n for n in entry.signature.lengths if n != ARENA and not n.startswith(ARENA_PART)]
-        self.where = _places_of(entry.signature, self.names)
+        self.names = [name for name in entry.signature.lengths if is_of_call(name)]
+        places = length_places([argument.shape for argument in entry.signature.arguments])
+        self.where = {name: places[name] for name in self.names if name in places}
         self._ready: LruCache[tuple[int, ...], CpuExecutable] = LruCache(_READY)
         self._alone: LruCache[tuple[int, ...], CpuExecutable] = LruCache(_READY)
         self._placed: LruCache[tuple[int, ...], _Places] = LruCache(_READY)
@@ -293,28 +295,3 @@ def _closed(signature: Signature, lengths: Mapping[str, int], arena_bytes: int) 
         arena=(),
         guards=(),
     )
-
-
-class _Place(NamedTuple):
-    """A dimension of an argument: `times` * length + `more`."""
-
-    argument: int
-    dimension: int
-    times: int
-    more: int
-
-    def length(self, shapes: Sequence[tuple[int, ...]]) -> int:
-        """The length, rounded down: arguments are later compared with all sizes that follow from the lengths."""
-        return (shapes[self.argument][self.dimension] - self.more) // self.times
-
-
-def _places_of(signature: Signature, names: Sequence[str]) -> dict[str, _Place]:
-    found: dict[str, _Place] = {}
-    for i, parameter in enumerate(signature.arguments):
-        for d, size in enumerate(parameter.shape):
-            terms = dict(size.expression.terms) if isinstance(size, Length) else {}
-            more = terms.pop((), 0)
-            for name in names:
-                if terms.keys() == {(name,)}:
-                    found.setdefault(name, _Place(i, d, terms[(name,)], more))
-    return found

@@ -8,10 +8,9 @@ Names are compared only here; other modules query the properties of a `Device` o
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..support.artifact import Artifact
 from ..support.diagnostics import Limit, UserError
@@ -21,12 +20,10 @@ from ..support.target import Target
 from . import profile, timing
 
 if TYPE_CHECKING:
-    from ..support.rows import ByRows
     from .cpu import CpuExecutable
     from .cuda import CudaDevice
     from .cuda_sim import CudaSimDevice
     from .gpu import GpuExecutable
-    from .rows import CpuRows, GpuRows
 
 
 @dataclass(frozen=True)
@@ -171,12 +168,3 @@ def load(artifact: Artifact, device: Device, entry: str | None = None) -> CpuExe
     from . import cpu
 
     return cpu.load(artifact, entry=entry)
-
-
-def load_rows(artifact: Artifact, device: Device, how: ByRows, entries: Sequence[str]) -> CpuRows | GpuRows:
-    """A function of any number of rows, from the entries that compute its blocks."""
-    from .rows import CpuRows, GpuRows
-
-    first = load(artifact, device, entries[0])
-    executables: list[Any] = [first, *[first.entry(name) for name in entries[1:]]]
-    return (GpuRows if device.has_memory else CpuRows)(how, executables)

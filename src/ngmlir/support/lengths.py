@@ -29,6 +29,11 @@ from .expressions import NeedsLength as NeedsLength
 ARENA, ARENA_PART = "arena", "arena."
 
 
+def is_of_call(name: str) -> bool:
+    """Whether a length is that of arguments, not of an arena."""
+    return name != ARENA and not name.startswith(ARENA_PART)
+
+
 # Guards
 
 
@@ -283,6 +288,14 @@ def usual(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple([v.usual if isinstance(v, Length) else v for v in cast("tuple[int, ...]", value)])
     return value.usual if isinstance(value, Length) else value
+
+
+def name_of(value: int) -> str | None:
+    """The name of the length that a number is; None where it is none, or follows from one."""
+    if not isinstance(value, Length) or len(value.expression.terms) != 1:
+        return None
+    ((atoms, factor),) = value.expression.terms
+    return atoms[0] if factor == 1 and len(atoms) == 1 and isinstance(atoms[0], str) else None
 
 
 def is_open(values: Iterable[int]) -> bool:

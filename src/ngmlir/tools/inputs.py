@@ -11,6 +11,7 @@ import numpy as np
 
 from ..support.array_files import read_arrays
 from ..support.diagnostics import UserError
+from ..support.lengths import Length
 from ..support.spelling import did_you_mean
 from .models import Array, Input
 
@@ -20,7 +21,9 @@ SIZES_HINT = "--size NAME=N sets it, --shape INPUT=2x3 the whole shape of an inp
 
 def sizes_of(given: Sequence[str], inputs: Sequence[Input]) -> dict[str, int]:
     """`--size NAME=N` of a command line."""
-    named = {d for each in inputs for d in each.shape or () if isinstance(d, str)}
+    stated = [d for each in inputs for d in each.shape or ()]
+    named = {d for d in stated if isinstance(d, str)}
+    named |= {name for d in stated if isinstance(d, Length) for name in d.expression.names()}
     found: dict[str, int] = {}
     for text in given:
         name, _, length = text.rpartition("=")
@@ -54,6 +57,16 @@ def whole_shapes(
 ) -> list[tuple[int, ...]]:
     """The shape of each input. Lengths that are not given are 1; `note` is called for each."""
     chosen: dict[str, int] = dict(sizes)
+
+    def anything(what: str) -> int:
+        note(f"note: {what} is set to 1; {SIZES_HINT}")
+        return 1
+
+    def length_of(name: str) -> int:
+        if name not in chosen:
+            chosen[name] = anything(f"'{name}'")
+        return chosen[name]
+
     found: list[tuple[int, ...]] = []
     for each in inputs:
         if each.name in shapes:
@@ -66,16 +79,13 @@ def whole_shapes(
             raise UserError(f"the model has no shape for '{each.name}'", hint=SIZES_HINT)
         lengths: list[int] = []
         for at, stated in enumerate(each.shape):
-            if isinstance(stated, int):
-                lengths.append(stated)
-            elif stated is not None and stated in chosen:
-                lengths.append(chosen[stated])
+            if isinstance(stated, Length):
+                names = sorted(stated.expression.names())
+                lengths.append(stated.expression.value({name: length_of(name) for name in names}))
+            elif isinstance(stated, str):
+                lengths.append(length_of(stated))
             else:
-                what = f"'{stated}'" if stated else f"dimension {at} of '{each.name}'"
-                note(f"note: {what} is set to 1; {SIZES_HINT}")
-                lengths.append(1)
-                if stated is not None:
-                    chosen[stated] = 1
+                lengths.append(anything(f"dimension {at} of '{each.name}'") if stated is None else stated)
         found.append(tuple(lengths))
     return found
 

@@ -18,11 +18,13 @@ from ..ir.elements import ElementsAttr
 from ..ir.literals import dtype_of
 from ..ir.types import DYNAMIC, TensorType, element_type, shape_of
 from ..ops.interpreter import run as interpret
+from ..ops.open_lengths import open_entry
 from ..ops.words import from_text
 from ..programs.models import is_model
 from ..runtime.cpu import CpuExecutable
 from ..runtime.targets import device_named
 from ..support.diagnostics import UserError
+from ..support.lengths import name_of
 from ..support.spelling import did_you_mean
 from ..transformers.kept import KeptPrograms
 from ..transformers.open_functions import open_functions
@@ -38,7 +40,7 @@ Run = Callable[[Sequence[Array]], Sequence[Any]]
 
 @dataclass(frozen=True)
 class Input:
-    """What a program takes: lengths that are for the arrays to say are None, or have a name."""
+    """What a program takes: lengths that are for the arrays to say are None, or have a name, or follow from those that have (`Length`)."""
 
     name: str
     dtype: np.dtype[Any]
@@ -123,7 +125,10 @@ class Function:
             from ..op_graph.archive import from_module
 
             self.computation = from_module(self.module)[self.function.symbol]
-            self.inputs = [Input(p.name, p.dtype, p.axes.known_shape) for p in self.computation.parameters]
+            self.inputs = [
+                Input(p.name, p.dtype, tuple([a.name if a.length is None else a.length for a in p.axes]))
+                for p in self.computation.parameters
+            ]
             self.outputs = []
         else:
             self.inputs = [
@@ -145,7 +150,8 @@ class Function:
         device = device_named(target)
         if not device.compiles:
             return lambda arrays: interpret(self.module, *arrays, entry=entry)
-        run = self._kept() if device.runs_on_host else compile_module(self.module, target, entry=entry)
+        kept = device.runs_on_host and open_entry(self.module, entry) is None
+        run = self._kept() if kept else compile_module(self.module, target, entry=entry)
         return lambda arrays: run(*arrays)
 
     def first_wrong(self, target: str, arrays: Sequence[Array]) -> str:
@@ -213,10 +219,11 @@ def _arguments(function: Op) -> Sequence[Value]:
 
 
 def _stated(value: Value) -> tuple[int | str | None, ...]:
-    """The lengths of an argument; of open ones the name of the axis."""
+    """The lengths of an argument; of open ones the name."""
+    shape = shape_of(value.type)
     axes = value.type.axes if isinstance(value.type, TensorType) else None
-    names = axes or [None] * len(shape_of(value.type))
-    return tuple([name if n == DYNAMIC else n for n, name in zip(shape_of(value.type), names, strict=True)])
+    names: Sequence[str | None] = axes or [None] * len(shape)
+    return tuple([name if n == DYNAMIC else name_of(n) or n for n, name in zip(shape, names, strict=True)])
 
 
 def _result_names(function: Op) -> Sequence[str]:

@@ -16,7 +16,6 @@ from ..op_graph.computation import Computation, computation
 from ..op_graph.errors import UserError, fail
 from ..op_graph.node import Op
 from ..op_graph.state import AssignableTensorOp
-from ..ops.lengths import READING, reading
 from ..ops.words import from_text
 from ..programs.models import is_model
 from ..support.files import write_files
@@ -24,7 +23,7 @@ from .checkpoints import State, saved
 from .computations import DeviceComputation
 from .open_functions import open_functions
 from .program_models import read_program
-from .saved_lengths import open_axes
+from .saved_lengths import saved_lengths
 
 #: What can be saved: ops, or a computation; one of a transformer is saved with the present contents of its state.
 Saveable = Computation | DeviceComputation | Op | Sequence[Op]
@@ -39,9 +38,9 @@ def save(path: str | Path, what: Saveable | Mapping[str, Saveable], state: State
             `ng.computation` (or just its ops, whose placeholders are then all fed) with its initial values.
         state: values to save instead, as returned by `state()` of a computation or transformer.
 
-    The length of the batch axis, or of one that is not set, stays open if the program is the same for every length: the
-    loaded computation then takes arrays of any. Other lengths are the present ones of their axes. Raises UserError if
-    one is not set, if two storages have the same name, and for unknown names in `state`.
+    The length of the batch axis, or of one that is not set, stays open (`tensor<[N]x4xf32>`) if one program can be written
+    for every length: the loaded computation then takes arrays of any. Other lengths are the present ones of their axes.
+    Raises UserError if one is not set, if two storages have the same name, and for unknown names in `state`.
     """
     if isinstance(path, (Computation, DeviceComputation, Op)):
         fail(UserError, "the first argument is the path", 'ng.save("model.ngir", computation)')
@@ -90,12 +89,7 @@ def to_module(what: Saveable | Mapping[str, Saveable], state: State | None = Non
         state = _now(
             [each for each in given.values() if isinstance(each, DeviceComputation)], storages_of(made)
         )
-    opened = {name: open_axes(each) for name, each in made.items()}
-    written: dict[int, int] = {}
-    for each in opened.values():
-        written |= each.lengths
-    with reading({**READING.given, **written} if READING.given else written):
-        return archived(made, state, {name: each.names for name, each in opened.items()})
+    return archived(made, state, {name: saved_lengths(each) for name, each in made.items()})
 
 
 def _computation(what: Saveable) -> Computation:

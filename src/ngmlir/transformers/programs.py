@@ -120,6 +120,10 @@ class Lengths:
             f"{hint}; or set it before the call: {names}.length = ...",
         )
 
+    def of_state(self, axes: Iterable[Axis]) -> bool:
+        """Whether state has one of these axes."""
+        return any(id(axis) in self._of_state for axis in axes)
+
     def key(self, given: Mapping[int, int]) -> Key:
         """All lengths, given those of the values: the key of a program."""
         return tuple([given.get(id(axis), axis.length) for axis in self.roots])
@@ -133,7 +137,7 @@ class Lengths:
         return {
             i: identifier(axis.name)
             for i, axis in enumerate(self.roots)
-            if id(axis) in given and id(axis) not in self._of_state
+            if id(axis) in given and not self.of_state([axis])
         }
 
     def follow_from_values(self) -> bool:

@@ -1,79 +1,80 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which lengths of a computation may stay open in a file: those for which the program is the same for every length."""
+"""Which lengths of a computation stay open in a file: those for which one program can be written for every length."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from ..ir.core import Op
+from ..ir.core import Op, module
 from ..ir.structure import structure
+from ..ir.verifier import check
 from ..op_graph.computation import Computation
 from ..op_graph.errors import UserError
 from ..op_graph.lift import lift
-from ..ops.lengths import reading
-from ..passes.graph.dead_code import without_dead
-from ..passes.graph.sizing.resized import Refused, with_rows
-from ..support.rows import Length
+from ..ops.lengths import READING, reading
+from ..ops.open_lengths import open_lengths
+from ..passes.graph.known_lengths import with_lengths
+from ..support.diagnostics import Limit
+from ..support.length_text import UsualLengths, identifier
+from ..support.lengths import Length, NeedsLength, guarding, name_of
 from .programs import Lengths
 
-#: The first of the numbers that are written for lengths that are not set.
-_WRITTEN = 8
+#: Lengths for which the written program is compared with one that is made for them: for none and one, arrays are empty or broadcast.
+_COMPARED = (0, 1, 3)
 
 
-@dataclass(frozen=True)
-class OpenAxes:
-    """The names of axes whose lengths stay open, and numbers for those that are not set, by `id` of the axis."""
-
-    names: frozenset[str]
-    lengths: Mapping[int, int]
-
-
-def open_axes(of: Computation) -> OpenAxes:
-    """The axes of a computation that may have any length in a file.
-
-    These are the batch axis, and axes whose length is not set, if the program for one length, with its number of rows
-    replaced, equals the program for another: then nothing else in it depends on the length.
-    """
+def saved_lengths(of: Computation) -> Mapping[int, int]:
+    """The lengths of axes with which a computation is written, by `id` of the axis: names for those that stay open."""
+    lengths, usual = Lengths(of), UsualLengths()
     fed = [op for op in of.parameters if not op.is_persistent]
-    names = list(dict.fromkeys(axis.name for op in fed for axis in op.axes if axis.is_open))
-    roots = [axis for axis in Lengths(of).roots if axis.is_open and axis.name in names]
-    sample = {id(axis): _WRITTEN + names.index(axis.name) for axis in roots if axis.length is None}
-    taken: set[int] = set()
-    found: set[str] = set()
-    for name in names:
-        of_name = {id(axis): axis.length or sample.get(id(axis), 0) for axis in roots if axis.name == name}
-        if len(set(of_name.values())) != 1 or 0 in of_name.values():
-            continue
-        longer = {**sample, **{axis: length + 1 for axis, length in of_name.items()}}
+    names = dict.fromkeys(axis.name for op in fed for axis in op.axes if axis.is_open)
+    axes = {name: [axis for axis in lengths.roots if axis.is_open and axis.name == name] for name in names}
+    opened = {
+        name: {id(axis): Length.named(identifier(name), usual[identifier(name)]) for axis in each}
+        for name, each in axes.items()
+        if len({axis.length for axis in each}) == 1 and not lengths.of_state(each)
+    }
+    all_open = {axis: length for each in opened.values() for axis, length in each.items()}
+    if _is_for_all(of, all_open):
+        return all_open
+    # Others have any length meanwhile.
+    unset = {axis: int(length) for axis, length in all_open.items()}
+    found: dict[int, int] = {}
+    for each in opened.values():
+        if _is_for_all(of, {**unset, **found, **each}):
+            found |= each
+    return found
+
+
+def _is_for_all(of: Computation, lengths: Mapping[int, int]) -> bool:
+    """Whether the program with these lengths is right for all lengths that those with names may be."""
+    try:
+        with guarding() as guards:
+            main = _lifted(of, lengths)
+            return not guards and all(
+                _is_right(of, main, lengths, length.name, number)
+                for length in open_lengths(main)
+                for number in _COMPARED
+            )
+    except (NeedsLength, UserError, Limit):
+        return False
+
+
+def _is_right(of: Computation, main: Op, lengths: Mapping[int, int], name: str, number: int) -> bool:
+    """Whether the program, where a length is this number, is the one that is made for it."""
+    with guarding():
+        at = {axis: number if name_of(length) == name else length for axis, length in lengths.items()}
+        named = {name_of(length): at[axis] for axis, length in lengths.items()}
+        known = {place: named[each.name] for each in open_lengths(main) for place in each.places}
         try:
-            main, places = _program(of, sample, name)
-            other, _ = _program(of, longer, name)
-            # An argument can have only one open dimension.
-            if not places or taken & {i for i, _ in places}:
-                continue
-            again = with_rows(main, Length(name, places), next(iter(of_name.values())) + 1)
-        except (UserError, Refused):
-            continue
-        again = again.rebuilt(attributes=other.attributes)
-        if structure(without_dead(again)) == structure(without_dead(other)):
-            found.add(name)
-            taken |= {i for i, _ in places}
-    kept = {id(axis): sample[id(axis)] for axis in roots if id(axis) in sample and axis.name in found}
-    return OpenAxes(frozenset(found), kept)
+            made = with_lengths(main, known)
+            check(module([made]))
+            wanted = _lifted(of, at)
+        except (UserError, Limit):
+            return True  # none is made for this number
+        return structure(made) == structure(wanted)
 
 
-def _program(
-    of: Computation, lengths: Mapping[int, int], name: str
-) -> tuple[Op, tuple[tuple[int, int], ...]]:
-    """The function for these lengths, and the dimensions of its arguments that belong to the axis of this name."""
-    with reading(lengths):
-        lifted = lift(of)
-    places = [
-        (i, d)
-        for i, op in enumerate(lifted.arguments)
-        if op in of.parameters and not op.is_persistent
-        for d, axis in enumerate(op.axes)
-        if axis.name == name
-    ]
-    return lifted.module.ops[0], tuple(places)
+def _lifted(of: Computation, lengths: Mapping[int, int]) -> Op:
+    with reading({**(READING.given or {}), **lengths}):
+        return lift(of).module.ops[0]

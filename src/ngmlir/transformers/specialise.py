@@ -2,7 +2,7 @@
 """The programs made from one source, each for certain lengths.
 
 A call (lengths of axes, or shapes and element types) has a key: a tuple. A source is compiled for a key at the first
-call with it. A program serves one key, or, if rows are independent, all keys that differ in the number of rows.
+call with it. A program serves one key, or, on CPUs, all keys that differ in open lengths.
 """
 
 from __future__ import annotations
@@ -14,44 +14,23 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ..ir.core import Module, module
+from ..ir.core import Module
 from ..op_graph.source import user_location
 from ..rewrite.remarks import remark
-from ..runtime.targets import device_named, resolve
+from ..runtime.targets import device_named
 from ..runtime.threads import checked_threads, using_threads
 from ..runtime.timing import Profile, listening
-from ..support.diagnostics import Diagnostic, Limit, UserError
+from ..support.diagnostics import Limit, UserError
 from ..support.lengths import LEAST, NeedsLength
 from ..support.lru import LruCache
-from ..support.rows import Length
 
 if TYPE_CHECKING:
     from ..runtime.open_cpu import OpenCpu
-    from ..runtime.rows import CpuRows, GpuRows
 
 V = TypeVar("V")
 #: The topic of the remarks of this module.
 TOPIC = "lengths"
 Key = tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class _Open(Generic[V]):
-    """A program that has served several numbers of rows; `key` has None in place of that number."""
-
-    key: Key
-    value: V
-    rows: CpuRows | GpuRows
-    lengths: set[int]
-
-    def serves(self, key: Key) -> bool:
-        """Whether it serves a key. Not for 0 or 1 rows, which may have a program of their own: one row may be
-        broadcast, and with none there is nothing to compute."""
-        if len(self.lengths) < 2 or len(key) != len(self.key):
-            return False
-        rows = {given for given, wanted in zip(key, self.key, strict=True) if wanted is None}
-        same = all(wanted in (None, given) for given, wanted in zip(key, self.key, strict=True))
-        return same and len(rows) == 1 and min(rows) > 1
 
 
 @dataclass(frozen=True)
@@ -91,14 +70,10 @@ class Specialised(Generic[V]):
         self.threads = None if threads is None else checked_threads(threads)
         #: Held while a program is made.
         self.lock = RLock()
-        #: By the name of a length: why each value needs a separate program.
-        self.why: dict[str, Diagnostic] = {}
         #: Why there is no program for all lengths; "" if none has been requested, or there is one.
         self.refused = ""
         self._refused: set[tuple[Key, tuple[str, ...]]] = set()
         self._exact: LruCache[Key, V] = LruCache(most)
-        self._rows: LruCache[Any, CpuRows | GpuRows] = LruCache(most)
-        self._open: list[_Open[V]] = []
         self._for_any: list[_ForAll[V]] = []
         self._counted = 0
 
@@ -127,9 +102,6 @@ class Specialised(Generic[V]):
         """The program for a key; None if there is neither one yet, nor code that serves the key."""
         if (found := self.ready(key)) is not None:
             return found
-        for each in self._open:
-            if each.serves(key):
-                return self._exact.add(key, each.value)
         for code in self._for_any:
             if (found := code.find(key)) is not None:
                 return self._exact.add(key, found)
@@ -148,46 +120,6 @@ class Specialised(Generic[V]):
                 if found is None:
                     found = self.add(key, make())
         return found
-
-    def add_open(self, key: Key, places: Sequence[int], value: V, rows: CpuRows | GpuRows) -> V | None:
-        """Caches a program for any number of `rows`, which is the value of a key at `places`. For a source from which
-        only the program follows from that number: once two numbers have given the same program, it serves others too,
-        and is returned."""
-        length = key[places[0]]
-        pattern = tuple([None if i in places else part for i, part in enumerate(key)])
-        if length < 2:
-            return None
-        found = next((each for each in self._open if each.rows is rows and each.key == pattern), None)
-        if found is None:
-            found = _Open(pattern, value, rows, set())
-            self._open = [*self._open[1 - self.most :], found]
-        found.lengths.add(length)
-        return found.value if len(found.lengths) > 1 else None
-
-    def for_rows(self, of: Module, lengths: Sequence[Length] | None = None) -> CpuRows | GpuRows | None:
-        """The function of any number of rows for a module of one function, along the first of these lengths that
-        permits it; each length is treated as open, whatever the types say. Without `lengths`, along those that are open
-        in the types. None if no length permits it: `why` has the reasons."""
-        if not self.device.compiles or len(of.ops) != 1:
-            return None
-        # Imported when the first program is compiled.
-        from ..compiler import compile_blocks
-        from ..ir.structure import fingerprint
-        from ..passes.graph.sizes import decision, decisions
-
-        main, machine = of.ops[0], resolve(self.target)
-        for found in (
-            decisions(main, machine)
-            if lengths is None
-            else (decision(main, length, machine) for length in lengths)
-        ):
-            found.tell()
-            if found.blocks is None:
-                self.why[found.length.name] = found.why
-                continue
-            key = found.blocks.signature, fingerprint(module(found.blocks.functions))
-            return self._rows.find(key) or self._rows.add(key, compile_blocks(found.blocks, self.target))
-        return None
 
     def for_lengths(
         self,
@@ -249,8 +181,7 @@ class Specialised(Generic[V]):
         text for their number."""
         self._counted += 1
         if self._counted == self.most + 1:
-            reasons = "".join(f"; along {n} {w.message} ({w.location})" for n, w in self.why.items())
-            reasons += f"; there is none for all, because of {self.refused}" if self.refused else ""
+            reasons = f"; there is none for all, because of {self.refused}" if self.refused else ""
             place = user_location()
             warnings.warn_explicit(
                 f"{what(self._counted)}, and only {self.most} programs are kept; "

@@ -27,7 +27,7 @@ from ...transformers.outputs import Outputs
 from ...transformers.specialise import Key, Specialised
 from .calls import Decides, Program, Quick, Unready, Waits, in_order, quick_of, unready
 from .files import Files
-from .open_lengths import both, changing, limits, open_places, open_rows, tied
+from .open_lengths import both, changing, limits, open_places, tied
 from .opened import Opened, Stated, opened, reader_version
 from .places import at_the_users_line
 from .ports import Array, Given, content, given_of, leaves_of, without_elements
@@ -35,7 +35,6 @@ from .ports import Array, Given, content, given_of, leaves_of, without_elements
 if TYPE_CHECKING:
     from ...runtime.cpu import Code, CpuExecutable
     from ...runtime.open_cpu import OpenCpu
-    from ...runtime.rows import CpuRows, GpuRows
     from ...support.mapping import Mapping as MappedFile
     from ...transformers.report import Report
     from .contents import Contents, Part
@@ -280,11 +279,6 @@ class CompiledModel:
         # What is made for these elements or shapes alone is compiled when they come again, or where it is heavy.
         light = self._once and contents.products(program) < _HEAVY
         interpreted = self._once and (bool(self.model.deciding) or light)
-        rows = self._for_any(program, given)
-        if rows is not None:
-            found = _Made(program, rows, None)
-            self._note_open(key, given, found, rows)
-            return self._programs.add(key, found)
         # Of nothing there is nothing to compute: that is not worth a compilation.
         empty = not early and any(0 in array.shape for _, array in leaves_of(given))
         run, quick = self._runner(program, interpreted or empty, key)
@@ -309,14 +303,6 @@ class CompiledModel:
         names = [self.model.inputs[i].name for i, _ in self.model.deciding]
         what = f"shapes of the inputs, or elements of {', '.join(names)}" if names else "shapes of the inputs"
         return f"the model was compiled for {made} {what}"
-
-    def _for_any(self, program: Program, given: Sequence[Given]) -> CpuRows | GpuRows | None:
-        """A callable for these and any other values of the open lengths of the model; None where they need separate
-        programs."""
-        if program.module is None or self._once or self._programs.device.runs_on_host:
-            return None
-        lengths = open_rows(self.model.inputs, leaves_of(given), program.fed)
-        return self._programs.for_rows(program.module, lengths) if lengths else None
 
     def _for_lengths(self, key: Key, given: Sequence[Given]) -> _Made | None:
         """The program for such inputs that code for all lengths gives, of which the model leaves some open."""
@@ -388,19 +374,6 @@ class CompiledModel:
         made_for_all = self._programs.for_lengths(key, at, makes, program)
         again = made_for_all is None and not refused and self._programs.refuses(key, at)
         return self._for_lengths(key, given) if again else made_for_all
-
-    def _note_open(self, key: Key, given: Sequence[Given], found: _Made, rows: CpuRows | GpuRows) -> None:
-        """Has a program serve other numbers of rows without that the model is read for them: where no node tells a length to
-        others, and each row is computed independently, nothing is left that the number could change."""
-        leaves = leaves_of(given)
-        counted = {n: each for n, each in zip(found.program.fed, rows.how.arguments, strict=True) if each}
-        if self.model.contents.tells_lengths or not found.program.can_be_kept or len(leaves) < len(given):
-            return
-        if counted and all(each.inner == 1 for each in counted.values()):
-            # The key has of each input its type, its lengths and, where they decide, its elements.
-            begins = [*accumulate((2 + a.ndim for _, a in leaves), initial=len(given))]
-            places = [begins[n] + 1 + each.dimension for n, each in counted.items()]
-            self._programs.add_open(key, places, found, rows)
 
     def _on_disk(self, key: Key) -> _Made | None:
         """The program for such inputs, where it was compiled before."""

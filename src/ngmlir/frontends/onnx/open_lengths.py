@@ -8,7 +8,6 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ...support import rows
 from ...support.length_text import identifier
 from ...support.lengths import LEAST, Guard, Length, expression_of
 from .calls import Program
@@ -33,20 +32,6 @@ def open_places(
         for d, size in enumerate([None] * array.ndim if port.shape is None else port.shape)
         if not isinstance(size, int)
     }
-
-
-def open_rows(inputs: Sequence[Port], leaves: Sequence[Leaf], fed: Sequence[int]) -> list[rows.Length]:
-    """The lengths that the inputs leave open, each with its places among the leaves that a program takes."""
-    numbers = {place: i for i, (place, _) in enumerate(leaves)}
-    places: dict[str, list[tuple[int, int]]] = {}
-    for at, port in enumerate(inputs):
-        leaf = numbers.get((at, 0))
-        if port.kind != "tensor" or port.shape is None or leaf not in fed:
-            continue
-        for d, stated in enumerate(port.shape):
-            if not isinstance(stated, int):
-                places.setdefault(stated or f"dimension {d}", []).append((fed.index(leaf), d))
-    return [rows.Length(name, tuple(each)) for name, each in places.items()]
 
 
 def tied(keys: Sequence[tuple[Any, ...]], at: Mapping[int, str]) -> dict[int, str]:

@@ -49,7 +49,7 @@ def check_target(module: Module, target: Target) -> Module:
 def _unknown_length(type: TensorType, target: Target) -> tuple[str, str] | None:
     """The message and hint for a type with lengths that the target cannot compile for; else None."""
     if not type.static:
-        return "whose length is not known", "--remark=sizes prints why one program cannot serve all lengths"
+        return "whose length has no name", "run name-lengths first, or write a name: tensor<[N]x4xf32>"
     if target.has_thread_blocks and is_open(type.shape):
         return (
             f"but a program for {target.name} needs lengths as numbers",

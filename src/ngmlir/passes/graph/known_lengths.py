@@ -1,70 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Specializes a function to known lengths: every `?` in it becomes a number."""
+"""Functions with open lengths, for known lengths."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
-from ....ir.attributes import ArrayAttr, AxesAttr, DictAttr, IntegerAttr
-from ....ir.core import Block, Op, Region, Value
-from ....ir.definition import Typing
-from ....ir.types import DYNAMIC, TensorType, Type, shape_of
-from ....ops.builder import Builder, function
-from ....ops.fields import get_i64
-from ....ops.rows import MixesRows, reading
-from ....ops.sampled import OPEN
-from ....support.diagnostics import Diagnostic, Limit, UserError
-from ....support.rows import Length, Rows
+from ...ir.attributes import AxesAttr, numeric_literal
+from ...ir.core import Block, Module, Op, Region, Value, module
+from ...ir.definition import Typing
+from ...ir.elements import filled
+from ...ir.lengths import attribute_at, type_at
+from ...ir.types import DYNAMIC, TensorType, Type, shape_of
+from ...ir.verifier import check
+from ...ops import ng
+from ...ops.builder import Builder, function
+from ...ops.fields import get_i64
+from ...ops.open_lengths import open_lengths
+from ...ops.rows import MixesRows, Rows, reading
+from ...support.diagnostics import Diagnostic, Limit, UserError
+from ...support.length_places import LengthPlace
+from ...support.length_text import identifier
+from ...support.lengths import is_open
+from .inline import inlined
 
 
-def open_lengths(main: Op) -> list[Length]:
-    """The open lengths (`?`) of the arguments of a function. Dimensions with the same axis name have one length, and so have
-    unnamed dimensions with the same index."""
-    found: dict[str, list[tuple[int, int]]] = {}
-    for i, value in enumerate(main.block.args):
-        type = value.type
-        if not isinstance(type, TensorType):
-            continue
-        for d, size in enumerate(type.shape):
-            if size == DYNAMIC:
-                found.setdefault(name_of(type, d), []).append((i, d))
-    return [Length(name, tuple(places)) for name, places in found.items()]
+class Opened:
+    """The function `symbol` of a module, for any of its open lengths. Raises UserError where no argument has one of them, Limit
+    after the pass fuse."""
+
+    def __init__(self, of: Module, symbol: str):
+        main = inlined(of).lookup(symbol)
+        assert main is not None
+        if "ng.arguments" in main.attributes or any(op.name == "ng.fusion" for op in main.walk()):
+            message = f"@{symbol} has open lengths, and is lowered for these"
+            hint = "compile the program as it was before fuse"
+            raise Limit(Diagnostic(message, main.location, hint=hint))
+        self.main: Op = main
+        self.lengths = open_lengths(main)
+        self.names = [length.name for length in self.lengths]
+
+    def module(self, lengths: Mapping[str, int]) -> Module:
+        """The function for these lengths, by name. Raises UserError where there is none, Limit where the length of a value in the
+        body does not follow from them."""
+        return self.at({place: lengths[each.name] for each in self.lengths for place in each.places})
+
+    def at(self, known: Mapping[LengthPlace, int]) -> Module:
+        """The same for lengths given by where they are read."""
+        made = module([with_lengths(self.main, known)])
+        check(made)
+        return made
 
 
-def sampled_lengths(main: Op) -> list[Length]:
-    """The lengths of a function that are only an example, declared by `{ng.open = 0 : i64}` on arguments. Raises UserError where
-    an argument has no such dimension."""
-    labels = main.attributes.get("arg_attrs")
-    found: dict[str, list[tuple[int, int]]] = {}
-    for i, label in enumerate(labels.items if isinstance(labels, ArrayAttr) else ()):
-        place = dict(label.items).get(OPEN) if isinstance(label, DictAttr) else None
-        if isinstance(place, IntegerAttr):
-            rank = len(shape_of(main.block.args[i].type))
-            if not 0 <= place.value < rank:
-                raise UserError(
-                    f"ng.open is {place.value} for argument {i} of @{main.symbol}, which has {rank} dimensions",
-                    main.location,
-                    hint="it must be the index of a dimension",
-                )
-            found.setdefault(name_of(main.block.args[i].type, place.value), []).append((i, place.value))
-    return [Length(name, tuple(places)) for name, places in found.items()]
-
-
-def name_of(type: Type, dimension: int) -> str:
-    """The name of the length of a dimension: that of its axis, or one made of its index."""
-    axes = type.axes if isinstance(type, TensorType) else None
-    return axes[dimension] if axes is not None else f"dimension {dimension}"
-
-
-def with_lengths(main: Op, known: Mapping[tuple[int, int], int]) -> Op:
-    """The function for these lengths of its arguments' dimensions. Raises UserError where they contradict each other, and
-    Limit where the length of a value in the body does not follow from them."""
+def with_lengths(main: Op, known: Mapping[LengthPlace, int]) -> Op:
+    """The function for lengths, which are given by where they are read. Raises UserError where they contradict each other, and Limit
+    where the length of a value in the body does not follow from them."""
     return _Writer(main, known).function(main)
 
 
 class _Writer:
-    def __init__(self, main: Op, known: Mapping[tuple[int, int], int]):
+    def __init__(self, main: Op, known: Mapping[LengthPlace, int]):
         self.known = known
         lengths = {length.name: known[length.places[0]] for length in open_lengths(main)}
         self.named = lengths
@@ -75,8 +70,10 @@ class _Writer:
     def function(self, main: Op) -> Op:
         types: list[Type] = []
         for i, value in enumerate(main.block.args):
-            sizes = {d: self.known[i, d] for d, s in enumerate(_shape(value.type)) if s == DYNAMIC}
-            types.append(_sized(value.type, sizes))
+            sizes = {
+                d: self.known[LengthPlace(i, d)] for d, s in enumerate(_shape(value.type)) if s == DYNAMIC
+            }
+            types.append(_sized(type_at(value.type, self.named), sizes))
         block = self.block(main.block, types)
         end = main.block.ops[-1]
         Builder(block, end.location).end(type(end), *[self.new[v] for v in end.operands])
@@ -99,10 +96,11 @@ class _Writer:
         if op.regions:
             return self.control(op, operands)
         definition = op.definition
-        types = [r.type for r in op.results]
+        types = [type_at(r.type, self.named) for r in op.results]
+        attributes = {name: attribute_at(each, self.named) for name, each in op.attributes.items()}
         if definition is not None and "stated" not in op.traits:
             try:
-                types = list(definition.infer(Typing(tuple(o.type for o in operands), op.attributes)))
+                types = list(definition.infer(Typing(tuple(o.type for o in operands), attributes)))
             except UserError as error:
                 what = error.diagnostics[0]
                 raise UserError(
@@ -110,7 +108,8 @@ class _Writer:
                 ) from None
         elif any(DYNAMIC in _shape(t) for t in types):
             types = [self.stated(op, operands, t) for t in types]
-        return op.rebuilt(operands, types=types)
+        made = op.rebuilt(operands, attributes=attributes, types=types)
+        return _constant(made) if isinstance(made, ng.ExtentOp) and not is_open([made.value]) else made
 
     def stated(self, op: Op, operands: Sequence[Value], type: Type) -> Type:
         """The type of a result that is not inferred from operands, with lengths in place of `?`."""
@@ -142,8 +141,9 @@ class _Writer:
 
     def guessed(self, op: Op, type: Type, dimension: int) -> int:
         axes = type.axes if isinstance(type, TensorType) else None
-        if axes is not None and axes[dimension] in self.named:
-            return self.named[axes[dimension]]
+        name = identifier(axes[dimension]) if axes is not None else None
+        if name in self.named:
+            return self.named[name]
         if self.only is None:
             raise Limit(
                 Diagnostic(
@@ -191,6 +191,17 @@ def _sized(type: Type, sizes: Mapping[int, int]) -> Type:
     assert isinstance(type, TensorType)
     shape = tuple(sizes.get(d, size) for d, size in enumerate(type.shape))
     return TensorType(shape, type.element, type.encoding)
+
+
+def _constant(of: ng.ExtentOp) -> Op:
+    """What a number is that follows from no length any more."""
+    b = Builder(Block(), of.location)
+    type = of.result.type
+    assert isinstance(type, TensorType)
+    made = b.constant(type=type, value=filled(numeric_literal(of.value, type.element), type)).owner
+    assert isinstance(made, Op)
+    made.result.name = of.result.name
+    return made
 
 
 def _without_first(type: Type) -> Type:
