@@ -127,7 +127,7 @@ def _summed(dot: Op, side: int, b: Builder) -> Value:
     place = [d if d < first else d + len(columns) for d in range(len(own))]
     added = [*range(first, first + len(columns))]
     shape = [*own[:first], *[other[d] for d in columns], *own[first:]]
-    homes = {**dict(zip(columns, added, strict=True))}
+    homes = dict(zip(columns, added, strict=True))
     for theirs, ours in ((other_batch, batch), (other_contract, contract)):
         homes |= {d: place[e] for d, e in zip(theirs, ours, strict=True)}
     element = element_type(dot.result.type)
