@@ -59,7 +59,7 @@ SAMPLES: tuple[Attribute, ...] = (
     ArrayAttr(()),
     ArrayAttr((IntegerAttr(1, i64), TypeAttr(f32))),
     ArrayAttr((DictAttr(()),)),
-    ArrayAttr((DictAttr((("ng.name", IntegerAttr(1, i64)))),)),
+    ArrayAttr((DictAttr((("ng.name", IntegerAttr(1, i64)),)),)),
     DictAttr(()),
     DictAttr((("by", UnitAttr()), ("tile", ArrayAttr((TypeAttr(f32), IntegerAttr(32, i64)))))),
     DictAttr((("tile", DictAttr(())),)),

@@ -157,7 +157,7 @@ def test_host_functions_come_along() -> None:
     [
         ("func.func @other(%x: tensor<2xf32>) -> tensor<2xf32> {\n return %x : tensor<2xf32> }", "no function @main.*"),
         ("func.func @main(%x: f32) -> f32 {\n return %x : f32 }", "is not a tensor"),
-        ("func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n return %x : tensor<?xf32> }", "dynamic length"),
+        ("func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n return %x : tensor<?xf32> }", "length without a name"),
         (
             "func.func private @f(%x: tensor<2xf32>) -> tensor<2xf32> {\n return %x : tensor<2xf32> }\n"
             "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n %0 = call @f(%x) : (tensor<2xf32>) -> tensor<2xf32>\n"

@@ -208,7 +208,7 @@ class Raising:
             made: Sequence[Tensor] = self.control(op, operands)
         elif isinstance(op, ng.ConstantOp):
             made = [self.constant(op)]
-        elif isinstance(op, ng.ExtentOp):
+        elif isinstance(op, ng.ExtentOp) and isinstance(op.value, Length):
             made = [FollowingOp(same, [self.length(op.value)], *self.shape(op.result))]
         elif isinstance(op, func.CallOp):
             made = [self.call(op, operands)]
