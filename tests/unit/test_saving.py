@@ -226,6 +226,14 @@ def test_lengths_stay_open(name: str, target: str, tmp_path: Path) -> None:
             assert np.array_equal(loaded(fed), run(fed))
 
 
+def test_axes_with_one_name_in_text(tmp_path: Path) -> None:
+    first, second = ng.make_axis(8, "a.b"), ng.make_axis(None, "a_b")
+    x = ng.placeholder([first, second])
+    ng.save(tmp_path / "m.ngir", ng.computation(x + 1, x))
+    loaded = ng.compile(ng.load(tmp_path / "m.ngir"))
+    assert [loaded(np.zeros((8, n))).shape for n in (8, 5)] == [(8, 8), (8, 5)]
+
+
 def test_lengths_that_decide_stay(tmp_path: Path) -> None:
     """Where the program depends on how a length compares with a number, the file is for that length alone."""
     x = ng.placeholder([N, C]).named("x")

@@ -27,13 +27,13 @@ def saved_lengths(of: Computation) -> Mapping[int, int]:
     """The lengths of axes with which a computation is written, by `id` of the axis: names for those that stay open."""
     lengths, usual = Lengths(of), UsualLengths()
     fed = [op for op in of.parameters if not op.is_persistent]
-    names = dict.fromkeys(axis.name for op in fed for axis in op.axes if axis.is_open)
-    axes = {name: [axis for axis in lengths.roots if axis.is_open and axis.name == name] for name in names}
-    opened = {
-        name: {id(axis): Length.named(identifier(name), usual[identifier(name)]) for axis in each}
-        for name, each in axes.items()
-        if len({axis.length for axis in each}) == 1 and not lengths.of_state(each)
-    }
+    # Of two axes with one name in text, the first is of the present length.
+    names = {identifier(axis.name): axis.name for op in fed for axis in op.axes if axis.is_open}
+    opened: dict[str, dict[int, int]] = {}
+    for called, name in names.items():
+        axes = [axis for axis in lengths.roots if axis.is_open and axis.name == name]
+        if len({axis.length for axis in axes}) == 1 and not lengths.of_state(axes):
+            opened[called] = {id(axis): Length.named(called, usual[called]) for axis in axes}
     all_open = {axis: length for each in opened.values() for axis, length in each.items()}
     if _is_for_all(of, all_open):
         return all_open
