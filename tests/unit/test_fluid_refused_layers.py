@@ -8,23 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from program_helpers import X
+from program_helpers import program as program
 
 import ngmlir.frontends.fluid as fluid
 from ngmlir.support.diagnostics import UserError
 
 layers = fluid.layers
-X = np.arange(12, dtype=np.float32).reshape(4, 3)
-
-
-@pytest.fixture(autouse=True)
-def program() -> Any:
-    made = fluid.Program()
-    with (
-        fluid.program_guard(made, fluid.Program()),
-        fluid.unique_name.guard(),
-        fluid.scope_guard(fluid.Scope()),
-    ):
-        yield made
 
 
 def _state() -> Any:
