@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from ..support.lengths import Length
+from ..support.lengths import Length, value_at
 from .attributes import ArrayAttr, Attribute, DenseArrayAttr, DictAttr, IntegerAttr, TypeAttr
 from .core import Op
 from .elements import ElementsAttr
@@ -81,7 +81,7 @@ def type_at(type: Type, lengths: Mapping[str, int]) -> Type:
             )
             return FunctionType(inputs, results)
         case TensorType():
-            shape = tuple([_number_at(size, lengths) for size in type.shape])
+            shape = tuple([value_at(size, lengths) for size in type.shape])
             return TensorType(shape, type.element, type.encoding)
         case _:
             return type
@@ -91,9 +91,9 @@ def attribute_at(attribute: Attribute, lengths: Mapping[str, int]) -> Attribute:
     """An attribute of an op on tensors for these lengths."""
     match attribute:
         case IntegerAttr():
-            return IntegerAttr(_number_at(attribute.value, lengths), attribute.type)
+            return IntegerAttr(value_at(attribute.value, lengths), attribute.type)
         case DenseArrayAttr():
-            values = tuple([_number_at(value, lengths) for value in attribute.values])
+            values = tuple([value_at(value, lengths) for value in attribute.values])
             return DenseArrayAttr(attribute.type, values)
         case ArrayAttr():
             return ArrayAttr(tuple([attribute_at(item, lengths) for item in attribute.items]))
@@ -107,7 +107,3 @@ def attribute_at(attribute: Attribute, lengths: Mapping[str, int]) -> Attribute:
             return ElementsAttr(attribute.data if type.size else b"", type)
         case _:
             return attribute
-
-
-def _number_at(number: int, lengths: Mapping[str, int]) -> int:
-    return number.expression.value(lengths) if isinstance(number, Length) else number

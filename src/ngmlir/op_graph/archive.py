@@ -6,8 +6,8 @@
       func.func @main(%x: ..., %w: ... {ng.name = "w", ng.role = "variable"}) -> ... attributes {ng.parameters = 1 : i64}
     }
 
-The first `ng.parameters` arguments are fed, and say what the named lengths of their types are (`[N]`). The others are state, which functions share by name (`ng.name`); `ng.role`
-says what it is for. `ng.returns` says in which structure results are given: `0` alone, `[0, 1]`, `{loss = 0}`.
+The first `ng.parameters` arguments are fed, and say what the named lengths of their types are (`[N]`). The others are
+state, which functions share by name (`ng.name`); `ng.role` says what it is for. `ng.returns` says in which structure results are given: `0` alone, `[0, 1]`, `{loss = 0}`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from ..ops.lengths import derived, same
 from ..ops.open_lengths import open_lengths
 from ..ops.stated_schedules import given_by
 from ..support.diagnostics import UNKNOWN, Diagnostic, Limit, Location, UserError
-from ..support.lengths import Length, name_of
+from ..support.lengths import Length, name_of, value_at
 from .axes import Axes, Axis, DerivedAxis
 from .building import BUILDING
 from .computation import Computation
@@ -322,7 +322,7 @@ class Raising:
         names = sorted(number.expression.names())
 
         def value(*lengths: int) -> int:
-            return number.expression.value(dict(zip(names, lengths, strict=True)))
+            return value_at(number, dict(zip(names, lengths, strict=True)))
 
         return derived(value, *[self.roots[name] for name in names])
 

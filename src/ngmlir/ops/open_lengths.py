@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..ir.core import Module, Op
 from ..ir.lengths import lengths_of
-from ..ir.types import DYNAMIC, ShapedType, TensorType, Type
+from ..ir.types import DYNAMIC, TensorType, shape_of
 from ..support.diagnostics import Diagnostic, UserError
 from ..support.length_places import LengthPlace, length_places
 from ..support.length_text import identifier
@@ -33,15 +32,15 @@ def open_entry(module: Module, entry: str | None) -> Op | None:
 
 def has_open_lengths(main: Op) -> bool:
     """Whether arguments of a function have open lengths."""
-    types = [value.type for value in main.block.args]
-    return any(isinstance(t, ShapedType) and (is_open(t.shape) or not t.static) for t in types)
+    shapes = [shape_of(value.type) for value in main.block.args]
+    return any(is_open(shape) or DYNAMIC in shape for shape in shapes)
 
 
 def open_lengths(main: Op) -> tuple[OpenLength, ...]:
     """The open lengths of a function. Dimensions `?` with the same axis name have one length. Raises UserError where no argument has
     one of them."""
     found: dict[str, list[LengthPlace]] = {}
-    named = length_places([_shape(value.type) for value in main.block.args])
+    named = length_places([shape_of(value.type) for value in main.block.args])
     ones = set(named)
     for name in filter(is_of_call, lengths_of(main)):
         if name not in named:
@@ -51,14 +50,10 @@ def open_lengths(main: Op) -> tuple[OpenLength, ...]:
         found[name] = [named[name]]
     for i, value in enumerate(main.block.args):
         type = value.type
-        for d, size in enumerate(_shape(type)):
+        for d, size in enumerate(shape_of(type)):
             if size == DYNAMIC:
                 axes = type.axes if isinstance(type, TensorType) else None
                 name = identifier(axes[d] if axes is not None else f"dimension {d}")
                 found.setdefault(name, []).append(LengthPlace(i, d))
                 ones |= {name} if axes is not None else set()
     return tuple([OpenLength(name, tuple(places), name in ones) for name, places in found.items()])
-
-
-def _shape(type: Type) -> Sequence[int]:
-    return type.shape if isinstance(type, ShapedType) else ()

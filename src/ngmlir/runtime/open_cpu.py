@@ -20,7 +20,17 @@ from ..support.arena import Part, assign_offsets
 from ..support.artifact import Artifact, Entry
 from ..support.diagnostics import UserError
 from ..support.length_places import length_places
-from ..support.lengths import ARENA, ARENA_PART, LEAST, Guard, Length, expression_of, is_of_call, is_open
+from ..support.lengths import (
+    ARENA,
+    ARENA_PART,
+    LEAST,
+    Guard,
+    Length,
+    expression_of,
+    is_of_call,
+    is_open,
+    value_at,
+)
 from ..support.lru import LruCache
 from ..support.signature import Parameter, Signature
 from .cpu import Arena, Code, CpuExecutable, Program, touches_much
@@ -98,7 +108,7 @@ class _Chain:
         ):
             if name in self._words:
                 plan[self._words[name]] = value
-        releases = touches_much(_value(self._touched, {**most, **places.table}))
+        releases = touches_much(value_at(self._touched, {**most, **places.table}))
         name = program.signature.name
         made = builtin_of(plan, name, program.context, releases, self.head, program)
         self.links.append((above, made))
@@ -243,7 +253,7 @@ class OpenCpu:
 
     def _bytes(self, lengths: Mapping[str, int]) -> int:
         """The bytes of all temporaries together."""
-        return sum(_value(size, lengths) for size, _, _ in self.signature.arena)
+        return sum(value_at(size, lengths) for size, _, _ in self.signature.arena)
 
     def _roomy(self, lengths: Mapping[str, int]) -> _Places | None:
         """Offsets that were assigned for larger lengths and fit into the present arena."""
@@ -257,10 +267,10 @@ class OpenCpu:
         key = tuple(above.values())
         found = self._placed.find(key)
         if found is None:
-            parts = [Part(*[_value(number, above) for number in part]) for part in self.signature.arena]
+            parts = [Part(*[value_at(number, above) for number in part]) for part in self.signature.arena]
             offsets, end = assign_offsets(parts, *self._spacing)
             table = {f"{ARENA_PART}{i}": offset for i, offset in enumerate(offsets)} | {ARENA: end}
-            size = _value(self.signature.arena_bytes, {**above, **table})
+            size = value_at(self.signature.arena_bytes, {**above, **table})
             found = self._placed.add(key, _Places(table, size))
         return found
 
@@ -274,17 +284,13 @@ def load_open(
     return OpenCpu(Code(artifact), found, spacing)
 
 
-def _value(number: int, lengths: Mapping[str, int]) -> int:
-    return number.expression.value(lengths) if isinstance(number, Length) else number
-
-
 def _closed(signature: Signature, lengths: Mapping[str, int], arena_bytes: int) -> Signature:
     """The signature for given lengths."""
 
     def parameter(of: Parameter) -> Parameter:
         if not is_open(of.shape):
             return of
-        return replace(of, shape=tuple([_value(d, lengths) for d in of.shape]))
+        return replace(of, shape=tuple([value_at(d, lengths) for d in of.shape]))
 
     return replace(
         signature,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 #: Objects that are made between two looks at the youngest of them, instead of Python's 700 or 2,000.
 _YOUNG = 100_000
@@ -16,29 +16,25 @@ _OLDER = (5, 3)
 
 @contextmanager
 def collecting_rarely() -> Generator[None]:
-    """Inside, garbage is looked for less often: making a module of many ops would spend a quarter of its time on it.
-
-    For all threads, as long as one is inside; what the program set before holds again afterwards.
-    """
-    outer = gc.get_threshold()
-    if not 0 < outer[0] < _YOUNG:  # turned off, or rare already
+    """Inside, garbage is looked for less often: making a module of many ops would spend a quarter of its time on it."""
+    young, *older = gc.get_threshold()
+    # Nothing is done where it is turned off, or rare already.
+    with _collecting(_YOUNG, *older) if 0 < young < _YOUNG else nullcontext():
         yield
-        return
-    gc.set_threshold(_YOUNG, *outer[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*outer)
 
 
 @contextmanager
 def collecting_often() -> Generator[None]:
-    """Inside, garbage that is no longer young is looked for more often: a process that goes on has less memory that only few objects keep.
+    """Inside, garbage that is no longer young is looked for more often: a process that goes on has less memory that only few objects keep."""
+    with _collecting(gc.get_threshold()[0], *_OLDER):
+        yield
 
-    For all threads, as long as one is inside; what the program set before holds again afterwards.
-    """
+
+@contextmanager
+def _collecting(*thresholds: int) -> Generator[None]:
+    """For all threads, as long as one is inside; what the program set before holds again afterwards."""
     outer = gc.get_threshold()
-    gc.set_threshold(outer[0], *_OLDER)
+    gc.set_threshold(*thresholds)
     try:
         yield
     finally:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .lengths import Length
+from .lengths import linear
 
 
 class LengthPlace(NamedTuple):
@@ -27,10 +27,7 @@ def length_places(shapes: Sequence[Sequence[int]]) -> dict[str, LengthPlace]:
     found: dict[str, LengthPlace] = {}
     for i, shape in enumerate(shapes):
         for d, size in enumerate(shape):
-            terms = dict(size.expression.terms) if isinstance(size, Length) else {}
-            more = terms.pop((), 0)
-            if len(terms) == 1:
-                ((atoms, times),) = terms.items()
-                if len(atoms) == 1 and isinstance(atoms[0], str) and times > 0:
-                    found.setdefault(atoms[0], LengthPlace(i, d, times, more))
+            name, times, more = linear(size) or ("", 0, 0)
+            if times > 0:
+                found.setdefault(name, LengthPlace(i, d, times, more))
     return found

@@ -290,12 +290,25 @@ def usual(value: Any) -> Any:
     return value.usual if isinstance(value, Length) else value
 
 
-def name_of(value: int) -> str | None:
-    """The name of the length that a number is; None where it is none, or follows from one."""
-    if not isinstance(value, Length) or len(value.expression.terms) != 1:
+def value_at(number: int, lengths: Mapping[str, int]) -> int:
+    """The number for these lengths, which may follow from others."""
+    return number.expression.value(lengths) if isinstance(number, Length) else number
+
+
+def linear(number: int) -> tuple[str, int, int] | None:
+    """The name of a length, and what it is multiplied by and what is added to give the number; None where it is no such number."""
+    terms = dict(number.expression.terms) if isinstance(number, Length) else {}
+    more = terms.pop((), 0)
+    if len(terms) != 1:
         return None
-    ((atoms, factor),) = value.expression.terms
-    return atoms[0] if factor == 1 and len(atoms) == 1 and isinstance(atoms[0], str) else None
+    ((atoms, times),) = terms.items()
+    return (atoms[0], times, more) if len(atoms) == 1 and isinstance(atoms[0], str) else None
+
+
+def name_of(number: int) -> str | None:
+    """The name of the length that a number is; None where it is none, or follows from one."""
+    found = linear(number)
+    return found[0] if found is not None and found[1:] == (1, 0) else None
 
 
 def is_open(values: Iterable[int]) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..support.array_files import read_arrays
 from ..support.diagnostics import UserError
-from ..support.lengths import Length
+from ..support.lengths import Length, value_at
 from ..support.spelling import did_you_mean
 from .models import Array, Input
 
@@ -81,7 +81,7 @@ def whole_shapes(
         for at, stated in enumerate(each.shape):
             if isinstance(stated, Length):
                 names = sorted(stated.expression.names())
-                lengths.append(stated.expression.value({name: length_of(name) for name in names}))
+                lengths.append(value_at(stated, {name: length_of(name) for name in names}))
             elif isinstance(stated, str):
                 lengths.append(length_of(stated))
             else:

@@ -34,7 +34,7 @@ class Alone:
         self.around = self.part.around(self.verbs)
         reader = self._reader()
         reader.nodes(constants, self.around, self.part.opsets, {})
-        #: The operator; None where functions stand for it. The inputs of the node: numbers of what is given, or what is known; and
+        #: The operator; None where functions define it. The inputs of the node: numbers of what is given, or what is known; and
         #: the numbers of its outputs that are asked for.
         self.operator = reader.operator(node, self.part.opsets)
         self.inputs = [takes.index(n) if n in takes else self.around.get(n) for n in node.input]

@@ -208,7 +208,7 @@ class Contents:
                 self.proto.graph, things, self.around(emitter), self.opsets, {}, self.array
             )
         except Unended as error:
-            raise Waits(cut(self.proto.graph, error.node, How.ROUNDS)) from None
+            raise Waits(cut(self.proto.graph, error.node, How.LOOP)) from None
         except Undecided as error:
             raise self._decides(error, block, leaves, open_) from None
         results: list[Value] = []

@@ -30,7 +30,7 @@ class How(Enum):
     """What runs the node at which a model is cut."""
 
     ALONE = "NumPy runs it by itself"
-    ROUNDS = "it is a Loop, run some iterations at a time"
+    LOOP = "it is a Loop, run some iterations at a time"
     REST = "it is among the nodes after it, which get what it needs as inputs"
 
 
@@ -62,12 +62,12 @@ class Cut:
 def cut(graph: GraphProto, at: int, how: How) -> Cut:
     """The parts around node number `at`."""
     nodes = list(graph.node)
-    constants = [] if how is How.ROUNDS else [node for node in nodes if _is_constant(node)]
+    constants = [] if how is How.LOOP else [node for node in nodes if _is_constant(node)]
     waiting = set(nodes[at].output)
     head, rest = [*constants], [*constants, *[nodes[at]] * (how is How.REST)]
     for i, node in enumerate(nodes):
         waits = i > at and not waiting.isdisjoint(used(node))
-        if i != at and (how is How.ROUNDS or not _is_constant(node)):
+        if i != at and (how is How.LOOP or not _is_constant(node)):
             (rest if waits else head).append(node)
         if waits:
             waiting.update(node.output)

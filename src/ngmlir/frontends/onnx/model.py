@@ -287,7 +287,7 @@ class CompiledModel:
         return self._programs.add(key, _Made(program, run, quick, not interpreted))
 
     def _note_changes(self, given: Sequence[Given]) -> None:
-        """Tells the model of elements that decide shapes and are others than in a call before."""
+        """Notes which elements that decide shapes are others than in a call before."""
         deciding = self.model.deciding
         if deciding:
             at, key = len(given), self._key(given)

@@ -34,7 +34,7 @@ class Parts:
         self.node: Compiled | None = None
         if cut.how is How.ALONE:
             self.node = Alone(model, cut, self.mine, compiles)
-        elif cut.how is How.ROUNDS:
+        elif cut.how is How.LOOP:
             self.node = Rounds(model, cut.node, self.mine, cut.chosen, compile)
         self.rest: Compiled | None = None
 

@@ -149,14 +149,10 @@ class Reader:
         return self._operator(node, domain, version, attributes, run)(*inputs)
 
     def operator(self, node: NodeProto, opsets: Mapping[str, int]) -> Callable[..., Made] | None:
-        """What a node without graphs gives of its inputs; None where it has some, or functions stand for it."""
+        """What a node without graphs gives of its inputs; None where it has some, or functions define it."""
         domain = domain_of(node.domain)
-        known = (domain, node.op_type) in OPERATORS and (
-            domain,
-            node.op_type,
-            node.overload,
-        ) not in self.functions
-        if not known or next(graphs_of(node), None) is not None:
+        defined = (domain, node.op_type, node.overload) in self.functions
+        if defined or (domain, node.op_type) not in OPERATORS or next(graphs_of(node), None) is not None:
             return None
         attributes = {a.name: a for a in node.attribute if not a.ref_attr_name}
         return self._operator(node, domain, opsets.get(domain, 1), attributes, _no_graph)

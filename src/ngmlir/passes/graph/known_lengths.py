@@ -71,7 +71,7 @@ class _Writer:
         types: list[Type] = []
         for i, value in enumerate(main.block.args):
             sizes = {
-                d: self.known[LengthPlace(i, d)] for d, s in enumerate(_shape(value.type)) if s == DYNAMIC
+                d: self.known[LengthPlace(i, d)] for d, s in enumerate(shape_of(value.type)) if s == DYNAMIC
             }
             types.append(_sized(type_at(value.type, self.named), sizes))
         block = self.block(main.block, types)
@@ -106,22 +106,22 @@ class _Writer:
                 raise UserError(
                     Diagnostic(f"{op.name}: {what.message}", op.location, hint=what.hint)
                 ) from None
-        elif any(DYNAMIC in _shape(t) for t in types):
+        elif any(DYNAMIC in shape_of(t) for t in types):
             types = [self.stated(op, operands, t) for t in types]
         made = op.rebuilt(operands, attributes=attributes, types=types)
         return _constant(made) if isinstance(made, ng.ExtentOp) and not is_open([made.value]) else made
 
     def stated(self, op: Op, operands: Sequence[Value], type: Type) -> Type:
         """The type of a result that is not inferred from operands, with lengths in place of `?`."""
-        shape = _shape(type)
+        shape = shape_of(type)
         open_ = [d for d, size in enumerate(shape) if size == DYNAMIC]
         if op.name == "ng.reshape" and len(open_) == 1:
             rest = prod(size for size in shape if size != DYNAMIC)
-            whole = prod(_shape(operands[0].type))
+            whole = prod(shape_of(operands[0].type))
             return _sized(type, {open_[0]: whole // rest if rest else 0})
         sizes: dict[int, int] = {}
         for i, value in enumerate(operands):
-            for d, size in enumerate(_shape(value.type)):
+            for d, size in enumerate(shape_of(value.type)):
                 for at in self.reached(op, i, d):
                     sizes.setdefault(at, size)
         for d in open_:
@@ -160,7 +160,7 @@ class _Writer:
         stacked, inner = 0, taken
         if op.name == "ng.scan":
             count = get_i64(op, "carried")
-            stacked = _shape(taken[count])[0]
+            stacked = shape_of(taken[count])[0]
             inner = [*taken[:count], *(_without_first(t) for t in taken[count:])]
         elif op.name == "ng.if":
             inner = []
@@ -174,14 +174,10 @@ class _Writer:
         if op.name == "ng.scan":
             count = get_i64(op, "carried")
             given[count:] = [
-                _sized(r.type, dict(enumerate((stacked, *_shape(t)))))
+                _sized(r.type, dict(enumerate((stacked, *shape_of(t)))))
                 for r, t in zip(op.results[count:], given[count:], strict=True)
             ]
         return op.rebuilt(operands, regions, types=given)
-
-
-def _shape(type: Type) -> Sequence[int]:
-    return shape_of(type) if isinstance(type, TensorType) else ()
 
 
 def _sized(type: Type, sizes: Mapping[int, int]) -> Type:
