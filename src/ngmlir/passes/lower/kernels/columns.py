@@ -22,7 +22,7 @@ from .finished import Finished
 from .fusion_kernel import Kernel, Tile
 from .reading import all_inside
 from .staged import Staged
-from .tiling import Span, each_position, linear, round_up, sections, several, share
+from .tiling import Span, each_position, linear, masked_tile, round_up, sections, several, share
 
 #: Elements of a window that are unrolled.
 MOST_UNROLLED = 16
@@ -188,9 +188,7 @@ def _for_staged_windows(of: _Inputs) -> Finished:
                 """The last columns, whose number is known at the call, in half a register if that is enough."""
                 half = span.size // 2
                 if span.masked and half >= _LEAST_LANES:
-                    left = b.subtract(b.index(sizes[last]), span.start)
-                    few = b.less_equal(left, b.index(half))
-                    b.branch(few, lambda: column(span._replace(size=half)), lambda: column(span))
+                    masked_tile(b, span, b.subtract(b.index(sizes[last]), span.start), half, column)
                 else:
                     column(span)
 

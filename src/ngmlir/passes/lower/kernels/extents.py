@@ -10,7 +10,7 @@ from ....ir.core import Value
 from ....ops.builder import Builder
 from ....support.lengths import is_open, is_same
 from ...analysis.product import split
-from .tiling import Span, exact_tiles, halves
+from .tiling import Span, exact_tiles, halves, masked_tile
 
 #: Tiles of a number of iterations that is known at run time have code for each size if they have at most so many iterations.
 EACH_SIZE = 8
@@ -50,13 +50,11 @@ class Extent:
         if is_open((rest,)):
             # Masked: the length of the remainder is known at run time only and may be 0.
             end = b.select(self.whole, b.index(last), b.index(self.last))
-            unit = unit or step
-            for size in range(unit, step + 1, unit):
-                low, high = b.index(last + size - unit), b.index(last + size)
-                fits = b.less(low, end)
-                if size < step:
-                    fits = b.bitwise_and(fits, b.less_equal(end, high))
-                b.branch(fits, lambda size=size: body(Span(b.index(last), size, True)))
+            left = b.subtract(end, b.index(last))
+            b.branch(
+                b.less(b.index(last), end),
+                lambda: masked_tile(b, Span(b.index(last), step, True), left, unit or step, body),
+            )
         elif rest:
             b.branch(self.whole, lambda: (), lambda: body(Span(b.index(last), rest)))
 

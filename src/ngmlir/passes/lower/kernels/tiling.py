@@ -81,6 +81,19 @@ def exact_tiles(
     return carried
 
 
+def masked_tile(b: Builder, span: Span, count: Value, unit: int, body: Callable[[Span], None]) -> None:
+    """A masked tile of as few `unit`s, which divide its size, as the `count` iterations that are left need."""
+
+    def of(size: int) -> None:
+        if size == span.size:
+            body(span)
+            return
+        fits = b.less_equal(count, b.index(size))
+        b.branch(fits, lambda: body(span._replace(size=size)), lambda: of(size + unit))
+
+    of(unit)
+
+
 def tile_lengths(step: int, least: int, masked: bool) -> list[int]:
     """The tile lengths that are used in turn to cover a loop of open size."""
     return [*dict.fromkeys([step, least])] if masked else halves(step)
