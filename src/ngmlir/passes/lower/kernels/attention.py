@@ -28,7 +28,6 @@ from ...fuse.score_loops import Streamed, streamed
 from ...schedule.attention import DEPTH, POWERS
 from .extents import Extent
 from .finished import Finished
-from .fusion_kernel import Tile
 from .masked_blocks import LEAST
 from .packing import LINE_BYTES, conflict_free_stride, right_side
 from .reading import Matrix
@@ -66,6 +65,7 @@ class _Builder(Streaming):
         self.results = self.scratch(self.panels, self.columns, self.lanes)
         self.largest, self.totals = (self.scratch(self.panels, self.lanes) for _ in range(2))
         self.scores = self.scratch(schedule.keys, self.lanes)
+        self.copy_masks(self.lanes)
         self.first = b.multiply(self.strip, b.index(schedule.queries))
         count = self.count(self.strip)
         self.over_panels(count, self.begin)
@@ -183,10 +183,10 @@ class _Builder(Streaming):
 
     def score(self, panel: Value, start: Value, i: Value, rows: int) -> None:
         """Masked scores of a few keys, and the largest scores updated by them."""
-        b, how, zero = self.b, self.how, self.b.index(0)
+        b, zero = self.b, self.b.index(0)
         key = b.add(start, i)
-        made = self.scored_tile(how.scores, self.key_side, self.turned, panel, key, rows)
-        made = Tile(self.tiles, self.spans(panel, Span(key, rows)), {how.scored: made}).at(how.masked)
+        made = self.scored_tile(self.how.scores, self.key_side, self.turned, panel, key, rows)
+        made = self.masked_scores(made, panel, key, [i, zero])
         b.store(made, self.scores, [i, zero])
         place = [panel, zero]
         so_far = b.load(self.largest, place, type=self.line)

@@ -59,6 +59,7 @@ class _Builder(Streaming):
         lefts = dict.fromkeys([how.weights, *(t.left for t in how.totals)])
         self.lefts = {v: self.scratch(self.panels, schedule.keys, self.lanes) for v in lefts}
         self.errors = self.scratch(schedule.keys, self.lanes)
+        self.copy_masks(schedule.queries)
         for total, result in zip(how.totals, self.builder.results, strict=True):
             if total.by_key:
                 self.clear(result, [self.batch], how.key_count, total.product.columns)
@@ -146,11 +147,12 @@ class _Builder(Streaming):
         """The left operands of the products: weights, and the gradients of scores."""
         b, how, zero = self.b, self.gradient, self.b.index(0)
         weights = self.lefts[how.weights]
+        query = b.multiply(panel, b.index(self.lanes))
 
         def score(i: Value, m: int) -> None:
             key = b.add(start, i)
             made = self.scored_tile(how.scores, self.key_side, self.turned, panel, key, m)
-            made = Tile(self.tiles, self.spans(panel, Span(key, m)), {how.scored: made}).at(how.masked)
+            made = self.masked_scores(made, panel, key, [i, query])
             b.store(made, weights, [panel, i, zero])
             made = self.scored_tile(how.error_product, self.value_side, self.turned_errors, panel, key, m)
             b.store(made, self.errors, [i, zero])

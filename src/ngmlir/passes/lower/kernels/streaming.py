@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from math import gcd
 
 from ....ir.core import Op, Value
 from ....ir.literals import item_bytes
-from ....ir.types import MemRefType, Type, VectorType, element_type, i1
+from ....ir.types import MemRefType, Type, VectorType, element_type, i1, shape_of
 from ....ops.schedules import Stream
 from ....support.lengths import is_multiple
 from ....support.target import Target
@@ -67,6 +68,7 @@ class Streaming:
             Part(self.builder, each, bound(each, sources), {}, ()) for each in (how.nest, how.straight)
         )
         self.masks = masks_of(how.nest, how.masked, how.scored)
+        self.copies: dict[Value, Value] = {}
         self.sides = self.builder.sources[len(how.inputs) :]
         self.line = VectorType((self.lanes,), self.element)
 
@@ -150,6 +152,18 @@ class Streaming:
 
     # -- masks --------------------------------------------------------------------------------------------
 
+    def copy_masks(self, queries: int) -> None:
+        """Allocates copies of the masks that are added, of a block of keys and so many queries. `read` fills them."""
+        both = {self.how.keys, self.how.queries}
+        added = [m.value for m in self.masks if m.fill is None and both <= {*self.how.nest.loops[m.value]}]
+        self.copies = {value: self.scratch(self.schedule.keys, queries) for value in added}
+
+    def masked_scores(self, scores: Value, panel: Value, key: Value, place: Sequence[Value]) -> Value:
+        """A tile of scores with the masks applied; `place`: where it is in the copies of the masks."""
+        known = {value: self.b.load(copy, place, type=scores.type) for value, copy in self.copies.items()}
+        spans = self.spans(panel, Span(key, shape_of(scores.type)[0]))
+        return Tile(self.tiles, spans, {**known, self.how.scored: scores}).at(self.how.masked)
+
     def seen(
         self, first: Value, count: int, start: Value, keys: Extent, below: Callable[[float], Value | None]
     ) -> Value | None:
@@ -189,19 +203,24 @@ class Streaming:
         return seen if small is None else b.bitwise_or(seen, small)
 
     def read(self, mask: Mask, first: Value, count: int, start: Value, keys: Extent) -> Value:
-        """Whether anything of a block of keys is unmasked, where that can be read from memory."""
-        b = self.b
+        """Whether anything of a block of keys is unmasked, where that can be read from memory. A mask with a copy is read only here, along
+        its rows, and copied with queries along the lanes."""
+        b, copy = self.b, self.copies.get(mask.value)
         batch, outer = self.places()
         # In this nest the loops of queries are outside those of keys.
         lines = count if self.how.queries - 1 in self.straight.nest.loops[mask.value] else 1
-        step = min(ROWS, lines)
+        block = gcd(right_side(self.how.scores, self.lanes, self.target).block, self.lanes)
+        step, width = (min(ROWS, lines), self.lanes) if copy is None else (block, block)
 
-        def some(at: Span, values: Sequence[Value]) -> list[Value]:
-            def more(i: Value, values: Sequence[Value]) -> list[Value]:
-                line = Span(b.add(first, i), step, True) if lines > 1 else Span(first)
-                spans = [*batch, *outer, line, Span(b.add(start, at.start), at.size)]
-                return [b.bitwise_or(values[0], seen_in(b, Tile(self.straight, spans), mask))]
+        def rows(i: Value, values: Sequence[Value]) -> Sequence[Value]:
+            line = Span(b.add(first, i), step, True) if lines > 1 else Span(first)
 
-            return list(b.loop(0, lines, step, values, more, name="query"))
+            def some(at: Span, values: Sequence[Value]) -> list[Value]:
+                tile = Tile(self.straight, [*batch, *outer, line, Span(b.add(start, at.start), at.size)])
+                if copy is not None:
+                    b.store(b.transpose(tile.at(mask.value), permutation=[1, 0]), copy, [at.start, i])
+                return [b.bitwise_or(values[0], seen_in(b, tile, mask))]
 
-        return self.builder.tiles(keys.most, self.lanes, [b.number(0, i1)], some, "key", masks=False)[0]
+            return self.builder.tiles(keys.most, width, values, some, "key", masks=False)
+
+        return b.loop(0, lines, step, [b.number(0, i1)], rows, name="query")[0]
