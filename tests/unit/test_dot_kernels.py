@@ -84,6 +84,8 @@ def check(m: int, k: int, n: int, storage: str = "NN", kind: str = "f32", batch:
         (65, 63, 67),
         (1, 1, 40),
         (30, 1, 3),
+        (70, 130, 2),
+        (37, 100, 7),
     ],
 )
 def test_small_products(m: int, k: int, n: int, storage: str) -> None:
@@ -101,7 +103,15 @@ def test_products_whose_right_side_is_far(m: int, k: int, n: int, storage: str) 
 
 @pytest.mark.parametrize("kind", ["f64", "f16", "bf16", "i32", "i8", "ui8", "i64"])
 @pytest.mark.parametrize(
-    "m, k, n, storage", [(13, 21, 35, "NN"), (1, 40, 9, "NT"), (6, 17, 4, "TT"), (9, 50, 1, "TN")]
+    "m, k, n, storage",
+    [
+        (13, 21, 35, "NN"),
+        (1, 40, 9, "NT"),
+        (6, 17, 4, "TT"),
+        (9, 50, 1, "TN"),
+        (45, 31, 3, "TN"),
+        (45, 31, 3, "NT"),
+    ],
 )
 def test_other_elements(m: int, k: int, n: int, storage: str, kind: str) -> None:
     check(m, k, n, storage, kind)
@@ -170,7 +180,16 @@ def test_batches(m: int, k: int, n: int, storage: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "m, k, n, batch", [(1, 50, 33, 0), (7, 600, 300, 0), (120, 900, 257, 0), (40, 20, 1, 0), (5, 6, 7, 3)]
+    "m, k, n, batch",
+    [
+        (1, 50, 33, 0),
+        (7, 600, 300, 0),
+        (120, 900, 257, 0),
+        (40, 20, 1, 0),
+        (5, 6, 7, 3),
+        (75, 300, 3, 0),
+        (33, 40, 4, 3),
+    ],
 )
 @pytest.mark.parametrize("storage", ["NN", "NT"])
 def test_epilogues(m: int, k: int, n: int, batch: int, storage: str) -> None:
@@ -179,6 +198,18 @@ def test_epilogues(m: int, k: int, n: int, batch: int, storage: str) -> None:
     text = product(m, k, n, storage, "f32", batch, end="absolute")
     (got,) = compile_module(from_text(text))(a, b, c)
     np.testing.assert_allclose(got, np.abs(expected(a, b, storage) + c), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("storage", ["NN", "NT", "TN", "TT"])
+def test_few_columns_with_operands_of_the_size_of_the_result(storage: str) -> None:
+    """The product is computed transposed: its rows are those of the right side. The rest of the kernel sees the result as it is."""
+    m, k, n = 83, 37, 3
+    a, b = arrays(m, k, n, storage, "f32", 0)
+    c = np.linspace(-9, 9, m * n, dtype=np.float32).reshape(m, n)
+    text = product(m, k, n, storage).replace(") -> tensor", f", %c: tensor<{m}x{n}xf32>) -> tensor", 1)
+    text = text.replace("return %p", f"%q = ng.multiply %p, %c : tensor<{m}x{n}xf32>\n  return %q")
+    (got,) = compile_module(from_text(text))(a, b, c)
+    np.testing.assert_allclose(got, expected(a, b, storage) * c, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -83,10 +83,10 @@ def link_of(fusion: Op, target: Target) -> Link | None:
         return None
     nest = loop_nest(fusion)
     dot = next(op for op in nest.ops if op.name == "ng.dot")
-    product, _ = oriented(product_of(dot, nest.sides), target)
+    product = product_of(dot, nest.sides)
     loops = nest.loops[dot.results[0]]
-    # A product of one column is computed as a product of one row.
-    if any(product.implicit) or product.rows < LEAST_ROWS or product.columns == 1:
+    is_transposed = oriented(product, target)[0] is not product
+    if any(product.implicit) or product.rows < LEAST_ROWS or is_transposed:
         return None
     return Link(fusion, nest, max(1, product.batch), product.rows, loops[:-1], dot, product)
 

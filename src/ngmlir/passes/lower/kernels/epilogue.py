@@ -25,10 +25,13 @@ def store_epilogue(
     b = kernel.b
     if product.accumulator is not product.result:
         total = b.cast(total, type=with_element(total.type, product.result))
+    if product.turned:
+        total = b.transpose(total, permutation=[1, 0])
     loops = kernel.nest.loops[dot.results[0]]
     spans: list[Span] = [Span(b.index(0)) for _ in kernel.nest.sizes]
     dims = [(Span(v), product.batch) for v in batch]
-    dims += [(Span(row, rows, masked[0]), product.rows), (Span(column, columns, masked[1]), product.columns)]
+    sides = [(Span(row, rows, masked[0]), product.rows), (Span(column, columns, masked[1]), product.columns)]
+    dims += sides[::-1] if product.turned else sides
     kept = [
         (span, size) for span, size in dims if not is_same(size, 1)
     ]  # a dimension of one element is no loop

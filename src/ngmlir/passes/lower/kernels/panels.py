@@ -294,7 +294,7 @@ class PanelKernel:
         b, kernel = self.b, self.kernel
         loops = kernel.nest.loops[self.dot.results[0]]
         for value, buffer in kernel.buffers.items():
-            moved = value in kernel.nest.accesses or value in kernel.strips
+            moved = self.product.turned or value in kernel.nest.accesses or value in kernel.strips
             item = item_bytes(element_type(value.type))
             far = usual(prod(shape_of(buffer.type))) * item > kernel.target.l2_bytes
             if len(loops) == 2 and kernel.nest.loops[value] == loops and far and not moved:
