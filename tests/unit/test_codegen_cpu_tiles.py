@@ -133,6 +133,32 @@ def test_slice() -> None:
     agree(through("ng.slice %v from [16] to [48] step [1]", (64,), (32,)), numbers((64,)))
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_concatenate(axis: int) -> None:
+    old, new = (3, 2, 20), tuple(n * (1 + (d == axis)) for d, n in enumerate((3, 2, 20)))
+    agree(
+        through(f"ng.concatenate %v, %v axis {axis}", old, new).replace(
+            f"({tile(old)})", f"({tile(old)}, {tile(old)})"
+        ),
+        numbers(old),
+    )
+
+
+@pytest.mark.parametrize("words", [1, 3, 16, 37])
+def test_bytes_of_words_are_looked_up(words: int) -> None:
+    """Each byte by itself, by its lowest four bits."""
+    inputs = {"t": memref((2, 16), "ui8"), "x": memref((2, words), "i32")}
+    body = f"""
+      %a = tile.load %t[%c0, %c0] : {memref((2, 16), "ui8")}, vector<2x16xui8>
+      %b = tile.load %x[%c0, %c0] : {memref((2, words), "i32")}, vector<2x{words}xi32>
+      %v = tile.lookup_table %a[%b] : (vector<2x16xui8>, vector<2x{words}xi32>) -> vector<2x{words}xi32>
+      tile.store %v, %o[%c0, %c0] : vector<2x{words}xi32>, {memref((2, words), "i32")}"""
+    draw = np.random.default_rng(words)
+    table = draw.integers(0, 256, (2, 16)).astype(np.uint8)
+    indices = draw.integers(-(1 << 31), 1 << 31, (2, words)).astype(np.int32)
+    agree(planned(inputs, {"o": memref((2, words), "i32")}, body), table, indices)
+
+
 def test_constants_and_iota() -> None:
     body = """
       %a = ng.constant dense<[[1.0, -0.0, 3.0], [4.0, 0x7FC00000, 6.0]]> : vector<2x3xf32>

@@ -20,6 +20,7 @@ from ngmlir.ir.types import TensorType, element_type, f32, i8, i32, shape_of, ui
 from ngmlir.ops import func
 from ngmlir.ops.builder import Builder, function
 from ngmlir.ops.interpreter import run
+from ngmlir.passes.fuse.decoding.words import Words
 from ngmlir.passes.graph.integer_products import REASSOCIATES
 from ngmlir.runtime.cpu import load
 from ngmlir.support.artifact import Artifact
@@ -164,6 +165,62 @@ def test_weights_of_all_widths_are_decoded(form: str, name: str) -> None:
     target = machine(name)
     for (rows, columns, depth), block in product([(1, 37, 300), (3, 13, 128), (35, 37, 129)], [0, 32, 128]):
         check(program(rows, affine(form, columns, depth, block), depth), rows, depth, target)
+
+
+@pytest.mark.parametrize("group", [2, 4])
+@pytest.mark.parametrize("bits", range(1, 9))
+def test_codes_of_any_number_of_bits_are_packed_without_gaps(bits: int, group: int) -> None:
+    words = Words(bits, group)
+    found = np.random.default_rng(bits).integers(0, 1 << bits, (2, 3, 2 * words.unit)).astype(np.int32)
+    block = Block([TensorType(found.shape, i32)], ["x"])
+    b = Builder(block)
+    packed = words.packed(block.args[0], b)
+    b.end(func.ReturnOp, packed, words.unpacked(packed, b))
+    held, again = run(module([function("main", block)]), found)
+    assert held.nbytes * 8 == found.size * bits
+    np.testing.assert_array_equal(again, found.reshape(6, -1))
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_weights_take_as_many_bits_as_their_codes(name: str) -> None:
+    """Codes of 2, 5 and 6 bits, signed and unsigned; of 3 in blocks of 16, which take 4."""
+    target = machine(name)
+    for (bits, block, zero), rows in product([(2, 32, 0), (5, 32, 16), (6, 16, 32), (3, 16, 4)], [1, 3, 35]):
+
+        def weight(b: Builder, bits: int = bits, block: int = block, zero: int = zero) -> Value:
+            draw = np.random.default_rng(bits)
+            wide = codes(b, draw, "ui8", (37, 160))
+            value = cast(b, b.bitwise_and(wide, b.number((1 << bits) - 1, wide.type)))
+            value = b.subtract(value, b.number(float(zero), value.type))
+            scales = known(b, draw.uniform(0.01, 0.02, (37, 160 // block)).astype(np.float32))
+            return b.multiply(value, spread(b, scales, (37, 160), block))
+
+        check(program(rows, weight, 160), rows, 160, target)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_codes_that_are_looked_up_stay_codes(name: str) -> None:
+    target = machine(name)
+    numbers = np.array([-128, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 127], np.int8)
+
+    def weight(b: Builder, before: bool = False) -> Value:
+        draw = np.random.default_rng(3)
+        four = codes(b, draw, "halves", (37, 160))
+        if before:
+            four = b.bitwise_xor(four, b.number(3, four.type))
+        found = b.gather(known(b, numbers), b.cast(four, type=with_element(four.type, i32)), axis=0)
+        scales = known(b, draw.uniform(0.01, 0.02, (37, 5)).astype(np.float32))
+        return b.multiply(cast(b, found), spread(b, scales, (37, 160), 32))
+
+    for rows, before in product([1, 3, 35], [False, True]):
+        check(program(rows, lambda b, before=before: weight(b, before), 160), rows, 160, target)
+    made = program(1, weight, 160)
+    made = made.with_ops(
+        [op.rebuilt(attributes={**op.attributes, REASSOCIATES: UnitAttr()}) for op in made.ops]
+    )
+    text = str(lower(made, target, "canonical,narrow-weights"))
+    stays = target.can("byte_lookups") and target.dot("i8_ui8") is not None
+    assert ("ng.gather" in text.split("ng.fusion")[1].split("ng.yield")[0]) == stays
 
 
 @pytest.mark.parametrize("rows", [1, 2, 4, 5, 8, 9, 32, 33, 70])

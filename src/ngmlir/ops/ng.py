@@ -2011,10 +2011,10 @@ class ConcatenateOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("inputs", Constraint("tensor(stored)", "tensor", "stored"), "", True),
+            Operand("inputs", Constraint("value(stored)", "value", "stored"), "", True),
         ),
         results=(
-            Operand("result", Constraint("tensor(stored)", "tensor", "stored")),
+            Operand("result", Constraint("value(stored)", "value", "stored")),
         ),
         attributes=(
             AttributeField("axis", "i64", None, False),

@@ -428,7 +428,7 @@ class ScatterOp(Op):
 
 
 class DotOp(Op):
-    """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `words` each i32 of lhs and rhs holds adjacent elements along k, the first in the lowest bits: two of 16 bits or four of 8, of the types that `words` names for lhs and rhs (`ui4`: bytes below 16); products of bf16 are added to f32 in any order, and denormal operands and results may count as zero. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified."""
+    """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `words` each i32 of lhs and rhs holds adjacent elements along k, the first in the lowest bits: two of 16 bits or four of 8, of the types that `words` names for lhs and rhs (`ui4` and `ui6`: bytes below 16 and 64); products of bf16 are added to f32 in any order, and denormal operands and results may count as zero. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified."""
 
     __slots__ = ()
     name = "tile.dot"
@@ -443,13 +443,13 @@ class DotOp(Op):
             Operand("result", Constraint("vector(numeric)", "vector", "numeric"), "T"),
         ),
         attributes=(
-            AttributeField("words", "enum(i16_i16|ui8_i8|i8_ui8|i8_i8|ui8_ui8|ui4_i8|i8_ui4|bf16_bf16)", None, True),
+            AttributeField("words", "enum(i16_i16|ui8_i8|i8_ui8|i8_i8|ui8_ui8|ui4_i8|i8_ui4|ui6_i8|i8_ui6|bf16_bf16)", None, True),
             AttributeField("tf32", "unit", None, True),
         ),
         traits=frozenset(['pure']),
         rule=tile_rules.dot_tile,
         form=('$lhs', ',', '$rhs', ',', '$accumulator', 'attr-dict', ':', 'type($result)'),
-        doc="accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `words` each i32 of lhs and rhs holds adjacent elements along k, the first in the lowest bits: two of 16 bits or four of 8, of the types that `words` names for lhs and rhs (`ui4`: bytes below 16); products of bf16 are added to f32 in any order, and denormal operands and results may count as zero. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified.",
+        doc="accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `words` each i32 of lhs and rhs holds adjacent elements along k, the first in the lowest bits: two of 16 bits or four of 8, of the types that `words` names for lhs and rhs (`ui4` and `ui6`: bytes below 16 and 64); products of bf16 are added to f32 in any order, and denormal operands and results may count as zero. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified.",
         given='%a: vector<6x4xf32>, %b: vector<4x64xf32>, %acc: vector<6x64xf32>',
         example='%c = tile.dot %a, %b, %acc : vector<6x64xf32>',
     )
@@ -467,7 +467,7 @@ class DotOp(Op):
         return self.operands[2]
 
     @property
-    def words(self) -> Literal["i16_i16", "ui8_i8", "i8_ui8", "i8_i8", "ui8_ui8", "ui4_i8", "i8_ui4", "bf16_bf16"] | None:
+    def words(self) -> Literal["i16_i16", "ui8_i8", "i8_ui8", "i8_i8", "ui8_ui8", "ui4_i8", "i8_ui4", "ui6_i8", "i8_ui6", "bf16_bf16"] | None:
         return fields.find_enum(self, "words")  # pyright: ignore
 
     @property
@@ -476,23 +476,23 @@ class DotOp(Op):
 
 
 class LookupTableOp(Op):
-    """For each index the element of its row of the table: element (..., i) is table[..., indices[..., i] mod n]. A row has n = 16 elements."""
+    """For each index the element of its row of the table: element (..., i) is table[..., indices[..., i] mod n]. A row has n = 16 elements. If they are ui8, an index is an i32 whose bytes are looked up each by itself, and the result has their elements as its bytes."""
 
     __slots__ = ()
     name = "tile.lookup_table"
     definition = OpDefinition(
         name,
         operands=(
-            Operand("table", Constraint("vector(float)", "vector", "float")),
+            Operand("table", Constraint("vector(numeric)", "vector", "numeric")),
             Operand("indices", Constraint("vector(integer)", "vector", "integer")),
         ),
         results=(
-            Operand("result", Constraint("vector(float)", "vector", "float")),
+            Operand("result", Constraint("vector(numeric)", "vector", "numeric")),
         ),
         traits=frozenset(['pure']),
         rule=tile_rules.lookup_table,
         form=('$table', '[', '$indices', ']'),
-        doc='For each index the element of its row of the table: element (..., i) is table[..., indices[..., i] mod n]. A row has n = 16 elements.',
+        doc='For each index the element of its row of the table: element (..., i) is table[..., indices[..., i] mod n]. A row has n = 16 elements. If they are ui8, an index is an i32 whose bytes are looked up each by itself, and the result has their elements as its bytes.',
         given='%a: vector<4x16xf32>, %i: vector<4x32xi32>',
         example='%v = tile.lookup_table %a[%i] : (vector<4x16xf32>, vector<4x32xi32>) -> vector<4x32xf32>',
     )
@@ -752,12 +752,12 @@ class TileVerbs(fields.Verbs[V], Generic[V]):
         """Combines one element for each position where the mask is true, in row-major order of the tile."""
         return self.build(ScatterOp, [value, mask, buffer, *indices], {"combine": combine})
 
-    def dot(self, lhs: V, rhs: V, accumulator: V, *, words: Literal["i16_i16", "ui8_i8", "i8_ui8", "i8_i8", "ui8_ui8", "ui4_i8", "i8_ui4", "bf16_bf16"] | None = None, tf32: bool | None = None) -> V:
-        """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `words` each i32 of lhs and rhs holds adjacent elements along k, the first in the lowest bits: two of 16 bits or four of 8, of the types that `words` names for lhs and rhs (`ui4`: bytes below 16); products of bf16 are added to f32 in any order, and denormal operands and results may count as zero. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified."""
+    def dot(self, lhs: V, rhs: V, accumulator: V, *, words: Literal["i16_i16", "ui8_i8", "i8_ui8", "i8_i8", "ui8_ui8", "ui4_i8", "i8_ui4", "ui6_i8", "i8_ui6", "bf16_bf16"] | None = None, tf32: bool | None = None) -> V:
+        """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `words` each i32 of lhs and rhs holds adjacent elements along k, the first in the lowest bits: two of 16 bits or four of 8, of the types that `words` names for lhs and rhs (`ui4` and `ui6`: bytes below 16 and 64); products of bf16 are added to f32 in any order, and denormal operands and results may count as zero. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified."""
         return self.build(DotOp, [lhs, rhs, accumulator], {"words": words, "tf32": tf32})[0]
 
     def lookup_table(self, table: V, indices: V) -> V:
-        """For each index the element of its row of the table: element (..., i) is table[..., indices[..., i] mod n]. A row has n = 16 elements."""
+        """For each index the element of its row of the table: element (..., i) is table[..., indices[..., i] mod n]. A row has n = 16 elements. If they are ui8, an index is an i32 whose bytes are looked up each by itself, and the result has their elements as its bytes."""
         return self.build(LookupTableOp, [table, indices], {})[0]
 
     def for_(self, lower: V | int, upper: V | int, step: V | int, inits: Sequence[V], *, types: Sequence[Type], stages: int | None = None, regions: Sequence[Region]) -> Sequence[V]:

@@ -17,6 +17,7 @@ from ..ir.types import (
     i32,
     index,
     shape_of,
+    ui8,
     with_element,
 )
 from ..support.lengths import below
@@ -106,7 +107,12 @@ def gather_tile(t: Typing) -> Types:
 def lookup_table(t: Typing) -> Types:
     (*rows, entries), (*outer, _) = (shape_of(type) for type in t.operands)
     require(rows == outer and entries == 16, f"indices {t.operands[1]} into the rows of {t.operands[0]}")
-    return (with_element(t.operands[1], element_type(t.operands[0])),)
+    element, at = (element_type(type) for type in t.operands)
+    require(
+        isinstance(element, FloatType) or (element, at) == (ui8, i32),
+        f"a table of {element} and indices of {at}",
+    )
+    return (with_element(t.operands[1], i32 if element is ui8 else element),)
 
 
 def scatter_tile(t: Typing) -> Types:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import prod
 
 from ...ir.core import Value as IRValue
-from ...ir.types import IntegerType, Type, element_type, f32, i1, shape_of
+from ...ir.types import IntegerType, Type, element_type, f32, i1, shape_of, ui8
 from ...llvm import types as llvm
 from ...llvm.text import Function
 from ...llvm.types import Value, constant, i64, vector, with_element, zero
@@ -54,6 +54,9 @@ def lookup_table(e: Emitter, op: tile.LookupTableOp) -> None:
     for i, (at, chunk) in enumerate(zip(indices, e.layout(op.indices.type).each(), strict=True)):
         row = i // len(e.layout(op.indices.type).chunks) * rows
         whole, width = table[row : row + rows], chunk[1].width
+        if element is ui8:
+            registers.append(_bytes(e, whole, at))
+            continue
         if e.target.can("lookups") and rows == 1 and width == entries and element is f32:
             registers.append(b.call(whole[0].type, "llvm.x86.avx512.permvar.sf.512", whole[0], at))
             continue
@@ -64,6 +67,43 @@ def lookup_table(e: Emitter, op: tile.LookupTableOp) -> None:
             found = one if width == 1 else b.insert(found, one, lane)
         registers.append(found)
     e.define(op.result, registers)
+
+
+#: LLVM's names of the instructions that look bytes up in tables of 16, by the bits of a vector; and the features they need.
+_LOOKUPS = {
+    512: ("avx512bw", "llvm.x86.avx512.pshuf.b.512"),
+    256: ("avx2", "llvm.x86.avx2.pshuf.b"),
+    128: ("ssse3", "llvm.x86.ssse3.pshuf.b.128"),
+}
+
+
+def _bytes(e: Emitter, table: Sequence[Value], at: Value) -> Value:
+    """The bytes of a table of 16 for each byte of the words of a register."""
+    b, words = e.b, llvm.lanes_of(at.type)
+    indices = b.and_(b.bitcast(at, vector(4 * words, llvm.i8)), 15)
+    size = next((n for n, (feature, _) in _LOOKUPS.items() if e.target.has(feature) and n <= 32 * words), 0)
+    if not size:
+        found = zero(indices.type)
+        for lane in range(4 * words):
+            found = b.insert(found, _entry(b, table, b.extract(indices, lane)), lane)
+        return b.bitcast(found, at.type)
+    count = size // 8
+    parts: list[Value] = []
+    line = _joined(b, table)
+    whole = b.shuffle(line, line, [*range(16)] * (count // 16))
+    for first in range(0, 4 * words, count):
+        part = b.shuffle(indices, indices, [*range(first, first + count)])
+        parts.append(b.call(whole.type, _LOOKUPS[size][1], whole, part))
+    return b.bitcast(_joined(b, parts), at.type)
+
+
+def _joined(b: Function, parts: Sequence[Value]) -> Value:
+    """Registers of equal type, a power of two of them, side by side."""
+    while len(parts) > 1:
+        width = 2 * llvm.lanes_of(parts[0].type)
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [b.shuffle(low, high, [*range(width)]) for low, high in pairs]
+    return parts[0]
 
 
 def _entry(b: Function, table: Sequence[Value], place: Value) -> Value:

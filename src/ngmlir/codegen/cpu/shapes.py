@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from math import prod
 
 from ...ir.attributes import Attribute, FloatAttr, IntegerAttr, numeric_literal
@@ -154,6 +156,26 @@ def slice(e: Emitter, op: ng.SliceOp) -> None:
         for row, chunk in e.layout(op.result.type).each()
     ]
     e.define(op.result, _picked(e, e.registers(op.input), op.input.type, op.result.type, picked))
+
+
+def concatenate(e: Emitter, op: ng.ConcatenateOp) -> None:
+    """ng.concatenate"""
+    axis, type = op.axis, op.result.type
+    parts = [(shape_of(v.type), e.layout(v.type), e.registers(v)) for v in op.operands]
+    ends = list(accumulate(shape[axis] for shape, *_ in parts))
+
+    def place(coordinates: Sequence[int]) -> tuple[Value, int]:
+        n = bisect_right(ends, coordinates[axis])
+        shape, layout, registers = parts[n]
+        moved = [c - (ends[n] - shape[axis]) * (d == axis) for d, c in enumerate(coordinates)]
+        register, lane = layout.locate(_position(moved, shape))
+        return registers[register], lane
+
+    made: list[Value] = []
+    for row, chunk in e.layout(type).each():
+        found = [place((*row, chunk.offset + lane)) for lane in range(chunk.count)]
+        made.append(assemble(e.b, storage(element_type(type)), found, chunk.width))
+    e.define(op.result, made)
 
 
 def _picked(

@@ -43,6 +43,7 @@ TABLE: Mapping[str, Lowering] = {
     "ng.transpose": shapes.transpose,
     "ng.reshape": shapes.reshape,
     "ng.slice": shapes.slice,
+    "ng.concatenate": shapes.concatenate,
     # reductions
     "ng.sum": reductions.reduce,
     "ng.product": reductions.reduce,

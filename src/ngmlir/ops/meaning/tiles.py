@@ -226,6 +226,9 @@ def gather(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
 
 def lookup_table(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     table, indices = operands
+    if table.dtype == np.uint8:  # of each byte of a word
+        bytes_ = np.ascontiguousarray(indices).view(np.uint8)
+        return [np.take_along_axis(table, bytes_.astype(np.int64) % table.shape[-1], -1).view(np.int32)]
     return [np.take_along_axis(table, indices.astype(np.int64) % table.shape[-1], -1)]
 
 
@@ -286,7 +289,9 @@ def dot(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
 
 def _parts(words: Any, element: str) -> list[Any]:
     """The neighbours that words hold, as i32 or f32: the first of each word, then the second ..."""
-    stored = {"ui4": ui8}.get(element) or next(t for t in (i8, ui8, i16, bf16) if t.text == element)
+    stored = {"ui4": ui8, "ui6": ui8}.get(element) or next(
+        t for t in (i8, ui8, i16, bf16) if t.text == element
+    )
     wide = np.float32 if stored is bf16 else np.int32
     parts = np.ascontiguousarray(words).view(dtype_of(stored)).reshape(*words.shape, -1)
     return [parts[..., i].astype(wide) for i in range(parts.shape[-1])]

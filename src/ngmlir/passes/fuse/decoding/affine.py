@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import gcd
 
+import numpy as np
+
 from ....ir.attributes import numeric_literal
-from ....ir.core import Value
-from ....ir.elements import ElementsAttr
+from ....ir.core import Op, Value
+from ....ir.elements import ElementsAttr, elements
 from ....ir.types import (
     IntegerType,
     TensorType,
@@ -26,42 +29,42 @@ from ....ir.types import (
 from ....ops.builder import Builder
 from ....support.machines import WORD_BITS
 from ....support.target import Target
-from .chains import Chain, Number, Parameter, Step, computed, stored_of
-from .fusions import CODE, CODE_BITS
+from .chains import CODE_BITS, Chain, Number, Parameter, Step, computed, stored_of, table_of
+from .words import Words
 
 #: Most numbers of the left side that share a scale: sums of this many products fit in 32 bits.
 MOST_BLOCK = 128
 #: Most vector registers across a panel of the weight, and registers of the machine that each needs, with its sums.
 MOST_VECTORS, REGISTERS = 4, 8
+#: Most bytes of the words of a unit across a panel. With 5 or 6 bits and 4 vector registers of 64 bytes a row takes 1.4 to 1.6 times
+#: as long as with 2: there are so many loads in an iteration that hardware prefetchers do not follow them.
+MOST_BYTES = 512
 
 
 @dataclass(frozen=True)
 class Affine:
     """A weight that is `factor * (code - zero) + offset`, with unsigned codes that are the chain's with the bits of `flipped`
-    inverted. `steps`, the first one first, make factor and offset. The other side has digits of type `digit`."""
+    inverted, or the bytes of `table` for the chain's. `steps`, the first one first, make factor and offset. The other side has
+    digits of type `digit`."""
 
     chain: Chain
     steps: tuple[Step, ...]
     zero: int
     flipped: int
+    table: tuple[int, ...] | None
     digit: IntegerType
-
-    @property
-    def bits(self) -> int:
-        return self.chain.bits
 
     @property
     def block(self) -> int:
         """Numbers of the left side that share a scale."""
-        own = self.chain.block
-        if not own:
-            return min(MOST_BLOCK, -(-self.chain.shape[1] // self.unit) * self.unit)
-        return gcd(own, MOST_BLOCK)
+        own, unit = self.chain.block, Words(self.chain.bits, 1).unit
+        return gcd(own, MOST_BLOCK) if own else min(MOST_BLOCK, -(-self.chain.shape[1] // unit) * unit)
 
-    @property
-    def unit(self) -> int:
-        """Codes in one word of the weight."""
-        return WORD_BITS // self.bits
+    @cached_property
+    def words(self) -> Words:
+        """How codes are packed: with more bits than they need where blocks would not be whole words."""
+        group, known = WORD_BITS // self.digit.width, range(self.chain.bits, 8)
+        return next((w for n in known if self.block % (w := Words(n, group)).unit == 0), Words(8, group))
 
     @property
     def offsets(self) -> bool:
@@ -91,11 +94,17 @@ class Affine:
 def affine(chain: Chain, digit: IntegerType) -> Affine | None:
     """A decoded weight in affine form; None where it has none."""
     element = element_type(chain.codes.type)
-    if not isinstance(element, IntegerType) or chain.bits not in (CODE_BITS, 8):
+    if not isinstance(element, IntegerType) or chain.bits > 8:
         return None
     zero = flipped = 128 if chain.bits == 8 and element is i8 else 0
     steps: list[Step] = []
+    table: tuple[int, ...] | None = None
     for step in reversed(chain.steps):
+        if step.op.name == "ng.gather":
+            if zero or flipped or steps:
+                return None
+            zero, table = 128, tuple([number + 128 for number in table_of(step.op) or ()])
+            continue
         wide, given = (element_type(v.type) for v in (step.op.result, step.op.operands[step.at]))
         known = [p for p in step.others if p is not None]
         if wide is not f32 and (wide is not i32 or given is f32 or step.op.name == "ng.multiply"):
@@ -103,7 +112,8 @@ def affine(chain: Chain, digit: IntegerType) -> Affine | None:
         if step.op.name == "ng.cast":
             continue
         number = _integer(known[0]) if known and not steps and step.at == 0 else None
-        if number is not None and step.op.name == "ng.bitwise_xor" and 0 <= number <= CODE and not zero:
+        fits = number is not None and not zero and 0 <= number < 1 << chain.bits
+        if number is not None and step.op.name == "ng.bitwise_xor" and fits:
             flipped ^= number
         elif number is not None and step.op.name in ("ng.add", "ng.subtract"):
             zero += number if step.op.name == "ng.subtract" else -number
@@ -111,14 +121,15 @@ def affine(chain: Chain, digit: IntegerType) -> Affine | None:
             steps.append(step)
         else:
             return None
-    found = Affine(chain, tuple(steps), zero, flipped, digit)
-    return None if found.block % found.unit or not -256 <= zero <= 256 else found
+    found = Affine(chain, tuple(steps), zero, flipped, table, digit)
+    narrow = table is not None or chain.bits > CODE_BITS or found.words.bits <= CODE_BITS
+    return found if narrow and found.block % found.words.unit == 0 and -256 <= zero <= 256 else None
 
 
 def words_of(bits: int, target: Target) -> str | None:
     """The operand types of a dot instruction of the target that multiplies digits by codes of `bits` bits; None where it has none."""
-    there = [*["i8_ui8", "i8_ui4"][: 1 + (bits == CODE_BITS)], "i16_i16"]
-    return next((words for words in there if target.dot(words)), None)
+    narrow = [f"i8_ui{most}" for most in (4, 6) if bits <= most]
+    return next((words for words in ("i8_ui8", *narrow, "i16_i16") if target.dot(words)), None)
 
 
 def digit_of(words: str) -> IntegerType:
@@ -172,18 +183,18 @@ def in_panels(weight: Affine, target: Target, b: Builder) -> Panels:
     chain, lanes = weight.chain, target.lanes(4)
     rows, depth = chain.shape
     most = max(1, min(MOST_VECTORS, target.vector_registers // REGISTERS))
+    while most > 1 and most * lanes * WORD_BITS // 8 * weight.words.count > MOST_BYTES:
+        most //= 2
     width = lanes * _side_by_side(-(-rows // lanes), most)
-    panels, words = -(-rows // width), -(-depth // weight.block) * weight.block // weight.unit
+    panels, whole = -(-rows // width), -(-depth // weight.block) * weight.block
     codes = chain.codes_in_order(b)
     if element_type(codes.type) is i8:
         codes = b.bitcast(codes, type=with_element(codes.type, ui8))
     codes = b.cast(codes, type=with_element(codes.type, i32))
     if weight.flipped:
         codes = b.bitwise_xor(codes, b.number(weight.flipped, codes.type))
-    codes = padded(codes, panels * width, words * weight.unit, b)
-    # Adjacent codes are at the digit positions of a word; if codes are narrower than digits, the next ones are in the bits above.
-    unpacked = _unpacked(weight, panels, width, words)
-    codes = b.sum(b.shift_left(b.reshape(codes, type=unpacked), _places(unpacked, b)), axes=[3, 4])
+    codes = padded(codes, panels * width, whole, b)
+    codes = weight.words.packed(b.reshape(codes, type=TensorType((panels, width, whole), i32)), b)
     found: dict[Parameter, Value] = {}
     for parameter in stored_of(weight.steps):
         # Stored by its own blocks, if they divide the depth; else by the blocks of all parameters.
@@ -231,34 +242,23 @@ def padded(value: Value, rows: int, columns: int, b: Builder) -> Value:
     return b.pad(value, value=zero, low=[0, 0], high=[rows - m, columns - n])
 
 
-def _unpacked(weight: Affine, panels: int, width: int, words: int) -> TensorType:
-    """The type of unpacked words: [panels, width, words, codes in a digit, digits in a word]."""
-    group = WORD_BITS // weight.digit.width
-    return TensorType((panels, width, words, weight.unit // group, group), i32)
-
-
-def _places(type: TensorType, b: Builder) -> Value:
-    """The bit positions in a word of the codes along the last two dimensions."""
-    part, digit = (b.iota(type=type, dimension=d) for d in (3, 4))
-    *_, parts, group = shape_of(type)
-    wide = WORD_BITS // group
-    return b.add(b.multiply(part, b.number(wide // parts, type)), b.multiply(digit, b.number(wide, type)))
-
-
 def unpacked(words: Value, weight: Affine, rows: int, b: Builder) -> Value:
     """The codes of some rows, ui8 [rows, depth in whole blocks], from words [panels, words, width]."""
-    panels, count, width = shape_of(words.type)
-    words = b.transpose(words, permutation=[0, 2, 1])
-    unpacked = _unpacked(weight, panels, width, count)
-    codes = b.shift_right_logical(
-        b.broadcast(words, type=unpacked, dimensions=[0, 1, 2]), _places(unpacked, b)
-    )
-    codes = b.bitwise_and(codes, b.number(CODE if weight.bits == CODE_BITS else 255, unpacked))
-    codes = b.reshape(
-        b.cast(codes, type=with_element(unpacked, ui8)),
-        type=TensorType((panels * width, count * weight.unit), ui8),
-    )
+    codes = weight.words.unpacked(b.transpose(words, permutation=[0, 2, 1]), b)
+    if weight.table is not None:
+        type = TensorType((len(weight.table),), ui8)
+        table = b.constant(type=type, value=elements(np.array(weight.table, np.uint8), type))
+        return _first(b.gather(table, codes, axis=0), rows, b)
+    codes = b.cast(codes, type=with_element(codes.type, ui8))
     return _first(codes, rows, b)
+
+
+def table_in(fusion: Op) -> ElementsAttr | None:
+    """The bytes that the body of a fusion looks up for codes; None where it looks up none."""
+    lookup = next((op for op in fusion.block.ops if op.name == "ng.gather"), None)
+    owner = lookup.operands[0].owner if lookup else None
+    literal = owner.attributes.get("value") if isinstance(owner, Op) else None
+    return literal if isinstance(literal, ElementsAttr) else None
 
 
 def spread(parameter: Value, rows: int, blocks: int, b: Builder) -> Value:

@@ -11,7 +11,7 @@ from math import gcd, prod
 from ....ir.core import Op, Value
 from ....ir.elements import ElementsAttr
 from ....ir.literals import item_bytes
-from ....ir.types import FloatType, IntegerType, TensorType, element_type, shape_of, with_element
+from ....ir.types import FloatType, IntegerType, TensorType, element_type, i8, shape_of, with_element
 from ....ops.builder import Builder
 from ...analysis.views import view
 from .places import PLACING, Digit, Places, before, flat, of_matrix
@@ -19,6 +19,8 @@ from .ranges import most
 
 #: Most ops between a weight and its codes.
 _LONGEST = 64
+#: Codes of so few bits are narrow enough: they are not followed to where they come from.
+CODE_BITS = 4
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,12 @@ class Chain:
     steps: tuple[Step, ...]
     moves: tuple[Op, ...]
     turned: bool  # whether the codes are depth x rows after `moves`
+    table: tuple[int, ...] | None = None  # the bytes that one of the steps looks up, if one does
+
+    @property
+    def code_bits(self) -> int:
+        """Bits of what is multiplied: of the codes, or of the numbers that a table has for them."""
+        return 8 if self.table else self.bits
 
     @property
     def block(self) -> int:
@@ -217,8 +225,11 @@ def stored_of(steps: Sequence[Step]) -> Sequence[Kept]:
     return _stored(p for step in steps for p in step.others if p is not None)
 
 
-def chain_of(weight: Value, depth: int, constant: Callable[[Value], bool]) -> Chain | None:
-    """The chain that decodes a matrix, whose dimension `depth` is contracted, from narrow codes; None where there is none."""
+def chain_of(
+    weight: Value, depth: int, constant: Callable[[Value], bool], tables: bool = False
+) -> Chain | None:
+    """The chain that decodes a matrix, whose dimension `depth` is contracted, from narrow codes; None where there is none. With
+    `tables` one of its steps may look the codes up."""
     sizes = shape_of(weight.type)
     shape = (sizes[1 - depth], sizes[depth])
     places: Places | None = of_matrix(shape)
@@ -227,13 +238,14 @@ def chain_of(weight: Value, depth: int, constant: Callable[[Value], bool]) -> Ch
     steps: list[Step] = []
     moves: list[Op] = []
     best: Chain | None = None
+    table: tuple[int, ...] | None = None
     value = weight
     for _ in range(_LONGEST):
         bits = _bits(value)
         if bits < (best.bits if best else 32) and constant(value):
-            best = Chain(shape, value, bits, tuple(steps), tuple(moves), depth == 0)
+            best = Chain(shape, value, bits, tuple(steps), tuple(moves), depth == 0, table)
         op = value.owner
-        if not isinstance(op, Op) or bits == 4:
+        if not isinstance(op, Op) or bits <= CODE_BITS:
             break
         if op.name in PLACING:
             places = before(op, places, shape)
@@ -248,12 +260,26 @@ def chain_of(weight: Value, depth: int, constant: Callable[[Value], bool]) -> Ch
             at = others.index(None)
             steps.append(Step(op, at, tuple(others)))
             value = op.operands[at]
+        elif tables and table is None and (table := table_of(op)) is not None:
+            steps.append(Step(op, 1, (None, None)))
+            value = op.operands[1]
         else:
             break
     if best is None or not best.steps:
         return None
     leaves = [leaf for step in best.steps for p in step.others if p for leaf in p.leaves()]
     return best if all(leaf.fits(*shape) and constant(leaf.value) for leaf in leaves) else None
+
+
+def table_of(op: Op) -> tuple[int, ...] | None:
+    """The signed bytes that an op looks up by codes of `CODE_BITS` bits; None where it is no such op."""
+    if op.name != "ng.gather" or element_type(op.operands[0].type) is not i8:
+        return None
+    owner = op.operands[0].owner
+    literal = owner.attributes.get("value") if isinstance(owner, Op) else None
+    if not isinstance(literal, ElementsAttr) or literal.type.shape != (1 << CODE_BITS,):
+        return None
+    return tuple(literal.array().tolist())
 
 
 def parameter_of(value: Value, places: Places, matrix: tuple[int, int], deep: int = 16) -> Parameter | None:
@@ -292,5 +318,5 @@ def _bits(value: Value) -> int:
         return element.width
     limit = most(value)
     if limit is not None and limit < 256:
-        return 4 if limit < 16 else 8
+        return max(1, limit.bit_length())
     return element.width if isinstance(element, IntegerType) else 64

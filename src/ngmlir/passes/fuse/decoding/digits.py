@@ -14,6 +14,7 @@ from functools import cached_property
 
 from ....ir.attributes import StringAttr
 from ....ir.core import Block, Op, Region, Value
+from ....ir.elements import ElementsAttr
 from ....ir.types import (
     IntegerType,
     TensorType,
@@ -30,9 +31,10 @@ from ....ops import ng
 from ....ops.builder import Builder
 from ....support.machines import WORD_BITS
 from ...analysis.product import Product
-from .affine import Panels, affine, padded, spread, unpacked
+from .affine import Panels, affine, padded, spread, table_in, unpacked
 from .chains import Number, Parameter, chain_of
 from .fusions import DECODED
+from .words import Words
 
 #: Bits of all digits of an f32 number: those of its fraction.
 FRACTION = 24
@@ -300,11 +302,21 @@ class InDigits:
         """Columns of a panel."""
         return shape_of(self.codes.type)[2]
 
-    @property
-    def bits(self) -> int:
-        """Bits of a code."""
+    @cached_property
+    def words(self) -> Words:
+        """How codes are packed."""
         depth = shape_of(self.digits.type)[2]
-        return WORD_BITS * shape_of(self.codes.type)[1] // depth
+        return Words(WORD_BITS * shape_of(self.codes.type)[1] // depth, self.group)
+
+    @cached_property
+    def table(self) -> ElementsAttr | None:
+        """The bytes that stand for codes; None where codes are multiplied."""
+        return table_in(self.fusion)
+
+    @property
+    def code_bits(self) -> int:
+        """Bits of what is multiplied."""
+        return 8 if self.table else self.words.bits
 
     @property
     def group(self) -> int:

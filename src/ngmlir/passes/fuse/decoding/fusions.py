@@ -20,21 +20,21 @@ from ....ops.builder import Builder
 from ....ops.schedules import SCHEDULE
 from ...analysis.product import Product
 from ...graph.integer_products import REASSOCIATES
-from .chains import Chain, Number, Parameter, computed, stored_of
+from .chains import CODE_BITS, Chain, Number, Parameter, computed, stored_of
 
 #: The kind of such fusions.
 DECODED = "decoded"
 #: The ops that broadcast parameters to the elements of their row or block.
 _SPREADS = ("ng.broadcast", "ng.reshape", "ng.slice")
-#: Codes in a word, their bits, and the mask of one code.
-CODES, CODE_BITS, CODE = 8, 4, 15
+#: Codes in a word, and the mask of one code.
+CODES, CODE = 8, 15
 #: Most rows of the left side for which decoding in registers is faster than decoding into panels.
 MOST_ROWS = 32
 
 
 @dataclass(frozen=True)
 class StoredWeight:
-    """A weight as stored: its codes, packed if they have 4 bits, and its parameters."""
+    """A weight as stored: its codes, packed if they have at most 4 bits, and its parameters."""
 
     chain: Chain
     codes: Value
@@ -52,7 +52,7 @@ def stored_weight(chain: Chain, lanes: int, b: Builder) -> StoredWeight:
     """The codes and the parameters of a weight in the order in which kernels read them."""
     rows, depth = chain.shape
     blocks = (-(-depth // chain.block),) if chain.block else ()
-    codes = _packed(chain, lanes, b) if chain.bits == CODE_BITS else _narrow(chain, b)
+    codes = _packed(chain, lanes, b) if chain.bits <= CODE_BITS else _narrow(chain, b)
     found: dict[Parameter, Value] = {p: p.at(b, (rows, *blocks), chain.block) for p in stored_of(chain.steps)}
     return StoredWeight(chain, codes, found)
 
@@ -88,7 +88,7 @@ def decoded_rows(weight: StoredWeight, indices: Value, b: Builder) -> Value:
 
 
 def _packed(chain: Chain, lanes: int, b: Builder) -> Value:
-    """Codes of 4 bits packed in words, [rows, groups of words, lanes]; padded with 0."""
+    """Codes of at most 4 bits packed in words, [rows, groups of words, lanes]; padded with 0."""
     (rows, depth), codes = chain.shape, chain.codes_in_order(b)
     groups = -(-depth // (CODES * lanes))
     codes = b.cast(codes, type=with_element(codes.type, i32))
@@ -102,7 +102,7 @@ def _packed(chain: Chain, lanes: int, b: Builder) -> Value:
 def _narrow(chain: Chain, b: Builder) -> Value:
     """Codes that are not packed, narrowed to bytes if these hold them."""
     codes = chain.codes_in_order(b)
-    narrow = item_bytes(element_type(codes.type)) * 8 <= chain.bits
+    narrow = item_bytes(element_type(codes.type)) == 1 or chain.bits > 8
     return codes if narrow else b.cast(codes, type=with_element(codes.type, ui8))
 
 
@@ -114,7 +114,7 @@ def _shifts(type: TensorType, b: Builder) -> Value:
 def _weight(chain: Chain, codes: Value, arguments: Mapping[Parameter, Value], b: Builder) -> Value:
     """The decoded weight."""
     value = codes
-    if chain.bits == CODE_BITS:
+    if chain.bits <= CODE_BITS:
         value = _unpacked(codes, chain.shape, b)
     wanted, steps = element_type(chain.codes.type), [*reversed(chain.steps)]
     if element_type(value.type) is not wanted and steps[0].op.name != "ng.cast":

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ....ir.attributes import StringAttr
 from ....ir.core import Block, Op, Region, Value
+from ....ir.elements import ElementsAttr
 from ....ir.types import Type, element_type, f32, shape_of
 from ....ops import ng
 from ....ops.builder import Builder
 from ....support.machines import WORD_BITS
 from ...analysis.product import Product
-from .affine import Panels
+from .affine import Panels, table_in
 from .fusions import DECODED
+from .words import Words
 
 
 def panels_product(left: Value, weight: Panels, result: Type, b: Builder) -> Value:
@@ -63,15 +66,20 @@ class InPanels:
         """Columns of a panel."""
         return shape_of(self.codes.type)[2]
 
-    @property
-    def unit(self) -> int:
-        """Codes in a word."""
-        return self.shape[1] // shape_of(self.codes.type)[1]
+    @cached_property
+    def words(self) -> Words:
+        """How codes are packed."""
+        return Words(WORD_BITS * shape_of(self.codes.type)[1] // self.shape[1], self.group)
 
     @property
-    def bits(self) -> int:
-        """Of a code."""
-        return WORD_BITS // self.unit
+    def unit(self) -> int:
+        """Codes whose words are adjacent."""
+        return self.words.unit
+
+    @cached_property
+    def table(self) -> ElementsAttr | None:
+        """The bytes that stand for codes; None where codes are multiplied."""
+        return table_in(self.fusion)
 
     @property
     def product(self) -> Product:

@@ -46,6 +46,10 @@ def _most(value: Value, known: dict[Value, int | None], deep: int) -> int | None
         case "ng.shift_right_arithmetic" | "ng.shift_right_logical":
             limit, by = of(0), number(1)
             found = limit if limit is None or by is None or by < 0 else limit >> by
+        case "ng.shift_left":
+            limit, by, room = of(0), number(1), element.width - (not element.unsigned)
+            fits = limit is not None and by is not None and by >= 0 and limit << min(by, 64) < 1 << room
+            found = limit << by if fits and limit is not None and by is not None else None
         case "ng.bitwise_or" | "ng.bitwise_xor":
             limits = [of(0), of(1)]
             wide = [limit for limit in limits if limit is not None]

@@ -13,7 +13,6 @@ from itertools import takewhile
 from ....ir.core import Op, Value
 from ....ir.types import MemRefType, VectorType, element_type, f32, i32, shape_of
 from ....ops.schedules import DecodePanels
-from ....support.machines import WORD_BITS
 from ....support.target import Target
 from ...analysis.loop_nest import LoopNest
 from ...fuse.decoding.panels import InPanels
@@ -22,7 +21,7 @@ from .extents import Extent
 from .panels import PanelKernel
 from .tiling import Span, exact_tiles
 
-#: Registers of words that are decoded in one step.
+#: Registers of words that are decoded in one step, at least.
 WORDS = 4
 
 
@@ -48,11 +47,12 @@ class DecodedPanelsKernel(PanelKernel):
             def block(k: Span, _: object) -> None:
                 start = b.add(first, k.start)
                 known = {v: self.parameter(v, number, start, offset) for v in found.parameters}
-                word = b.floor_divide(start, b.index(found.unit))
+                unit = b.floor_divide(start, b.index(found.unit))
 
                 def one(at: Value, rows: int) -> None:
-                    """Decodes `rows` rows of the depth from a register of words."""
-                    tile = self.weight(known, [number, b.add(word, at), offset])
+                    """Decodes `rows` rows of the depth from the words of a unit."""
+                    word = b.multiply(b.add(unit, at), b.index(found.words.count))
+                    tile = self.weight(known, [number, word, offset])
                     if rows < found.unit:
                         tile = b.slice(tile, starts=[0, 0], limits=[rows, width], steps=[1, 1])
                     place = b.add(k.start, b.multiply(at, b.index(found.unit)))
@@ -63,7 +63,7 @@ class DecodedPanelsKernel(PanelKernel):
                         one(b.add(w.start, b.index(i)), found.unit)
 
                 whole, rest = divmod(k.size, found.unit)
-                exact_tiles(b, whole, WORDS, (), step, "w")
+                exact_tiles(b, whole, -(-WORDS // found.words.count), (), step, "w")
                 if rest:
                     one(b.index(whole), rest)
 
@@ -80,7 +80,7 @@ class DecodedPanelsKernel(PanelKernel):
         return self.b.load(self.buffers[value], place, type=type)
 
     def weight(self, known: dict[Value, Value], place: Sequence[Value]) -> Value:
-        """The numbers of one register of words, as the fusion computes them."""
+        """The numbers of a unit, as the fusion computes them."""
         b, found = self.b, self.found
         known = {**known, found.start: self.codes(place)}
         size, whole = (found.unit, self.tile_columns), shape_of(found.start.type)
@@ -102,17 +102,8 @@ class DecodedPanelsKernel(PanelKernel):
         return known[found.dot.operands[1]]
 
     def codes(self, place: Sequence[Value]) -> Value:
-        """The codes of one register of words, in the order of the depth, as f32."""
+        """The codes of a unit, in the order of the depth, as f32."""
         b, found, width = self.b, self.found, self.tile_columns
-        words = b.load(self.buffers[found.codes], place, type=VectorType((1, width), i32))
-        parts, wide = found.unit // found.group, WORD_BITS // found.group
-        unpacked = VectorType((parts, found.group, width), i32)
-        part, digit = (b.iota(type=unpacked, dimension=d) for d in (0, 1))
-        places = b.add(
-            b.multiply(part, b.number(wide // parts, unpacked)), b.multiply(digit, b.number(wide, unpacked))
-        )
-        line = b.reshape(words, type=VectorType((width,), i32))
-        codes = b.shift_right_logical(b.broadcast(line, type=unpacked, dimensions=[2]), places)
-        codes = b.bitwise_and(codes, b.number((1 << found.bits) - 1, unpacked))
-        codes = b.reshape(codes, type=VectorType((found.unit, width), i32))
+        words = b.load(self.buffers[found.codes], place, type=VectorType((found.words.count, width), i32))
+        codes = found.words.in_order(found.words.in_digits(words, found.table, b), b)
         return b.cast(codes, type=VectorType((found.unit, width), f32))

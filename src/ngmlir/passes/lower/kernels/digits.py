@@ -56,7 +56,7 @@ class DigitsKernel:
         words = MemRefType((rows * many, depth // found.group), i32)
         self.digits = b.view(self.buffers[found.digits], offset=0, type=words)
         self.width = found.width
-        words_there = words_of(found.bits, target)
+        words_there = words_of(found.code_bits, target)
         assert words_there is not None
         self.words = words_there
         atom = target.dot(self.words)
@@ -64,8 +64,6 @@ class DigitsKernel:
         self.together = max(1, atom.room if atom else 1)
         #: Whether the dot instruction adds to its accumulator.
         self.adds = atom is not None and atom.adds
-        #: Codes in the bits of a digit.
-        self.parts = WORD_BITS // found.bits // found.group
 
     def build(self) -> Finished:
         b, columns = self.b, self.product.columns
@@ -131,12 +129,12 @@ class DigitsKernel:
         b, found = self.b, self.found
         block = b.floor_divide(first, b.index(found.block))
         size = (rows.size, self.tile_columns)
-        known = dict(shared)
+        # Multiplied first: loads that come before that are not moved behind it, and their registers are needed.
+        known = {**shared, found.sums: self.multiplied(rows, first, block)}
         for value in found.numbers:
             type = VectorType((rows.size, 1), element_type(value.type))
             known[value] = b.load(self.buffers[value], [rows.start, block], type=type)
         known |= {v: self.parameter(v, first) for v in found.parameters if v not in shared}
-        known[found.sums] = self.multiplied(rows, first, block)
         return self.computed(known, size, total)
 
     def multiplied(self, rows: Span, first: Value, block: Value) -> Value:
@@ -148,48 +146,41 @@ class DigitsKernel:
         if found.start is not None:
             start = b.load(self.buffers[found.start], [line, block], type=VectorType((lines, 1), i32))
             total = b.broadcast(b.reshape(start, type=VectorType((lines,), i32)), type=type, dimensions=[0])
-        words = found.block // (found.group * self.parts)
-        at = b.floor_divide(first, b.index(found.group * self.parts))
-        together = -(-self.together // self.parts)
+        units, packed = found.block // found.words.unit, found.words
+        at = b.floor_divide(first, b.index(packed.unit))
+        together = -(-self.together // packed.registers)
 
         def step(k: Span, sums: Sequence[Value]) -> list[Value]:
             (total,) = sums
-            if self.parts > 1 or not self.adds:
+            if packed.registers > packed.count or not self.adds:
                 self.prefetch(b.add(at, k.start), k.size)
             for i in range(0, k.size, together):
-                word = b.add(at, b.add(k.start, b.index(i)))
-                codes = self.codes(word, min(together, k.size - i))
+                unit = b.add(at, b.add(k.start, b.index(i)))
+                codes = self.codes(unit, min(together, k.size - i))
                 type = VectorType((lines, shape_of(codes.type)[0]), i32)
-                left = b.load(self.digits, [line, b.multiply(word, b.index(self.parts))], type=type)
+                left = b.load(self.digits, [line, b.multiply(unit, b.index(packed.registers))], type=type)
                 total = b.dot_tile(left, codes, total, self.words)
             return [total]
 
-        written_out = max(together, WRITTEN_OUT // (WORD_BYTES * self.tile_columns))
-        return exact_tiles(b, words, min(words, written_out), [total], step, "w")[0]
+        written_out = max(together, WRITTEN_OUT // (WORD_BYTES * self.tile_columns * packed.count))
+        return exact_tiles(b, units, min(units, written_out), [total], step, "w")[0]
 
-    def prefetch(self, word: Value, count: int) -> None:
+    def prefetch(self, unit: Value, count: int) -> None:
         """Prefetches words. Where a register of codes takes many instructions, because it has several codes for each digit or because sums
         are added separately, the reorder buffer holds the loads of too few registers to keep memory busy."""
-        b, row = self.b, WORD_BYTES * self.tile_columns
-        far = b.add(word, b.index(max(1, AHEAD // row)))
-        for at in range(0, count * row, LINE_BYTES):
+        b, row, words = self.b, WORD_BYTES * self.tile_columns, self.found.words.count
+        far = b.add(b.multiply(unit, b.index(words)), b.index(max(1, AHEAD // row)))
+        for at in range(0, count * words * row, LINE_BYTES):
             place = [b.add(far, b.index(at // row)), b.add(self.offset, b.index(at % row // WORD_BYTES))]
             b.prefetch(self.buffers[self.found.codes], [self.panel, *place])
 
-    def codes(self, word: Value, count: int) -> Value:
-        """The codes of some words of the depth, each as wide as a digit, from the lowest bits on."""
-        b = self.b
-        type = VectorType((count, self.tile_columns), i32)
+    def codes(self, unit: Value, count: int) -> Value:
+        """The codes of some units of the depth, one at each digit of a word."""
+        b, packed = self.b, self.found.words
+        type = VectorType((count * packed.count, self.tile_columns), i32)
+        word = b.multiply(unit, b.index(packed.count))
         words = b.load(self.buffers[self.found.codes], [self.panel, word, self.offset], type=type)
-        bits, parts = self.found.bits, self.parts
-        if parts == 1:
-            return words
-        unpacked = VectorType((count, parts, self.tile_columns), i32)
-        codes = b.broadcast(words, type=unpacked, dimensions=[0, 2])
-        moved = b.multiply(b.iota(type=unpacked, dimension=1), b.number(bits, unpacked))
-        mask = sum([((1 << bits) - 1) << at for at in range(0, WORD_BITS, bits * parts)])
-        codes = b.bitwise_and(b.shift_right_logical(codes, moved), b.number(mask, unpacked))
-        return b.reshape(codes, type=VectorType((parts * count, self.tile_columns), i32))
+        return packed.in_digits(words, self.found.table, b)
 
     def computed(self, known: dict[Value, Value], size: tuple[int, int], total: Value) -> Value:
         """Applies the fusion's ops to the sums of a block, and adds them to those of the blocks before."""
