@@ -10,6 +10,7 @@ import pytest
 
 from ngmlir.compiler import compile_artifact, lower, resolve
 from ngmlir.llvm.machine import cpu_target
+from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text, to_text
 from ngmlir.runtime.buffers import DTYPES
 from ngmlir.runtime.cpu import load
@@ -192,3 +193,31 @@ def test_bf16_beyond_the_ordinary_numbers(name: str) -> None:
     (got,) = load(artifact)(a, b)
     wanted = 40 * a[:, :1].astype(np.float32) * np.ones((1, 64), np.float32)
     np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=2.0**-120)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("c, h, w, window, step", [(3, 9, 11, 3, 1), (17, 12, 30, 5, 2), (32, 14, 14, 3, 1)])
+def test_windows_of_each_channel_by_itself(name: str, c: int, h: int, w: int, window: int, step: int) -> None:
+    """Bytes are multiplied and added in 32 bits, the largest ones too."""
+    rows, columns = ((size - window) // step + 1 for size in (h, w))
+    x, f, y = (
+        f"tensor<2x{c}x{h}x{w}xui8>",
+        f"tensor<{c}x{window}x{window}xi8>",
+        f"tensor<{c}x2x{rows}x{columns}xi32>",
+    )
+    n = f"tensor<{window}x{window}x2x{c}x{rows}x{columns}xui8>"
+    text = f"""
+    func.func @main(%x: {x}, %w: {f}) -> {y} {{
+      %n = ng.windows %x axes [2, 3] steps [{step}, {step}] dilations [1, 1] : ({x}) -> {n}
+      %y = ng.dot %n, %w contract [0, 1] x [1, 2] {{lhs_batch = array<i64: 3>, rhs_batch = array<i64: 0>}} : ({n}, {f}) -> {y}
+      return %y : {y}
+    }}"""
+    draw = np.random.default_rng(c)
+    a = draw.integers(0, 256, (2, c, h, w)).astype(np.uint8)
+    b = draw.integers(-128, 128, (c, window, window)).astype(np.int8)
+    a[0, 0], b[0] = 255, -128
+    artifact = compile_artifact(from_text(text), machine(name))
+    assert isinstance(artifact, Artifact)
+    (got,) = load(artifact)(a, b)
+    (want,) = run(from_text(text), a, b)
+    np.testing.assert_array_equal(got, want)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
-from ...ir.attributes import UnitAttr, integers
+from ...ir.attributes import Attribute, UnitAttr, integers
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, FloatType, element_type, f32, shape_of, with_element
@@ -87,8 +87,6 @@ def product_as_sum(dot: Op, b: Builder) -> Sequence[Value] | None:
     windows, which reads them where they are. None where it is none, or a product is faster."""
     if SCHEDULE in dot.attributes or not get_i64s(dot, "lhs_batch"):
         return None
-    if not isinstance(element_type(dot.result.type), FloatType):
-        return None
     for side in (0, 1):
         windows = source(dot.operands[side]).owner
         if isinstance(windows, Op) and windows.name == "ng.windows":
@@ -112,6 +110,8 @@ def _has_few_columns(dot: Op, side: int, taps: int) -> bool:
     columns = prod(other[d] for d in _dimensions(dot, 1 - side)[2])
     if is_same(columns, 1):
         return True
+    if not isinstance(element_type(dot.result.type), FloatType):
+        return False
     # One channel: the taps are contracted, or in the gradient of the filters the rows.
     single = any(is_same(prod(own[d] for d in dims), taps) for dims in (contract, rows))
     return single and usual(columns) < _MANY_COLUMNS
@@ -131,7 +131,7 @@ def _summed(dot: Op, side: int, b: Builder) -> Value:
     for theirs, ours in ((other_batch, batch), (other_contract, contract)):
         homes |= {d: place[e] for d, e in zip(theirs, ours, strict=True)}
     element = element_type(dot.result.type)
-    wide = f32 if item_bytes(element) < 4 else element
+    wide = f32 if isinstance(element, FloatType) and item_bytes(element) < 4 else element
 
     def spread(operand: Value, homes: Mapping[int, int]) -> Value:
         """An operand with all dimensions, as elements of the type in which products are summed."""
@@ -149,7 +149,9 @@ def _summed(dot: Op, side: int, b: Builder) -> Value:
     gone = sorted(place[d] for d in contract)
     kept = [d for d in range(len(shape)) if d not in gone]
     type = reshaped(terms.type, [shape[d] for d in kept], None)
-    marks = {"axes": integers(gone), CONTRACT: UnitAttr()}
+    marks: dict[str, Attribute] = {"axes": integers(gone)}
+    if isinstance(element, FloatType):
+        marks[CONTRACT] = UnitAttr()
     total = b.add_op(SumOp([terms], [type], marks, location=b.location)).result
     # The order of the product: batch, and what is left of both sides.
     sides = [[place[d] for d in rows], added]
