@@ -243,6 +243,37 @@ def test_positions_of_folders_scaled_by_yarn(own: float | None, tmp_path: Path) 
     assert np.abs(safetensors.load(path).logits(TOKENS) - wanted).max() < 1e-5
 
 
+@pytest.mark.parametrize("context", [None, 32])
+def test_positions_of_folders_scaled_by_factors_for_the_context(context: int | None, tmp_path: Path) -> None:
+    """Factors for long contexts beyond the original one, else those for short ones; as in GGUF files."""
+    path, metadata, tensors = folder(tmp_path)
+    config = json.loads((path / "config.json").read_text())
+    size = config.get("head_dim", config["hidden_size"] // config["num_attention_heads"]) // 2
+    trained = config["max_position_embeddings"]
+    factors = {name: [by + i / size for i in range(size)] for name, by in (("short", 1.0), ("long", 4.0))}
+    told = {"type": "longrope", **{f"{name}_factor": each for name, each in factors.items()}}
+    config |= {"rope_scaling": told, "original_max_position_embeddings": trained // 4}
+    (path / "config.json").write_text(json.dumps(config))
+    amplitude = float(np.sqrt(1 + np.log(4) / np.log(trained // 4)))
+    scaled = {"type": "longrope", "original_context_length": trained // 4, "attn_factor": amplitude}
+    more = {
+        f"rope_factors_{name}.weight": ((size,), "F32", np.array(each, "<f4").tobytes())
+        for name, each in factors.items()
+    }
+    file = tmp_path / "model.gguf"
+    file.write_bytes(
+        gguf_files.content(
+            metadata | {f"qwen2.rope.scaling.{k}": v for k, v in scaled.items()}, tensors | more
+        )
+    )
+    wanted = gguf.load(file, context=context).logits(TOKENS)
+    assert np.abs(safetensors.load(path, context=context).logits(TOKENS) - wanted).max() < 1e-5
+    told["long_factor" if context is None else "short_factor"] = [1.0]
+    (path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ng.UserError, match=f"has no {size} numbers above 0 as"):
+        safetensors.load(path, context=context)
+
+
 def test_tensors_of_folders_that_nothing_reads_are_refused(tmp_path: Path) -> None:
     from ngmlir.frontends.neon.safetensors import read
 
@@ -263,9 +294,9 @@ def test_folders_that_are_refused(tmp_path: Path) -> None:
         ({"model_type": "bert"}, ng.Limit, "(?s)type 'bert'.*llama, mistral"),
         ({"hidden_act": "relu"}, ng.Limit, "activation 'relu'"),
         (
-            {"rope_scaling": {"type": "longrope", "factor": 2.0}},
+            {"rope_scaling": {"type": "su", "factor": 2.0}},
             ng.Limit,
-            "(?s)method 'longrope'.*llama3, yarn",
+            "(?s)method 'su'.*llama3, longrope, yarn",
         ),
         (
             {"rope_scaling": {"type": "yarn", "factor": 2.0, "mscale": 1.0}},

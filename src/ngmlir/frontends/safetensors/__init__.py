@@ -24,7 +24,7 @@ def load(
     from ..decoders.model import LanguageModel
     from .folder import read
 
-    found = read(path)
+    found = read(path, context)
     return LanguageModel(
         found.config, found.weights, found.tokenizer, found.template, context=context, threads=threads
     )

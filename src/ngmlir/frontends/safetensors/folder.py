@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import pi, sqrt
+from math import log, pi, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -80,8 +80,8 @@ _WITH_POST_NORMS = {
 }
 
 
-def read(folder: str | os.PathLike[str]) -> Model:
-    """A model. Raises UserError for what is damaged or does not fit, Limit for what is not supported."""
+def read(folder: str | os.PathLike[str], context: int | None = None) -> Model:
+    """A model, for so many positions or as many as it was trained for. Raises UserError for what is damaged or does not fit, Limit for what is not supported."""
     path = Path(folder)
     found = json_of(path / "config.json")
     if found is None:
@@ -104,7 +104,7 @@ def read(folder: str | os.PathLike[str]) -> Model:
             hint="supported are tensors of F32, F16 and BF16; and GGUF files, which have quantised weights",
         )
     tensors = Tensors(path)
-    config = _Config(path, found, str(name), kind).config()
+    config = _Config(path, found, str(name), kind, context).config()
     config.check()
     weights = _weights(tensors, config, kind, bool(found.get("tie_word_embeddings", kind.gemma)))
     weights.check(config)
@@ -116,8 +116,8 @@ def read(folder: str | os.PathLike[str]) -> Model:
 class _Config:
     """The numbers of config.json."""
 
-    def __init__(self, path: Path, found: Mapping[str, Any], name: str, kind: _Kind):
-        self.path, self.found, self.name, self.kind = path, found, name, kind
+    def __init__(self, path: Path, found: Mapping[str, Any], name: str, kind: _Kind, context: int | None):
+        self.path, self.found, self.name, self.kind, self.wanted = path, found, name, kind, context
 
     def get(self, key: str, default: T | type[T], of: Mapping[str, Any] | None = None) -> T:
         """A value of the kind of the default, or of the type that stands for it, which has to be there."""
@@ -215,6 +215,8 @@ class _Config:
             raise UserError(f"'{self.path}' has {base} as the base of positions")
         if kind == "default":
             return Rotation(size, base)
+        if kind == "longrope":
+            return self._longrope(size, base, known)
         factor = self.get("factor", float, known)
         if not factor > 0:
             raise UserError(f"'{self.path}' scales positions by {factor}")
@@ -226,7 +228,7 @@ class _Config:
             return self._yarn(size, base, factor, known)
         raise Limit(
             f"'{self.path}' scales positions by the method {kind!r}, which is not supported",
-            hint="supported methods: default, linear, llama3, yarn",
+            hint="supported methods: default, linear, llama3, longrope, yarn",
         )
 
     def _yarn(self, size: int, base: float, factor: float, known: Mapping[str, Any]) -> Rotation:
@@ -246,6 +248,21 @@ class _Config:
         )
         amplitude = self.get("attention_factor", yarn_amplitude(factor), known)
         return Rotation(size, base, factors=divided, amplitude=amplitude)
+
+    def _longrope(self, size: int, base: float, known: Mapping[str, Any]) -> Rotation:
+        """Frequencies are divided by factors for short or for long contexts; rows grow by what the context grew by training."""
+        trained = self.get("max_position_embeddings", int)
+        original = self.get("original_max_position_embeddings", trained)
+        original = self.get("original_max_position_embeddings", original, known)
+        growth = trained / max(original, 1) if original != trained else self.get("factor", 1.0, known)
+        which = "long_factor" if (self.wanted or trained) > original else "short_factor"
+        found: Any = known.get(which)
+        factors: list[Any] = cast("list[Any]", found) if isinstance(found, list) else []
+        if len(factors) != size // 2 or not all(isinstance(f, int | float) and f > 0 for f in factors):
+            raise UserError(f"'{self.path}' has no {size // 2} numbers above 0 as {which} in its config.json")
+        divided = [float(factor) for factor in factors]
+        usual = sqrt(1 + log(growth) / log(original)) if growth > 1 and original > 1 else 1.0
+        return Rotation(size, base, factors=divided, amplitude=self.get("attention_factor", usual, known))
 
     def _llama3(self, size: int, base: float, factor: float, known: Mapping[str, Any]) -> list[float]:
         """What each frequency is divided by: long waves by the factor, short ones by 1, those between by something between."""
