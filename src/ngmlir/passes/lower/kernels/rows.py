@@ -380,14 +380,16 @@ class _Row:
         return [top, reduction.first(b, source, places, top, 0)]
 
     def follow_up(self) -> None:
-        """Computes the values of the whole row that follow from the reductions known by now, outside the loops."""
+        """Computes the values of the whole row that follow from the reductions known by now, and from constants, outside the loops."""
         tile = Tile(self.kernel, [*self.outer, *(Span(self.b.index(0)) for _ in self.inner)], self.row_values)
         ready = set(self.row_values)
         for op in self.nest.ops:
             result = op.results[0]
             inputs = [o for o in op.operands if isinstance(o.owner, Op)]
-            if not self.full(result) and inputs and all(o in ready for o in inputs) and result not in ready:
-                ready.add(result)
+            if self.full(result) or result in ready or any(o not in ready for o in inputs):
+                continue
+            ready.add(result)
+            if inputs:
                 self.row_values[result] = tile.at(result)
 
     def needed(self, values: Sequence[Value], known: Collection[Value]) -> set[Value]:
