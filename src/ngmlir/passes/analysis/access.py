@@ -29,7 +29,9 @@ FAR = 8
 
 #: Ops that only move data: every element of the result is an element of the operand or a constant.
 MOVES = frozenset({"ng.slice", "ng.pad", "ng.transpose", "ng.windows"})
-#: The same, and those that only a kernel of their own reads through a map.
+#: The same, and the op that repeats elements, which only products read through: the same matrix for several elements of a batch.
+MATRIX_MOVES = MOVES | {"ng.broadcast"}
+#: Those that move data, and those that only a kernel of their own reads through a map.
 MAPPED_MOVES = MOVES | {"ng.border_pad"}
 
 
@@ -218,6 +220,8 @@ def _before(op: Op, places: Sequence[AffineExpr], sizes: Sequence[int]) -> list[
         case "ng.transpose":
             order = get_i64s(op, "permutation")
             return [places[order.index(d)] for d in range(len(order))]
+        case "ng.broadcast":
+            return [places[d] for d in get_i64s(op, "dimensions")]
         case _:
             return _reshaped(op, places, sizes)
 

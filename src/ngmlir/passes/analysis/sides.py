@@ -17,7 +17,7 @@ from ...ir.types import shape_of
 from ...ops.fields import get_i64s
 from ...support.lengths import greatest_divisor, usual
 from ...support.machines import COPIED_BYTES
-from .access import MOVES, Access, access_in, access_of
+from .access import MATRIX_MOVES, Access, access_in, access_of
 
 #: Length of contiguous elements that a few vector instructions copy: longer ones are not preferred.
 _RUN = 64
@@ -187,13 +187,15 @@ def side_of(
     `depth` is the contracted dimension of the side; `through` returns the op that makes a value if it may be read through.
     `heads`: rows may be split into heads that are adjacent in memory.
     """
-    op = through(value)
+    first = op = through(value)
     while op is not None and op.name == "ng.reshape":
         op = through(op.operands[0])
-    if op is None or op.name not in MOVES:
+    if first is None or op is None or op.name not in MATRIX_MOVES:
         return None
+    repeats = op.name == "ng.broadcast"
+    op = first if repeats else op  # the matrices that are repeated may be reshaped to rows
     shape = shape_of(value.type)
-    for whole in (False, True) if heads else (False,):
+    for whole in (False, True) if heads or repeats else (False,):
         found = access_of(op, through, whole)
         side = None if found is None else _strided(found[1], shape)
         if found is not None and side is not None:
@@ -215,8 +217,9 @@ def _strided(access: Access, shape: Sequence[int]) -> Strided | None:
     if cut is None or [len(group) for group in cut[1][-2:]] != [1, 1]:
         return None
     access, groups = cut
-    dims = _alone(access, (groups[-2][0], groups[-1][0]))
-    if dims is None:
+    runs = (groups[-2][0], groups[-1][0])
+    dims = _alone(access, runs)
+    if dims is None or not all(any(run in place.terms for _, place in dims) for run in runs):
         return None
     access = replace(access, shape=tuple(size for size, _ in dims), places=tuple(p for _, p in dims))
     side = Strided(access, tuple(map(tuple, groups)))
@@ -227,23 +230,27 @@ def _alone(access: Access, runs: tuple[int, ...]) -> list[tuple[int, AffineExpr]
     """The buffer's dimensions, split so that each of `runs` has a whole dimension, or is a window into one with the other runs moving
     its start; None if that is not possible."""
     dims: list[tuple[int, AffineExpr]] = []
-    for size, place in zip(access.shape, access.places, strict=True):
+    left = list(zip(access.shape, access.places, strict=True))
+    while left:
+        size, place = left.pop()
         inner = [run for run in runs if run in place.terms]
         if not inner:
             dims.append((size, place))
             continue
-        length = access.sizes[inner[-1]]
-        if len(inner) > 1 or place.terms[inner[0]] != 1:
+        last = next((run for run in inner if place.terms[run] == 1), None)
+        if last is None:
             return None
-        if size % length and len(place.terms) > 1:
+        length = access.sizes[last]
+        if size % length and len(place.terms) > 1 and len(inner) == 1:
             dims.append((size, place))
             continue
         parts = place.divided(length, access.sizes) if size % length == 0 else None
-        if parts is None or parts[1] != AffineExpr(0, {inner[-1]: 1}):
+        if parts is None or parts[1] != AffineExpr(0, {last: 1}):
             return None
-        if size != length:
-            dims.append((size // length, parts[0]))
         dims.append((length, parts[1]))
+        if size != length:
+            left.append((size // length, parts[0]))
+    dims.reverse()
     return dims
 
 

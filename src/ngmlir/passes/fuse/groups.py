@@ -118,7 +118,7 @@ class Groups(Sources):
         group.rank = len(self.space.resolve(group.domain))
         group.ops[op] = None
         for side, depth in zip(op.operands, depths(op), strict=True):
-            found = side_of(side, depth, self.through)
+            found = side_of(side, depth, self.through_side)
             made = self.target.has_thread_blocks and found is not None and is_aligned(side, depth, found[1])
             if found is not None and not made and not self.free_op(found[0]):
                 self.sides.add(side)

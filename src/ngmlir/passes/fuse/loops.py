@@ -178,12 +178,16 @@ def _unmoved(fusion: Op, whole: bool) -> _Unmoved:
         op = made.get(value)
         return op if op is not None and (op.name in MAPPED_MOVES or op.name == "ng.reshape") else None
 
+    def through_side(value: Value) -> Op | None:
+        op = made.get(value)
+        return op if op is not None and op.name == "ng.broadcast" else through(value)
+
     end = body.ops[-1]
     found = {op.results[0]: access_of(op, through, whole) for op in body.ops if op.name in MAPPED_MOVES}
     read = {v: each for v, each in found.items() if each is not None and each[0] not in made}
     heads = kind(fusion) == "attention"  # a row may be split into heads that are adjacent in memory
     multiplied = {
-        v: side_of(v, depth, through, heads)
+        v: side_of(v, depth, through_side, heads)
         for op in body.ops
         if op.name == "ng.dot"
         for v, depth in zip(op.operands, depths(op), strict=True)

@@ -60,6 +60,11 @@ class Sources:
         free = self.free_op(value)
         return free if free is not None and (free in self.moves or free.name == "ng.reshape") else None
 
+    def through_side(self, value: Value) -> Op | None:
+        """The same for a side of a product, which may be the same matrix for several elements of a batch."""
+        free = self.free_op(value)
+        return free if free is not None and free.name == "ng.broadcast" else self.through(value)
+
     def sources(self, values: Iterable[Value]) -> list[Value]:
         """The values that must exist in memory, or in the same group, before these can be computed."""
         out: dict[Value, None] = {}
