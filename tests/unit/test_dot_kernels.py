@@ -85,7 +85,7 @@ def check(m: int, k: int, n: int, storage: str = "NN", kind: str = "f32", batch:
         (1, 1, 40),
         (30, 1, 3),
         (70, 130, 2),
-        (37, 100, 7),
+        (37, 100, 6),
     ],
 )
 def test_small_products(m: int, k: int, n: int, storage: str) -> None:

@@ -127,10 +127,10 @@ def test_every_machine_has_a_choice_that_it_can_build(name: str, target: str) ->
 def test_a_tensor_says_how_it_is_cut() -> None:
     n, c, k = (ng.make_axis(size, name=name) for size, name in ((20, "N"), (40, "C"), (24, "K")))
     x, w = ng.placeholder([n, c]), ng.placeholder([c, k])
-    y = ng.dot(x, w).scheduled(tile=[2, 8]).scheduled(depth=20)
+    y = ng.dot(x, w).scheduled(tile=[2, 16]).scheduled(depth=20)
     (fusion,) = scheduled(to_text(ng.lift([y], [x, w]).module))
     given = given_by(fusion)
-    assert given["tile"] == (2, 8) and given["depth"] == 20 and given["unroll"] == 4
+    assert given["tile"] == (2, 16) and given["depth"] == 20 and given["unroll"] == 4
     a, b = (np.random.default_rng(2).random(s, dtype=np.float32) for s in ((20, 40), (40, 24)))
     np.testing.assert_allclose(ng.compile([y], [x, w])(a, b)[0], a @ b, rtol=1e-5)
     with pytest.raises(UserError, match="a schedule has no setting 'til' here"):

@@ -257,11 +257,11 @@ def oriented(product: Product, target: Target) -> tuple[Product, tuple[int, int]
 
 
 def _too_few_columns(product: Product, target: Target) -> bool:
-    """Whether the columns leave most of a vector empty, and the transposed product, whose columns do not, reads its sides fast enough."""
-    fits = product.lhs_depth_first or not product.rhs_depth_first
-    most = FEW_COLUMNS if fits else FEW_STRIDED_COLUMNS
-    lanes = target.lanes(item_bytes(product.accumulator))
-    few = not is_open((product.columns,)) and product.columns <= most and lanes <= usual(product.rows)
+    """Whether the columns fill so little of a vector that the transposed product, whose columns are the many rows, is faster."""
+    item, fits = item_bytes(product.accumulator), product.lhs_depth_first or not product.rhs_depth_first
+    if is_open((product.columns,)) or usual(product.rows) < target.lanes(item):
+        return False
+    few = product.columns * item <= (FEW_BYTES if fits else FEW_STRIDED_BYTES)
     return few and not product.widens and not any(product.implicit)
 
 
@@ -273,10 +273,11 @@ def split(total: int, most: int) -> list[tuple[int, int]]:
     return [(count, size) for count, size in out if count]
 
 
-#: The most columns of a product that is computed transposed: 300 x 300 by 7 take 0.6 (AVX2) to 0.8 times (AVX-512) the time, by 2 a third; by
-#: 8 up to 1.4 times.
-FEW_COLUMNS = 7
-#: The same if the elements of a column, and of a row, are strided in memory along the depth: by 4 columns 0.6 to 0.75 times, by 5 1.2 to 1.3.
-FEW_STRIDED_COLUMNS = 4
+#: The most bytes of a row of a result that is computed transposed. 300 x 300 by 2 to 6 columns of f32 take 0.3 to 0.96 times the time with
+#: AVX2 and AVX-512, by 7 up to 1.2 times; f64 by 3 columns 0.6 to 0.9 times.
+FEW_BYTES = 24
+#: The same if the elements of a column, and of a row, are strided in memory along the depth: f32 by 2 to 4 columns 0.5 to 0.9 times, by 5 1.3 to
+#: 2.2 times; f64 by 2 columns 0.6 to 0.7 times, by 3 up to 1.1 times.
+FEW_STRIDED_BYTES = 16
 #: Attribute of products whose sides are f32 numbers that are exact in tf32: fraction bits after the tenth are zero.
 TF32 = "ng.tf32"
