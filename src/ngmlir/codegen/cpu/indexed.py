@@ -98,7 +98,7 @@ def _bytes(e: Emitter, table: Sequence[Value], at: Value) -> Value:
 
 
 def _joined(b: Function, parts: Sequence[Value]) -> Value:
-    """Registers of equal type, a power of two of them, side by side."""
+    """Registers of equal type, a power of two of them, one after the other."""
     while len(parts) > 1:
         width = 2 * llvm.lanes_of(parts[0].type)
         pairs = zip(parts[::2], parts[1::2], strict=True)

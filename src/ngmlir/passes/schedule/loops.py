@@ -48,6 +48,9 @@ _FEW, _FEW_ROWS = 64, 8
 _ROOMY = 1.25
 #: Bytes of each row that one program of a column reduction reads at least: whole pages, in order.
 STRIPE_BYTES = 4096
+#: Rows of at most so many registers of elements are computed several in one tile, of at most so many registers: 600 rows of 9 take 0.6 to 0.8
+#: times the time, of 28 (AVX2) and 60 (AVX-512) up to 1.2 times.
+SHORT, LINE = 3, 16
 #: Number of programs of a column reduction that keeps all cores busy; above it programs are not made smaller.
 PROGRAMS = 8
 
@@ -147,12 +150,12 @@ def _short_rows(nest: LoopNest, target: Target, given: Given) -> Iterator[Candid
     """Schedules with several short rows in one tile, if a register holds two of them and each can be loaded separately."""
     sizes, item = usual(nest.sizes), widest_item(nest)
     work, lanes, columns = work_of(nest), target.lanes(item), sizes[-1]
-    if 2 * columns > lanes or nest.in_line is None:
+    if columns > SHORT * lanes or columns % lanes == 0 or nest.in_line is None:
         return
     apart = sum({len(sizes) - 2, len(sizes) - 1} <= {*nest.loops[v]} for v in nest.accesses)
     # Rows that fill whole registers, or all that there are.
     whole = lanes // gcd(lanes, columns)
-    most = dict.fromkeys(min(n * whole, sizes[-2]) for n in (1, 2, 4) if n * whole * columns <= 8 * lanes)
+    most = dict.fromkeys(min(n * whole, sizes[-2]) for n in (1, 2, 4) if n * whole * columns <= LINE * lanes)
     for rows in [fixed(given, "rows", 0)] if "rows" in given else [rows for rows in most if rows > 1]:
         made = Tiles(tile=columns, part=fixed(given, "part", part_of(sizes, lanes)), rows=rows)
         registers = -(-rows * columns // lanes)
