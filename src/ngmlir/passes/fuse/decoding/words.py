@@ -77,7 +77,7 @@ class Words:
         """The words of codes i32 [panels, width, codes], whole units: i32 [panels, width, words]."""
         panels, width, many = shape_of(codes.type)
         units, size = many // self.unit, self.unit // BYTES
-        type = self._apart(panels, width, units * size)
+        type = self._code_type(panels, width, units * size)
         codes = b.sum(b.shift_left(b.reshape(codes, type=type), self._places(type, b)), axes=[3, 4])
         if self.bits < 8:
             codes = b.reshape(codes, type=TensorType((panels, width, units, size), i32))
@@ -102,7 +102,7 @@ class Words:
             words = b.concatenate(self._in_bytes(whole, 3, b), axis=3)
         size = self.unit // BYTES
         words = b.reshape(words, type=TensorType((panels, width, units * size), i32))
-        type = self._apart(panels, width, units * size)
+        type = self._code_type(panels, width, units * size)
         codes = b.shift_right_logical(
             b.broadcast(words, type=type, dimensions=[0, 1, 2]), self._places(type, b)
         )
@@ -124,11 +124,11 @@ class Words:
             line = b.constant(type=type, value=table.of_type(type))
             each = VectorType((shape_of(codes.type)[0], *type.shape), ui8)
             codes = b.lookup_table(b.broadcast(line, type=each, dimensions=[1]), codes)
-        return codes if self.group == BYTES else _apart(codes, BYTES // self.group, 8, b)
+        return codes if self.group == BYTES else _fields(codes, BYTES // self.group, 8, b)
 
     def in_order(self, digits: Value, b: Builder) -> Value:
         """The codes at the digits of a tile of words [words of digits, columns], one in each lane, i32 [codes, columns]."""
-        return _apart(digits, self.group, WORD_BITS // self.group, b)
+        return _fields(digits, self.group, WORD_BITS // self.group, b)
 
     def _in_bytes(self, words: Value, axis: int, b: Builder) -> Sequence[Value]:
         """Words with one code in each byte, from those of units, which are along a dimension."""
@@ -140,7 +140,7 @@ class Words:
 
         return [reduce(b.bitwise_or, map(code, own)) for own in self.pieces]
 
-    def _apart(self, panels: int, width: int, words: int) -> TensorType:
+    def _code_type(self, panels: int, width: int, words: int) -> TensorType:
         """The type of codes: [panels, width, words, bytes in a digit, digits of a word]."""
         return TensorType((panels, width, words, BYTES // self.group, self.group), i32)
 
@@ -166,7 +166,7 @@ def _moved(value: Value, by: int, b: Builder) -> Value:
     return b.shift_right_logical(value, b.number(-by, value.type)) if by else value
 
 
-def _apart(words: Value, parts: int, bits: int, b: Builder) -> Value:
+def _fields(words: Value, parts: int, bits: int, b: Builder) -> Value:
     """A tile of words [words, columns] as so many `parts` of each: at each field of parts * bits bits the lowest bits, those above,
     and so on."""
     many, columns = shape_of(words.type)
