@@ -203,17 +203,23 @@ def test_codes_that_are_looked_up_stay_codes(name: str) -> None:
     target = machine(name)
     numbers = np.array([-128, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 127], np.int8)
 
-    def weight(b: Builder, before: bool = False) -> Value:
+    def weight(b: Builder, form: str = "codes") -> Value:
         draw = np.random.default_rng(3)
-        four = codes(b, draw, "halves", (37, 160))
-        if before:
+        table, four = numbers, codes(b, draw, "halves", (37, 160))
+        if form == "changed":
             four = b.bitwise_xor(four, b.number(3, four.type))
-        found = b.gather(known(b, numbers), b.cast(four, type=with_element(four.type, i32)), axis=0)
+        elif form == "long":
+            table = np.tile(numbers, 16)
+            four = codes(b, draw, "ui8", (37, 160))
+        place = b.cast(four, type=with_element(four.type, i32))
+        if form == "offset":
+            place = b.subtract(place, b.number(1, place.type))  # clamped
         scales = known(b, draw.uniform(0.01, 0.02, (37, 5)).astype(np.float32))
+        found = b.gather(known(b, table), place, axis=0)
         return b.multiply(cast(b, found), spread(b, scales, (37, 160), 32))
 
-    for rows, before in product([1, 3, 35], [False, True]):
-        check(program(rows, lambda b, before=before: weight(b, before), 160), rows, 160, target)
+    for rows, form in product([1, 3, 35], ["codes", "changed", "offset", "long"]):
+        check(program(rows, lambda b, form=form: weight(b, form), 160), rows, 160, target)
     made = program(1, weight, 160)
     made = made.with_ops(
         [op.rebuilt(attributes={**op.attributes, REASSOCIATES: UnitAttr()}) for op in made.ops]

@@ -259,7 +259,8 @@ def oriented(product: Product, target: Target) -> tuple[Product, tuple[int, int]
 def _too_few_columns(product: Product, target: Target) -> bool:
     """Whether the columns fill so little of a vector that the transposed product, whose columns are the many rows, is faster."""
     item, fits = item_bytes(product.accumulator), product.lhs_depth_first or not product.rhs_depth_first
-    if is_open((product.columns,)) or usual(product.rows) < target.lanes(item):
+    # For an open number of rows sums have the order that they have for the fewest.
+    if is_open((product.rows, product.columns)) or product.rows < target.lanes(item):
         return False
     few = product.columns * item <= (FEW_BYTES if fits else FEW_STRIDED_BYTES)
     return few and not product.widens and not any(product.implicit)

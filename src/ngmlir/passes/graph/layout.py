@@ -18,6 +18,7 @@ from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep_op
 from ...support.lengths import usual
 from ...support.target import Target
+from ..analysis.access import MOVES
 from ..analysis.views import before
 from .dead_code import without_dead
 from .sunk_transposes import absorbed, in_place, order_of, permuted, source_of, sunk
@@ -289,7 +290,10 @@ class _Layout:
             or usual(prod([shape[d] for d in inner])) < _INNER
         ):
             return 0
-        return count if _is_contiguous_in_rows(dot) else 0
+        # What is cut out or flipped is not read in place: it would be repeated in memory.
+        columns = before(dot.operands[1], ("ng.reshape", "ng.transpose"))
+        moved = isinstance(columns.owner, Op) and columns.owner.name in MOVES
+        return count if not moved and _is_contiguous_in_rows(dot) else 0
 
     def move(self, value: Value, order: Sequence[int], b: Builder) -> Value:
         """The value in another order."""
