@@ -15,11 +15,23 @@ from ngmlir.support.target import Target
 X86 = "x86_64-unknown-linux-gnu"
 #: Name -> bytes and number of vector registers, and what it can do.
 NAMED = {
-    "x86-64-v2": (16, 16, {"minps"}),
-    "x86-64-v3": (32, 16, {"minps", "fma", "half", "word_masks"}),
-    "x86-64-v4": (64, 32, {"minps", "fma", "half", "word_masks", "masks", "ranges", "longs", "lookups"}),
-    "cascadelake": (64, 32, {"minps", "fma", "half", "word_masks", "masks", "ranges", "longs", "lookups"}),
-    "cooperlake": (64, 32, {"minps", "fma", "half", "word_masks", "masks", "ranges", "longs", "lookups"}),
+    "x86-64-v2": (16, 16, {"minps", "byte_lookups"}),
+    "x86-64-v3": (32, 16, {"minps", "byte_lookups", "fma", "half", "word_masks"}),
+    "x86-64-v4": (
+        64,
+        32,
+        {"minps", "byte_lookups", "fma", "half", "word_masks", "masks", "ranges", "longs", "lookups"},
+    ),
+    "cascadelake": (
+        64,
+        32,
+        {"minps", "byte_lookups", "fma", "half", "word_masks", "masks", "ranges", "longs", "lookups"},
+    ),
+    "cooperlake": (
+        64,
+        32,
+        {"minps", "byte_lookups", "fma", "half", "word_masks", "masks", "ranges", "longs", "lookups"},
+    ),
     "aarch64": (16, 32, {"fma", "half", "longs"}),
     "riscv64": (16, 32, {"fma", "longs"}),
 }
