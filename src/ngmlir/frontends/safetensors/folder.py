@@ -81,7 +81,8 @@ _WITH_POST_NORMS = {
 
 
 def read(folder: str | os.PathLike[str], context: int | None = None) -> Model:
-    """A model, for so many positions or as many as it was trained for. Raises UserError for what is damaged or does not fit, Limit for what is not supported."""
+    """A model, for `context` positions or as many as it was trained for. Raises UserError for what is damaged or does not fit, Limit for
+    what is not supported."""
     path = Path(folder)
     found = json_of(path / "config.json")
     if found is None:

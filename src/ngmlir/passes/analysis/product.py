@@ -29,6 +29,13 @@ from ...support.target import Target
 from .loop_nest import LoopNest
 from .sides import Implicit, Side, Strided
 
+#: The most bytes of a row of a result that is computed transposed. 300 x 300 by 2 to 6 columns of f32 take 0.3 to 0.96 times the time with
+#: AVX2 and AVX-512, by 7 up to 1.2 times; f64 by 3 columns 0.6 to 0.9 times.
+FEW_BYTES = 24
+#: The same if the elements of a column, and of a row, are strided in memory along the depth: f32 by 2 to 4 columns 0.5 to 0.9 times, by 5 1.3 to
+#: 2.2 times; f64 by 2 columns 0.6 to 0.7 times, by 3 up to 1.1 times.
+FEW_STRIDED_BYTES = 16
+
 
 @dataclass(frozen=True)
 class EpilogueCost:
@@ -61,9 +68,7 @@ class Product:
     tf32: bool = False  # whether both sides are f32 but exact in tf32: found by the pass `short-floats`
     kept: bool = False  # whether the right side is the same in many runs: the time to pack it does not count
     end: EpilogueCost | None = None  # what the epilogue holds, if that is more than the result
-    turned: bool = (
-        False  # whether rows and columns are those of the result exchanged: tiles are stored transposed
-    )
+    turned: bool = False  # whether the transposed product is computed, and its tiles are stored transposed
 
     @property
     def accumulator(self) -> Type:
@@ -274,11 +279,5 @@ def split(total: int, most: int) -> list[tuple[int, int]]:
     return [(count, size) for count, size in out if count]
 
 
-#: The most bytes of a row of a result that is computed transposed. 300 x 300 by 2 to 6 columns of f32 take 0.3 to 0.96 times the time with
-#: AVX2 and AVX-512, by 7 up to 1.2 times; f64 by 3 columns 0.6 to 0.9 times.
-FEW_BYTES = 24
-#: The same if the elements of a column, and of a row, are strided in memory along the depth: f32 by 2 to 4 columns 0.5 to 0.9 times, by 5 1.3 to
-#: 2.2 times; f64 by 2 columns 0.6 to 0.7 times, by 3 up to 1.1 times.
-FEW_STRIDED_BYTES = 16
 #: Attribute of products whose sides are f32 numbers that are exact in tf32: fraction bits after the tenth are zero.
 TF32 = "ng.tf32"

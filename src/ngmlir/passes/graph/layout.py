@@ -215,9 +215,8 @@ class _Layout:
         dot = value.owner
         if not isinstance(dot, Op) or dot.name != "ng.dot" or SCHEDULE in dot.attributes:
             return False
-        now = self.settled or in_place(
-            order, shape_of(value.type)
-        )  # the first round removes a transpose that moves nothing
+        # Transposes that move nothing are removed before the sides of products are settled.
+        now = self.settled or in_place(order, shape_of(value.type))
         if self.target.has_thread_blocks or not now:
             return False
         if self.uses.get(value, 2) != 1 or not _is_contiguous_in_rows(dot):

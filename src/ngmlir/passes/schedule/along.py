@@ -23,7 +23,7 @@ PROGRAM_ELEMENTS_ALONG = 1 << 17
 
 
 def suits_along(product: Product) -> bool:
-    """Whether both sides are contiguous along the depth."""
+    """Whether both sides are contiguous along the depth, or the left one has so few rows that strided loads cost little."""
     left = not product.lhs_depth_first or is_same(product.rows, 1) or product.turned
     right = not product.rhs_depth_first or is_same(product.columns, 1)
     return left and right and not is_same(product.depth, 1) and not any(product.implicit)

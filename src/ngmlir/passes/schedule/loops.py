@@ -147,7 +147,7 @@ def _tiles(nest: LoopNest, target: Target, given: Given) -> Iterator[Candidate[T
 
 
 def _short_rows(nest: LoopNest, target: Target, given: Given) -> Iterator[Candidate[Tiles]]:
-    """Schedules with several short rows in one tile, if a register holds two of them and each can be loaded separately."""
+    """Schedules with several short rows in one tile, if each can be loaded separately and ends in a part of a register."""
     sizes, item = usual(nest.sizes), widest_item(nest)
     work, lanes, columns = work_of(nest), target.lanes(item), sizes[-1]
     if columns > SHORT * lanes or columns % lanes == 0 or nest.in_line is None:

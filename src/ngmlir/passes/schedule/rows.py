@@ -22,7 +22,8 @@ from .programs import PROGRAM_ELEMENTS, RESIDENT, row_per_thread, stages_for, ti
 
 #: Cycles to search the lanes of a register.
 LANES = 8.0
-#: The most registers of a row that is held in one tile on a CPU. Of 9 to 16, layer normalization takes 0.7 to 1.0 times the time (Zen 4); of 19, 1.0 to 1.1.
+#: The most registers of a row that is held in one tile on a CPU. With rows of 9 to 16 layer normalization takes 0.7 to 1.0 times the time
+#: (Zen 4), with rows of 19 other reductions up to 1.1 times.
 ROW_REGISTERS = 16
 #: The most registers of rows that are reduced at once on a CPU, and the fewest rows for which this takes less time.
 ROWS_REGISTERS, FEWEST_ROWS = 16, 4

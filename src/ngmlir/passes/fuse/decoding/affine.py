@@ -27,6 +27,7 @@ from ....ir.types import (
     with_element,
 )
 from ....ops.builder import Builder
+from ....ops.fields import constant_elements
 from ....support.machines import WORD_BITS
 from ....support.target import Target
 from .chains import CODE_BITS, Chain, Number, Parameter, Step, computed, stored_of, table_of
@@ -256,9 +257,7 @@ def unpacked(words: Value, weight: Affine, rows: int, b: Builder) -> Value:
 def table_in(fusion: Op) -> ElementsAttr | None:
     """The bytes that the body of a fusion looks up for codes; None where it looks up none."""
     lookup = next((op for op in fusion.block.ops if op.name == "ng.gather"), None)
-    owner = lookup.operands[0].owner if lookup else None
-    literal = owner.attributes.get("value") if isinstance(owner, Op) else None
-    return literal if isinstance(literal, ElementsAttr) else None
+    return constant_elements(lookup.operands[0]) if lookup else None
 
 
 def spread(parameter: Value, rows: int, blocks: int, b: Builder) -> Value:

@@ -13,6 +13,7 @@ from ....ir.elements import ElementsAttr
 from ....ir.literals import item_bytes
 from ....ir.types import FloatType, IntegerType, TensorType, element_type, i8, shape_of, with_element
 from ....ops.builder import Builder
+from ....ops.fields import constant_elements
 from ...analysis.views import view
 from .places import PLACING, Digit, Places, before, flat, of_matrix
 from .ranges import most
@@ -275,9 +276,8 @@ def table_of(op: Op) -> tuple[int, ...] | None:
     """The signed bytes that an op looks up by codes of `CODE_BITS` bits; None where it is no such op."""
     if op.name != "ng.gather" or element_type(op.operands[0].type) is not i8:
         return None
-    owner = op.operands[0].owner
-    literal = owner.attributes.get("value") if isinstance(owner, Op) else None
-    if not isinstance(literal, ElementsAttr) or literal.type.shape != (1 << CODE_BITS,):
+    literal = constant_elements(op.operands[0])
+    if literal is None or literal.type.shape != (1 << CODE_BITS,):
         return None
     return tuple(literal.array().tolist())
 

@@ -310,7 +310,7 @@ class InDigits:
 
     @cached_property
     def table(self) -> ElementsAttr | None:
-        """The bytes that stand for codes; None where codes are multiplied."""
+        """The bytes that codes are the indices of; None where codes are multiplied."""
         return table_in(self.fusion)
 
     @property

@@ -78,7 +78,7 @@ class InPanels:
 
     @cached_property
     def table(self) -> ElementsAttr | None:
-        """The bytes that stand for codes; None where codes are multiplied."""
+        """The bytes that codes are the indices of; None where codes are multiplied."""
         return table_in(self.fusion)
 
     @property

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from ....ir.core import Op, Value
-from ....ir.elements import ElementsAttr
 from ....ir.types import IntegerType, element_type
+from ....ops.fields import constant_elements
 
 
 def most(value: Value, known: dict[Value, int | None] | None = None, deep: int = 64) -> int | None:
@@ -28,11 +28,8 @@ def _most(value: Value, known: dict[Value, int | None], deep: int) -> int | None
         return most(op.operands[at], known, deep - 1)
 
     def number(at: int) -> int | None:
-        owner = op.operands[at].owner
-        literal = (
-            owner.attributes.get("value") if isinstance(owner, Op) and owner.name == "ng.constant" else None
-        )
-        if isinstance(literal, ElementsAttr) and literal.splat and literal.type.size:
+        literal = constant_elements(op.operands[at])
+        if literal is not None and literal.splat and literal.type.size:
             return int(literal.array().flat[0])
         return None
 

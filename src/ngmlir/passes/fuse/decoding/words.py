@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Codes of up to 8 bits packed in words of 32 bits without gaps.
 
-Each byte of a word has a code in its lowest bits, and in the bits above it pieces of further codes. Shifting and masking words gives
+Each byte of a word has a code in its lowest bits, and in the bits above it bit fields of further codes. Shifting and masking words gives
 words with one code in each byte, and these those with one code at each digit of what is multiplied by them.
 """
 
@@ -22,7 +22,7 @@ from ....support.machines import WORD_BITS
 BYTES = WORD_BITS // 8
 
 
-class Piece(NamedTuple):
+class BitField(NamedTuple):
     """`bits` bits of a code from bit `low` on: in each byte of word `word` from bit `at` on."""
 
     word: int
@@ -59,15 +59,15 @@ class Words:
         return self.unit // self.group
 
     @cached_property
-    def pieces(self) -> Sequence[Sequence[Piece]]:
-        """The pieces of each code of a byte: of the first codes their own words, of the others what these have left."""
-        found = [[Piece(word, 0, self.bits, 0)] for word in range(self.count)]
+    def fields(self) -> Sequence[Sequence[BitField]]:
+        """The bit fields of each code of a byte: of the first codes their own words, of the others what these have left."""
+        found = [[BitField(word, 0, self.bits, 0)] for word in range(self.count)]
         word, at = 0, self.bits
         for _ in range(self.unit // BYTES - self.count):
-            low, own = 0, list[Piece]()
+            low, own = 0, list[BitField]()
             while low < self.bits:
                 size = min(8 - at, self.bits - low)
-                own.append(Piece(word, at, size, low))
+                own.append(BitField(word, at, size, low))
                 low, at = low + size, at + size
                 word, at = (word + 1, self.bits) if at == 8 else (word, at)
             found.append(own)
@@ -82,12 +82,12 @@ class Words:
         if self.bits < 8:
             codes = b.reshape(codes, type=TensorType((panels, width, units, size), i32))
             parts: list[list[Value]] = [[] for _ in range(self.count)]
-            for register, own in enumerate(self.pieces):
+            for register, own in enumerate(self.fields):
                 whole = _part(codes, 3, register, b)
-                for piece in own:
-                    parts[piece.word].append(
+                for field in own:
+                    parts[field.word].append(
                         _moved(
-                            b.bitwise_and(whole, b.number(piece.mask, whole.type)), piece.at - piece.low, b
+                            b.bitwise_and(whole, b.number(field.mask, whole.type)), field.at - field.low, b
                         )
                     )
             codes = b.concatenate([reduce(b.bitwise_or, each) for each in parts], axis=3)
@@ -124,21 +124,21 @@ class Words:
             line = b.constant(type=type, value=table.of_type(type))
             each = VectorType((shape_of(codes.type)[0], *type.shape), ui8)
             codes = b.lookup_table(b.broadcast(line, type=each, dimensions=[1]), codes)
-        return codes if self.group == BYTES else _fields(codes, BYTES // self.group, 8, b)
+        return codes if self.group == BYTES else _split(codes, BYTES // self.group, 8, b)
 
     def in_order(self, digits: Value, b: Builder) -> Value:
         """The codes at the digits of a tile of words [words of digits, columns], one in each lane, i32 [codes, columns]."""
-        return _fields(digits, self.group, WORD_BITS // self.group, b)
+        return _split(digits, self.group, WORD_BITS // self.group, b)
 
     def _in_bytes(self, words: Value, axis: int, b: Builder) -> Sequence[Value]:
         """Words with one code in each byte, from those of units, which are along a dimension."""
         sources = [_part(words, axis, word, b) for word in range(self.count)]
 
-        def code(piece: Piece) -> Value:
-            moved = _moved(sources[piece.word], piece.low - piece.at, b)
-            return b.bitwise_and(moved, b.number(piece.mask, moved.type))
+        def code(field: BitField) -> Value:
+            moved = _moved(sources[field.word], field.low - field.at, b)
+            return b.bitwise_and(moved, b.number(field.mask, moved.type))
 
-        return [reduce(b.bitwise_or, map(code, own)) for own in self.pieces]
+        return [reduce(b.bitwise_or, map(code, own)) for own in self.fields]
 
     def _code_type(self, panels: int, width: int, words: int) -> TensorType:
         """The type of codes: [panels, width, words, bytes in a digit, digits of a word]."""
@@ -166,7 +166,7 @@ def _moved(value: Value, by: int, b: Builder) -> Value:
     return b.shift_right_logical(value, b.number(-by, value.type)) if by else value
 
 
-def _fields(words: Value, parts: int, bits: int, b: Builder) -> Value:
+def _split(words: Value, parts: int, bits: int, b: Builder) -> Value:
     """A tile of words [words, columns] as so many `parts` of each: at each field of parts * bits bits the lowest bits, those above,
     and so on."""
     many, columns = shape_of(words.type)
