@@ -12,6 +12,7 @@ from ....support.arena import Part, assign_offsets, spacing
 from ....support.lengths import ARENA, ARENA_PART, Length, is_open, is_same, usual
 from ....support.target import Target
 from .schedule import Schedule
+from .slices import Access, accesses
 from .steps import (
     Buffer,
     Choice,
@@ -112,7 +113,7 @@ class LiveRanges:
     def read_first(self, buffer: Buffer, step: Loop | While) -> bool:
         """Whether a buffer keeps values from one iteration to the next: one that is filled slice by slice."""
         return any(
-            isinstance(home, Slot) and home.of is buffer
+            isinstance(home, Slot) and buffer_of(home) is buffer
             for inner in walk(step.steps)
             for home in storage_of(inner)
         )
@@ -120,6 +121,7 @@ class LiveRanges:
     def share(self, steps: Sequence[Step]) -> None:
         """Lets outputs reuse the buffers of inputs whose last use this is, and new values those of their variables."""
         self.moved: dict[Buffer, Buffer] = {}
+        self.sliced: dict[Buffer, Buffer] = {}  # of them, those that are written slice by slice
         self.dropped: set[int] = set()
         final: dict[Buffer, Copy] = {
             s.source: s
@@ -167,6 +169,26 @@ class LiveRanges:
             if isinstance(step, Choice):
                 for result in step.results:
                     self.choose(step, result, result)
+        self.share_slices(steps)
+
+    def share_slices(self, steps: Sequence[Step]) -> None:
+        """Lets loops write values of all steps over others, slice by slice, where nothing reads these any more."""
+        made: dict[Buffer, list[Access]] = {}
+        for access in accesses(steps):
+            made.setdefault(self.root(access.buffer), []).append(access)
+        known = {b: a for b, a in made.items() if b.role == "temporary" and not is_open([b.bytes])}
+        for target in sorted(known, key=lambda buffer: buffer.first):
+            if not any(access.slice for access in known[target]):
+                continue
+            for source in known:
+                overlap = source.first < target.first <= source.last
+                if not overlap or source in self.moved or source.bytes != target.bytes:
+                    continue
+                if all(read.is_before(write) for write in known[target] for read in known[source]):
+                    self.move(target, source, None)
+                    self.sliced[target] = source
+                    known[source] += known[target]
+                    break
 
     def choose(self, step: Choice, result: Buffer, place: Buffer, copy: Copy | None = None) -> bool:
         """Lets both branches compute a result in `place`, if possible; otherwise `copy` copies it there. Returns whether it is."""

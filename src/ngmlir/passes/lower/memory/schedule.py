@@ -142,7 +142,7 @@ class Schedule:
         self.storage.update(zip(body.args[:count], buffers, strict=True))
         for argument, value in zip(body.args[count:], op.operands[count:], strict=True):
             whole = self.storage[value]
-            if not isinstance(whole, Buffer):
+            if isinstance(whole, Slot) or (isinstance(whole, Part) and isinstance(whole.of, Slot)):
                 # A slice of a slice: the inner loop reads from a copy of the outer slice.
                 copy = self.temporary(value.type)
                 out.append(Copy(whole, copy, op.location))

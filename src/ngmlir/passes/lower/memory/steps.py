@@ -33,7 +33,7 @@ class Buffer:
 class Slot:
     """The slice of a buffer at an iteration of a loop: what a scan's body sees of a sequence."""
 
-    of: Buffer
+    of: Buffer | Part
     whole: MemRefType  # of the sequence: the buffer may have another shape
     type: MemRefType
     loop: Loop
