@@ -158,6 +158,38 @@ def test_what_loops_hold_for_gradients_is_computed_again(build: Callable[..., An
     assert run_within(planned * 6 // 10)[0] == wanted
 
 
+def test_the_states_of_ragged_sequences_are_computed_again_in_blocks() -> None:
+    main, startup = fluid.Program(), fluid.Program()
+    main.random_seed = startup.random_seed = 3
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        rnn = fluid.layers.DynamicRNN()
+        with rnn.block():
+            row = rnn.step_input(fluid.layers.data("x", [32], lod_level=1))
+            before = rnn.memory(shape=[32], value=0.0)
+            after = fluid.layers.fc([row, before], 32, act="tanh")
+            rnn.update_memory(before, after)
+            rnn.output(after)
+        loss = trained(fluid.layers.sequence_pool(rnn(), "last"), [])
+    draw = np.random.default_rng(0)
+    lengths = [int(n) for n in draw.integers(5, 50, 64)]
+    rows = draw.normal(size=(sum(lengths), 32)).astype("f")
+    feed = {"x": fluid.create_lod_tensor(rows, [lengths], fluid.CPUPlace())}
+    feed["label"] = draw.integers(0, 10, (len(lengths), 1))
+
+    def state(limit: int | None) -> list[bytes]:
+        with fluid.scope_guard(fluid.Scope()) as _:
+            executor = fluid.Executor(fluid.CPUPlace(), memory_limit=limit)
+            executor.run(startup)
+            found = [executor.run(main, feed=feed, fetch_list=[loss])[0] for _ in range(2)]
+            held = [fluid.global_scope().find_var(p.name) for p in main.global_block().all_parameters()]
+            found += [np.array(variable.get_tensor()) for variable in held if variable is not None]
+        return [array.tobytes() for array in found]
+
+    # Without a limit it takes 1,138,816 bytes.
+    wanted = state(None)
+    assert state(1_138_816 * 6 // 10) == wanted and len(wanted) > 4
+
+
 @pytest.mark.parametrize("build", [stepped, looped])
 def test_the_limit_that_a_refusal_names_can_be_held_by_programs_with_loops(build: Callable[..., Any]) -> None:
     def losses(limit: int | None) -> list[bytes]:

@@ -18,12 +18,13 @@ from ..ops.tied import count_in, signature, tied_violations
 from ..support.diagnostics import Diagnostic
 from .contracts import Stage
 
-#: The ops that remain in functions after `to-kernels`: views (slices only if contiguous), control flow, constants, calls, annotations,
-#: terminators.
+#: The ops that remain in functions after `to-kernels`: views (slices and concatenations only if contiguous), control flow, constants,
+#: calls, annotations, terminators.
 KEPT = frozenset(
     {
         "ng.reshape",
         "ng.slice",
+        "ng.concatenate",
         "ng.constant",
         "ng.if",
         "ng.while",
@@ -133,6 +134,10 @@ def _kernels(function: Op) -> Iterator[Diagnostic]:
         if op.name == "ng.slice" and first_of_part(op) is None:
             yield Diagnostic(
                 "'ng.slice' takes a part that is not contiguous, and is not in a kernel", op.location
+            )
+        if op.name == "ng.concatenate" and get_i64(op, "axis"):
+            yield Diagnostic(
+                "'ng.concatenate' joins parts that are not contiguous, and is not in a kernel", op.location
             )
         yield from not_storable(op)
     yield from _nameless(function)

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 from math import inf
+from typing import Any
 
 from ...ir.core import Block, Module, Op, Region, Value
 from ...ops.memory_limit import limit_of
@@ -19,12 +20,14 @@ from ..graph.inline import copied
 from ..graph.invariants import reads
 from .memory.live_ranges import LiveRanges
 from .memory.schedule import Schedule
+from .memory.steps import Buffer, buffer_of
+from .rematerialization.blocks import scans_in_blocks, with_blocks
 from .rematerialization.keeping import LimitExceeded, sequence
 from .rematerialization.loops import Stack, stacks_of, without_stacks
 from .rematerialization.notes import dropped
 from .rematerialization.order import orders
 from .rematerialization.refusals import refusal
-from .rematerialization.steps import Step, Steps, StoredValue, root_of, steps_of
+from .rematerialization.steps import Step, Steps, StoredValue, is_view, steps_of
 
 _NOTE = "ng.recompute"
 #: There are gaps between buffers in the arena. Where a plan exceeds the limit, the budget is reduced by at least this part of it.
@@ -41,7 +44,7 @@ def rematerialize(module: Module, target: Target, *, limit: int = 0) -> Module:
     Whole kernels run again, so the bits are the same. The values are chosen step by step: when something does not fit, the value is
     dropped that costs least to recompute, per byte and per time until its next use (Kirisame et al., "Dynamic Tensor Rematerialization",
     2021). Steps that free memory run as early as they can. Where that is not enough, loops hold less of each step for the loops of their
-    gradients, which compute it again from the carried values with which a step begins. Raises UserError, with the line, if the limit
+    gradients, which compute it again from the carried values with which a step, or a block of steps, begins. Raises UserError, with the line, if the limit
     cannot be held.
 
     Before:
@@ -87,12 +90,19 @@ def rematerialize(module: Module, target: Target, *, limit: int = 0) -> Module:
 class _Function:
     """A function, and variants with its steps in other orders, some of them several times."""
 
-    def __init__(self, function: Op, kernels: Mapping[str, Op], once: Collection[str], target: Target):
+    def __init__(
+        self,
+        function: Op,
+        kernels: Mapping[str, Op],
+        once: Collection[str],
+        target: Target,
+        has_blocks: bool = False,
+    ):
         notes = {op for op in function.walk() if op.name == _NOTE}
         own = {op for op in function.block.ops if op in notes}
         self.noted = without(function, notes - own, {})
         self.function, self.has_notes = without(self.noted, own, {}), bool(own)
-        self.kernels, self.once, self.target = kernels, once, target
+        self.kernels, self.once, self.target, self.has_blocks = kernels, once, target, has_blocks
 
     def within(self, limit: int) -> Op:
         """The function with at most `limit` bytes of temporaries, which does not keep the values that its notes exclude."""
@@ -103,22 +113,29 @@ class _Function:
             made = min((self.of(sequence(*drop, inf)) for drop in self.drops), key=self.arena)
             return made if self.arena(made) < size else self.function
         made = self.fitting(limit)
-        return made if isinstance(made, Op) else self.with_fewer_stacks(limit, size)
+        return made if isinstance(made, Op) else self.with_other_scans(limit, size)
 
-    def with_fewer_stacks(self, limit: int, size: int) -> Op:
-        """The function within a limit that it needs scans for which hold less for others: as few of them as necessary."""
+    def with_other_scans(self, limit: int, size: int) -> Op:
+        """The function within a limit that it needs other scans for: as few of them as necessary."""
         stacks = stacks_of(self.noted, self.kernels)
         fewest = self.without_stacks(stacks)
-        found = fewest.fitting(limit)
-        if not isinstance(found, Op):
-            least, which = min(
-                [(self.least(limit, size), self), (fewest.least(limit, size), fewest)], key=lambda e: e[0]
-            )
+        ways: list[tuple[Callable[[Sequence[Any]], _Function], Sequence[Any]]] = [
+            (self.without_stacks, stacks),
+            (self.in_blocks, scans_in_blocks(self.noted, self.kernels)),
+            (fewest.in_blocks, scans_in_blocks(fewest.noted, self.kernels)),
+        ]
+        for change, items in ways:
+            found = change(items).fitting(limit)
+            if isinstance(found, Op):
+                break
+        else:
+            variants = [self, *(change(items) for change, items in ways)]
+            least, which = min(((each.least(limit, size), each) for each in variants), key=lambda e: e[0])
             raise which.refusal(limit, size, least)
-        few, many = 0, len(stacks)
+        few, many = 0, len(items)
         while many - few > 1:
             middle = (few + many) // 2
-            made = self.without_stacks(stacks[:middle]).fitting(limit)
+            made = change(items[:middle]).fitting(limit)
             if isinstance(made, Op):
                 found, many = made, middle
             else:
@@ -126,10 +143,16 @@ class _Function:
         return found
 
     def without_stacks(self, stacks: Sequence[Stack]) -> _Function:
-        """The function in which what scans hold for other scans is computed again there."""
+        """The function in which what scans hold for other scans is computed again in each of their steps."""
         if not stacks:
             return self
         return _Function(without_stacks(self.noted, stacks), self.kernels, self.once, self.target)
+
+    def in_blocks(self, scans: Sequence[Op]) -> _Function:
+        """The function in which scans run in blocks of steps, and again by the scans that read what they gave."""
+        if not scans:
+            return self
+        return _Function(with_blocks(self.noted, scans), self.kernels, self.once, self.target, True)
 
     def refusal(self, limit: int, size: int, least: int) -> UserError:
         """The error where a limit cannot be held, but `least` can."""
@@ -146,8 +169,22 @@ class _Function:
         """Its steps."""
         alignment, way = spacing(self.target)
         return steps_of(
-            self.noted, self.kernels, partial(padded_bytes, alignment=alignment, way=way), self.inside
+            self.noted,
+            self.kernels,
+            partial(padded_bytes, alignment=alignment, way=way),
+            self.inside,
+            self.over if self.has_blocks else {},
         )
+
+    @cached_property
+    def over(self) -> dict[Value, Value]:
+        """The values that results of scans are written over, slice by slice."""
+        schedule = Schedule(self.function, self.once)
+        sliced = LiveRanges(schedule, self.kernels).sliced
+        results = [v for op in self.function.block.ops if not is_view(op) for v in op.results]
+        values = {home: v for v in results if isinstance(home := schedule.storage[v], Buffer)}
+        found = {v: sliced.get(buffer_of(schedule.storage[v])) for v in results}
+        return {v: values[source] for v, source in found.items() if source in values}
 
     @cached_property
     def drops(self) -> list[tuple[list[Step], dict[Step, list[StoredValue]]]]:
@@ -206,19 +243,18 @@ def _written(block: Block, steps: Sequence[Step]) -> Block:
     """The block with these steps in this order, some of them several times."""
     out = block.emptied()
     now: dict[Value, Value] = {}  # for each value, the result of the step that computed it last
-    views: dict[tuple[Value, Value], Value] = {}
+    views: dict[tuple[Op, tuple[Value, ...]], Value] = {}
 
     def current(value: Value) -> Value:
-        root = root_of(value)
-        base = now.get(root, root)
-        if value is root:
-            return base
-        if (value, base) not in views:
-            assert isinstance(value.owner, Op)
-            view = value.owner.rebuilt([current(value.owner.operands[0])])
-            out.ops.append(view)
-            views[value, base] = view.results[0]
-        return views[value, base]
+        op = value.owner
+        if not isinstance(op, Op) or not is_view(op):
+            return now.get(value, value)
+        operands = [current(operand) for operand in op.operands]
+        key = op, tuple(operands)
+        if key not in views:
+            out.ops.append(op.rebuilt(operands))
+            views[key] = out.ops[-1].results[0]
+        return views[key]
 
     for step in steps:
         out.ops.append(copied(step.op, {value: current(value) for value in reads(step.op)}))

@@ -108,12 +108,13 @@ class _Writer:
             operands = [mapping.get(v, v) for v in op.operands]
             if op.name == "ng.reshape":
                 results: Sequence[Value] = [view(b, operands[0], shape_of(op.results[0].type))]
+            elif op.name == "ng.concatenate":
+                # Not kept: the plan joins along the first dimension only, and one kernel moves all parts.
+                results = [self.concatenate(op, operands, b)]
             elif op.name in KEPT and (op.name != "ng.slice" or is_part(op, self.target)):
                 new = op.with_blocks(lambda inner: self.block(inner, mapping)).rebuilt(operands)
                 b.add_op(new)
                 results = new.results
-            elif op.name == "ng.concatenate":
-                results = [self.concatenate(op, operands, b)]
             elif has_kernel(op, self.target):
                 results = self.call(self.recipe(op), op, operands, b)
             else:

@@ -39,6 +39,9 @@ class Schedule:
     def __init__(self, main: Op, once: Collection[str]):
         self.main, self.once = main, once
         self.storage: dict[Value, Storage] = {}
+        self.places: dict[Value, Part] = {}  # the parts that values of all steps of a loop are written to
+        #: The operands of concatenations, with their parts.
+        self.joined: dict[Op, list[tuple[Value, Part]]] = {}
         self.buffers: list[Buffer] = []
         self.constants: list[ElementsAttr] = []
         self.prepared: dict[str, list[Buffer]] = {}  # by the function that returns them
@@ -79,6 +82,9 @@ class Schedule:
     def steps(self, ops: Sequence[Op]) -> list[Step]:
         out: list[Step] = []
         for op in ops:
+            if op.name == "ng.concatenate":
+                self.join(op)
+        for op in ops:
             match op.name:
                 case "tile.call":
                     for result in op.results:
@@ -88,6 +94,10 @@ class Schedule:
                     self.storage[op.results[0]] = self.storage[op.operands[0]]
                 case "ng.slice":
                     self.storage[op.results[0]] = self.part(op)
+                case "ng.concatenate":
+                    for value, place in self.joined[op]:
+                        if self.storage[value] is not place:
+                            out.append(Copy(self.storage[value], place, op.location))
                 case "ng.constant":
                     self.storage[op.results[0]] = self.constant(op)
                 case "func.call" if not op.operands and callee(op) in self.once:
@@ -110,6 +120,19 @@ class Schedule:
         whole, before = (home.of, home.offset) if isinstance(home, Part) else (home, 0)
         type = memref_of(op.results[0].type)
         return Part(whole, before + first * item_bytes(type.element), type)
+
+    def join(self, op: Op) -> None:
+        """Gives each operand of a concatenation its part of the result; scans write theirs there."""
+        whole = self.temporary(op.results[0].type, op.results[0].name)
+        self.storage[op.results[0]] = whole
+        places: list[tuple[Value, Part]] = []
+        offset = 0
+        for value in op.operands:
+            part = Part(whole, offset, memref_of(value.type))
+            self.places.setdefault(value, part)
+            places.append((value, part))
+            offset += bytes_of(part.type)
+        self.joined[op] = places
 
     # -- control flow ------------------------------------------------------------------------------------
 
@@ -151,7 +174,7 @@ class Schedule:
         loop.steps = self.steps(body.ops[:-1])
         yields = body.ops[-1].operands
         for value, result in zip(yields[count:], op.results[count:], strict=True):
-            stacked = self.temporary(result.type, result.name)
+            stacked = self.places.get(result) or self.temporary(result.type, result.name)
             self.storage[result] = stacked
             slot = Slot(stacked, stacked.type, memref_of(value.type), loop)
             loop.steps.append(Copy(self.storage[value], slot, op.location))

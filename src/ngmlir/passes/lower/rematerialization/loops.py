@@ -34,9 +34,8 @@ class Stack:
         return self.value.owner
 
 
-def stacks_of(function: Op, kernels: Mapping[str, Op]) -> list[Stack]:
-    """The stacks that scans read that run the other way, and whose values these can compute again: those first that free most bytes for
-    what that costs."""
+def read_back(function: Op) -> Iterator[Stack]:
+    """The stacks that scans read that run the other way."""
     readers: dict[Value, list[Op]] = {}
     for op in function.block.ops:
         for value in dict.fromkeys(reads(op)):
@@ -45,20 +44,24 @@ def stacks_of(function: Op, kernels: Mapping[str, Op]) -> list[Stack]:
     def back(value: Value, scan: Op) -> Iterator[bool]:
         """For each op that reads a value, whether it is a scan that reads it back."""
         for op in readers.get(value, ()):
-            if _keeps_steps(op):
+            if keeps_steps(op):
                 yield from back(op.results[0], scan)
             else:
-                yield _runs_back(op, scan) and _slices(op).count(value) == [*reads(op)].count(value)
+                yield runs_back(op, scan) and slices_of(op).count(value) == [*reads(op)].count(value)
 
-    made: list[Stack] = []
     for scan in function.block.ops:
         for value, step in _results(scan):
             found = [*back(value, scan)]
-            stack = Stack(value, step, not all(found))
-            if any(found) and step not in scan.block.args and _is_repeatable(stack):
-                made.append(stack)
+            if any(found):
+                yield Stack(value, step, not all(found))
+
+
+def stacks_of(function: Op, kernels: Mapping[str, Op]) -> list[Stack]:
+    """The stacks whose values those that read them can compute again in each step: those first that free most bytes for what that
+    costs."""
+    made = [s for s in read_back(function) if s.step not in s.scan.block.args and _is_repeatable(s)]
     known = {stack.value for stack in made}
-    made = [s for s in made if not any(_source(v) in known for v in _slices(s.scan))]
+    made = [s for s in made if not any(stack_source(v) in known for v in slices_of(s.scan))]
     costs: dict[str, float] = {}
 
     def price(stack: Stack) -> float:
@@ -83,11 +86,13 @@ def _results(op: Op) -> Iterator[tuple[Value, Value]]:
         yield from zip(op.results[count:], op.block.ops[-1].operands[count:], strict=True)
 
 
-def _runs_back(op: Op, scan: Op) -> bool:
+def runs_back(op: Op, scan: Op) -> bool:
+    """Whether an op is a scan in the other direction."""
     return isinstance(op, ng.ScanOp) and get_bool(op, "reverse") != get_bool(scan, "reverse")
 
 
-def _slices(scan: Op) -> Sequence[Value]:
+def slices_of(scan: Op) -> Sequence[Value]:
+    """What a scan reads a slice of at each step."""
     return scan.operands[get_i64(scan, "carried") :]
 
 
@@ -96,13 +101,14 @@ def _is_repeatable(stack: Stack) -> bool:
     return bool(read) and all(op.name == "tile.call" or removable(op) for op in ops)
 
 
-def _keeps_steps(op: Op) -> bool:
+def keeps_steps(op: Op) -> bool:
     """Whether an op is a view of whole slices along dimension 0."""
     return op.name == "ng.reshape" and shape_of(op.operands[0].type)[:1] == shape_of(op.results[0].type)[:1]
 
 
-def _source(value: Value) -> Value:
-    while isinstance(value.owner, Op) and _keeps_steps(value.owner):
+def stack_source(value: Value) -> Value:
+    """The value before views of whole slices."""
+    while isinstance(value.owner, Op) and keeps_steps(value.owner):
         value = value.owner.operands[0]
     return value
 
@@ -139,7 +145,7 @@ class _Rewriting:
         for op in block.ops:
             if isinstance(op, ng.ScanOp):
                 self.made.ops.append(self.scan(op))
-            elif not op.results or _source(op.results[0]) not in self.gone:
+            elif not op.results or stack_source(op.results[0]) not in self.gone:
                 self.made.ops.append(copied(op, self.now))
 
     def scan(self, op: Op) -> Op:
@@ -149,7 +155,7 @@ class _Rewriting:
         again = {
             arg: s
             for arg, v in inputs.items()
-            if (s := self.dropped.get(_source(v))) and _runs_back(op, s.scan)
+            if (s := self.dropped.get(stack_source(v))) and runs_back(op, s.scan)
         }
         ways = [
             _way([*self.dropped.values()], [stack for stack in again.values() if stack.scan is scan])

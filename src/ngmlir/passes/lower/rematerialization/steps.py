@@ -19,6 +19,8 @@ from ...graph.invariants import reads
 
 #: Ops whose result is a view of their operand.
 _VIEWS = frozenset({"ng.reshape", "ng.slice"})
+#: The op whose operands are parts of its result.
+_JOINS = "ng.concatenate"
 #: Arithmetic operations in the time of moving one byte; an estimate, on which only choices depend.
 _OPERATIONS_A_BYTE = 16
 
@@ -75,16 +77,34 @@ class Steps:
     notes: list[ng.RecomputeOp]
 
 
+def is_view(op: Op) -> bool:
+    """Whether the result of an op is in the memory of its operands."""
+    return op.name in _VIEWS or op.name == _JOINS
+
+
 def root_of(value: Value) -> Value:
     """The value of which this one is a view, or itself."""
     return before(value, _VIEWS)
 
 
+def roots_of(value: Value) -> list[Value]:
+    """The values of which this one is a view: several if it joins them."""
+    root = root_of(value)
+    if isinstance(root.owner, Op) and root.owner.name == _JOINS:
+        return [found for operand in root.owner.operands for found in roots_of(operand)]
+    return [root]
+
+
 def steps_of(
-    function: Op, kernels: Mapping[str, Op], room: Callable[[int], int], inside: Callable[[Op], int]
+    function: Op,
+    kernels: Mapping[str, Op],
+    room: Callable[[int], int],
+    inside: Callable[[Op], int],
+    over: Mapping[Value, Value],
 ) -> Steps:
     """The steps of a function whose ops call kernels; `room` gives the bytes of the arena that a buffer takes, `inside` those
-    of the temporaries of an op with regions."""
+    of the temporaries of an op with regions, `over` the values that results of scans are written over, slice by slice: who reads the
+    results needs the memory of those."""
     block = function.block
     *ops, end = block.ops
     elsewhere, updates = _results(function, end)
@@ -94,13 +114,14 @@ def steps_of(
     notes: list[ng.RecomputeOp] = []
     readers: dict[Value, list[Step]] = {}
     for op in ops:
-        if op.name in _VIEWS:
+        if is_view(op):
             continue
         if isinstance(op, ng.RecomputeOp):
             notes.append(op)
             continue
         step = Step(op, len(steps), cost_of(op, kernels, costs))
-        sources = dict.fromkeys(root_of(v) for v in reads(op))
+        sources = dict.fromkeys(root for v in reads(op) for root in roots_of(v))
+        sources.update(dict.fromkeys(over[v] for v in sources if v in over))
         step.reads = [held[v] for v in sources if v in held]
         for read in step.reads:
             read.readers.append(step)
@@ -109,7 +130,7 @@ def steps_of(
         kept = op.name == "ng.constant" or (op.name == "func.call" and not op.operands)
         step.scratch = inside(op) if op.regions else 0
         for value in op.results:
-            bytes = 0 if kept or value in elsewhere else room(bytes_of(value.type))
+            bytes = 0 if kept or value in elsewhere or value in over else room(bytes_of(value.type))
             step.gives.append(StoredValue(value, bytes, step))
             held[value] = step.gives[-1]
         step.repeatable = kept or op.name == "tile.call" or removable(op)
@@ -123,6 +144,8 @@ def steps_of(
         for step in readers.get(argument, ()):
             if step not in behind:
                 step.changes[maker] = bytes_of(argument.type)
+    for value, source in over.items():
+        held[source].maker.changes[held[value].maker] = held[source].bytes
     return Steps(steps, held, notes)
 
 
@@ -142,10 +165,11 @@ def _results(function: Op, end: Op) -> tuple[set[Value], list[tuple[Value, Value
     """The values that are stored in buffers of results and variables, and pairs of the new value of a variable and its argument."""
     attribute = function.attributes.get("ng.tied")
     pairs = attribute.values if isinstance(attribute, DenseArrayAttr) else ()
-    roots = [root_of(v) for v in end.operands]
     arguments = function.block.args
-    updates = [(roots[i], arguments[at]) for i, at in zip(pairs[::2], pairs[1::2], strict=True)]
-    return set(roots), updates
+    updates = [
+        (root_of(end.operands[i]), arguments[at]) for i, at in zip(pairs[::2], pairs[1::2], strict=True)
+    ]
+    return {root for value in end.operands for root in roots_of(value)}, updates
 
 
 def _reused(step: Step, kernels: Mapping[str, Op]) -> Iterator[tuple[StoredValue, StoredValue]]:
