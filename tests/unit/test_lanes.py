@@ -110,6 +110,37 @@ def test_an_infinity_stays_in_its_sequence() -> None:
         assert np.isfinite(by_rows[1:]).all()
 
 
+@pytest.mark.parametrize("is_reverse", [False, True])
+def test_an_infinity_before_a_product_stays_in_its_sequence(is_reverse: bool) -> None:
+    """Rows may be gathered before the product: gradients of other sequences are those without the infinity."""
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        x = layers.data("x", [4], lod_level=1)
+        x.stop_gradient = False
+        hidden, _ = layers.dynamic_lstm(
+            layers.fc(x, 32), 32, use_peepholes=False, is_reverse=is_reverse, candidate_activation="relu"
+        )
+        by_rows = fluid.calc_gradient(layers.reduce_sum(hidden), x)
+    exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
+    exe.run(startup, scope=scope)
+    lengths = [1, 6, 2, 1]
+    array = np.random.default_rng(5).normal(size=(sum(lengths), 4)).astype("f")
+
+    def gradients() -> np.ndarray[Any, Any]:
+        rows = fluid.create_lod_tensor(array, [lengths], fluid.CPUPlace())
+        found = exe.run(main, feed={"x": rows}, fetch_list=[by_rows], scope=scope, return_numpy=False)
+        return np.array(found[0])
+
+    expected = gradients()
+    assert np.abs(expected).min(1).all()
+    for row in (0, len(array) - 1):
+        kept, array[row] = array[row].copy(), np.inf
+        found = gradients()
+        array[row] = kept
+        others = np.arange(len(array)) != row
+        assert np.allclose(found[others], expected[others], rtol=1e-5, atol=1e-6)
+
+
 def test_a_training_step_runs_each_loop_once_forward(monkeypatch: pytest.MonkeyPatch) -> None:
     """And once backward; two networks over the same sequences pack them once."""
     seen: list[Lowered] = []

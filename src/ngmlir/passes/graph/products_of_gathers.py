@@ -11,9 +11,10 @@ from ...ir.types import TensorType, element_type, shape_of
 from ...ops.builder import Builder
 from ...ops.fields import get_i64, get_i64s
 from ...rewrite.contracts import contract
-from ...rewrite.sweep import sweep
+from ...rewrite.sweep import sweep_op
 from ...support.lengths import usual
 from ...support.target import Target
+from .gathered_rows import GatheredRows
 
 #: Least contracted size at which a product takes longer than moving its result.
 _DEEP = 16
@@ -22,7 +23,8 @@ _DEEP = 16
 @contract(needs=("plain",), anchor="function")
 def products_of_gathers(module: Module, target: Target) -> Module:
     """Multiplies the rows of a table before they are gathered, if at least twice as many rows are gathered as the table has and the
-    product does not contract them: a small embedding, for example, whose product may then be hoisted out of a loop.
+    product does not contract them: a small embedding, for example, whose product may then be hoisted out of a loop. And gathers rows
+    before they are multiplied, if that moves narrower rows and not many more than there are; so too where rows are scattered onto zeros.
 
     Before:
         func.func @main(%x: tensor<5x16xf32>, %i: tensor<12xi32>, %w: tensor<16x8xf32>) -> tensor<12x8xf32> {
@@ -38,15 +40,18 @@ def products_of_gathers(module: Module, target: Target) -> Module:
           func.return %2 : tensor<12x8xf32>
         }
     """
-    return sweep(module, _rule, frozenset({"ng.dot"}))
+    return module.with_ops([_function(op) if op.regions else op for op in module.ops])
 
 
-def _rule(op: Op, b: Builder) -> Sequence[Value] | None:
-    for side in (0, 1):
-        made = _gathered_after(op, side, b)
-        if made is not None:
-            return [made]
-    return None
+def _function(function: Op) -> Op:
+    rows = GatheredRows(function)
+
+    def rule(op: Op, b: Builder) -> Sequence[Value] | None:
+        made = _gathered_after(op, 0, b) or _gathered_after(op, 1, b) if op.name == "ng.dot" else None
+        made = made or rows(op, b)
+        return None if made is None else [made]
+
+    return sweep_op(function, rule, frozenset({"ng.dot", "ng.gather", "ng.sum"}), follow=rows.follow)
 
 
 def _gathered_after(op: Op, side: int, b: Builder) -> Value | None:
