@@ -110,13 +110,12 @@ class GatheredRows:
             if _is_over_rows(op):
                 sides[1 - side] = b.gather(other, view(b, indices, [_size(indices)]), axis=0)
                 return b.add_op(op.rebuilt(sides)).result
-            if side == 0:
-                wide = shape_of(op.result.type)[1]
-                type = TensorType((_size(indices), wide), element_type(op.result.type))
-                product = b.add_op(op.rebuilt(sides, types=[type])).result
-                zero = b.number(0, op.result.type)
-                updated = view(b, product, (*shape_of(indices.type), wide))
-                return b.scatter(zero, indices, updated, axis=0, combine="add")
+            wide = shape_of(op.result.type)[1]
+            type = TensorType((_size(indices), wide), element_type(op.result.type))
+            product = b.add_op(op.rebuilt(sides, types=[type])).result
+            zero = b.number(0, op.result.type)
+            updated = view(b, product, (*shape_of(indices.type), wide))
+            return b.scatter(zero, indices, updated, axis=0, combine="add")
         return None
 
     def sum(self, op: Op, b: Builder) -> Value | None:
