@@ -385,3 +385,20 @@ def test_a_length_that_may_be_a_known_one_stays_open() -> None:
         x, rows = (fluid.layers.data(name, [4]) for name in ("x", "rows"))
         made = fluid.layers.scatter(x, fluid.layers.assign(np.array([2, 0], "i4")), rows)
         assert made.shape == (-1, 4)
+
+
+@pytest.mark.parametrize(
+    "rows, shape", [([4], [6, 4]), ([2, 3], [12, 3]), ([3], [6, 3]), ([2, 2], [3, 8]), ([4], [24])]
+)
+def test_rows_take_a_shape_that_is_known(rows: list[int], shape: list[int]) -> None:
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
+        x = fluid.layers.data("x", rows)
+        made = fluid.layers.reshape(x, shape)
+        assert made.shape == tuple(shape)
+        array = np.arange(np.prod(shape), dtype="f4").reshape(-1, *rows)
+        (found,) = fluid.Executor().run(feed={"x": array}, fetch_list=[made])
+        assert np.array_equal(found, array.reshape(shape))
+        with pytest.raises(UserError, match="do not have the shape"):
+            fluid.Executor().run(feed={"x": array[1:]}, fetch_list=[made])
+        with pytest.raises(UserError, match="do not have the shape"):
+            fluid.layers.reshape(x, [7, 5])

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple
 
 from ..decl.operator_text import OperatorEntry
-from ..ir.attributes import DictAttr, StringAttr
+from ..ir.attributes import DenseArrayAttr, DictAttr, StringAttr
 from ..ir.types import DYNAMIC, TensorType, i32, i64, ui64
 from ..op_graph.node import Op, closure
 from ..op_graph.positions import Positions
@@ -168,13 +169,14 @@ def outputs(type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness =
     try:
         found = _applied(type, inputs, attributes, ragged, _LENGTHS[0])
     except UserError as error:
-        # A length that is not known may be one that is.
-        for length in sorted(
-            {n for _, types in inputs for t in types if t is not None for n in _shape(t) if n > 1}
-        ):
+        # A length that is not known may be one that is, or one that a shape among the attributes asks for.
+        shapes = [_shape(t) for _, types in inputs for t in types if t is not None]
+        known = {n for shape in shapes for n in shape if n > 1}
+        for length in (*sorted(known), *sorted(_asked_for(shapes, attributes) - known)):
             with suppress(UserError):
                 found = _applied(type, inputs, attributes, ragged, length)
-                return Given(_left_open(found.types, inputs, length), found.ragged)
+                is_said = length not in known
+                return found if is_said else Given(_left_open(found.types, inputs, length), found.ragged)
         first, *rest = error.diagnostics
         said = f"lengths that are not known are {_LENGTHS[0]} here"
         if str(_LENGTHS[0]) not in first.message:
@@ -187,6 +189,17 @@ def outputs(type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness =
         for slot, types in found.types.items()
     }
     return Given(types, found.ragged)
+
+
+def _asked_for(shapes: Sequence[Sequence[int]], attributes: DictAttr) -> set[int]:
+    """The lengths of the only dimension of an input that is not known with which it has as many elements as a shape in an attribute."""
+    asked = [
+        prod(value.values)
+        for _, value in attributes.items
+        if isinstance(value, DenseArrayAttr) and value.values and all(n > 0 for n in value.values)
+    ]
+    open = [prod(n for n in shape if n != DYNAMIC) for shape in shapes if shape.count(DYNAMIC) == 1]
+    return {count // rest for count in asked for rest in open if rest and count % rest == 0}
 
 
 def _left_open(found: Mapping[str, Sequence[Any]], inputs: Types, length: int) -> Mapping[str, Sequence[Any]]:
