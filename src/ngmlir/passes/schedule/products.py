@@ -118,6 +118,8 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
                 # Reading the panel from the L2 cache costs less than sums that are stored until the rest of the depth.
                 panel_bytes = max(panel_bytes, target.l2_bytes // 16)
             near_depth = panel_bytes // (tile_columns * item)
+        if tile_rows >= usual(product.rows):
+            near_depth = product.depth  # a panel is read once, in the order of memory
         depth = fixed(given, "depth", _depth(product.depth, near_depth, unroll))
         block_rows = product.rows if alone else _whole(rows_bytes // (depth * item), tile_rows, product.rows)
         columns = PROGRAM_MULTIPLICATIONS // max(1, block_rows * product.depth)

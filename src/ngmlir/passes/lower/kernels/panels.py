@@ -34,6 +34,13 @@ from .packing import LINE_BYTES, Panel, right_side
 from .reading import Matrix
 from .tiling import Span, several, share
 
+#: Panels that are multiplied once are prefetched from so many multiplications of a line on: with fewer, loads far enough ahead are in
+#: flight. On a Zen 4, 4096 x 4096 of f32 by 4 rows (4 of a line) take 1.99 ms, prefetched 2.6; by 6 rows 2.89 and 2.46; in vectors of 32 bytes
+#: by 2 rows (4 of a line) 2.20 and 2.18; by 4 rows 3.69 and 2.50.
+_MULTIPLIED_LINE = 5
+#: How many bytes ahead: measured there, 2048 and 8192 are up to 12 % slower.
+_AHEAD = 4096
+
 
 def blocks_of(schedule: Panels, product: Product) -> tuple[int, int]:
     """Rows and columns of a program. If their number is open, whole tiles: only the last program has less."""
@@ -265,13 +272,15 @@ class PanelKernel:
 
     def prefetcher(
         self, row: Value, rows: int, column: Value, first: Value, depth: int
-    ) -> Callable[[Value], None]:
+    ) -> Callable[[Value], None] | None:
         """A function that prefetches some lines of the next panel in a step of the depth. Each tile prefetches those after the lines of
         the tile above it, as many in every step as it takes for the whole panel to be in flight when the last rows have been
         multiplied by this one."""
         b, steps = self.b, self.schedule.unroll
         line = LINE_BYTES // item_bytes(self.product.packed_element)
         tiles = -(-min(self.block_rows, usual(self.product.rows)) // self.tile_rows)
+        if tiles == 1:
+            return self.prefetcher_of_streams(rows, column, first)
         lines = -(-steps * self.tile_columns // (line * tiles))
         tile = b.floor_divide(b.subtract(row, self.first_row), b.index(rows))
         start = b.multiply(tile, b.index(-(-depth // steps) * lines * line))
@@ -285,6 +294,23 @@ class PanelKernel:
             at = b.add(start, far)
             for i in range(lines):
                 b.prefetch(self.rhs, [*self.batch, panel, first, b.add(at, b.index(i * line))])
+
+        return ask
+
+    def prefetcher_of_streams(self, rows: int, column: Value, first: Value) -> Callable[[Value], None] | None:
+        """A function that prefetches what the same tile reads soon, in the order of memory; None where loads of it are in flight early enough
+        by themselves."""
+        b, width, target = self.b, self.tile_columns, self.kernel.target
+        if rows * (LINE_BYTES // target.vector_bytes) < _MULTIPLIED_LINE:
+            return None
+        item = item_bytes(self.product.packed_element)
+        line, read = LINE_BYTES // item, self.schedule.unroll * width
+        panel = b.floor_divide(column, b.index(width))
+
+        def ask(k: Value) -> None:
+            at = b.add(b.multiply(k, b.index(width)), b.index(_AHEAD // item))
+            for i in range(0, read, line):
+                b.prefetch(self.rhs, [*self.batch, panel, first, b.add(at, b.index(i))])
 
         return ask
 
