@@ -83,8 +83,7 @@ class Groups(Sources):
 
     def assign(self, op: Op) -> None:
         """Puts an op into the group of one of its operands, or into a new one; then merges groups of other operands into it."""
-        if op.name != "ng.dot":
-            self.assign_across(op)
+        self.assign_across(self.windows_of_bytes(op) if op.name == "ng.dot" else op.operands)
         feeders = self.feeders(op)
         if op.name != "ng.dot":
             ranked = sorted(
@@ -99,9 +98,9 @@ class Groups(Sources):
                 self.refusals.join(op, group)
         self.open(op)
 
-    def assign_across(self, op: Op) -> None:
-        """Gives kernels of their own to the moves in `across` that an op would read."""
-        stack = list(op.operands)
+    def assign_across(self, values: Sequence[Value]) -> None:
+        """Gives kernels of their own to the moves in `across` that readers of values would read."""
+        stack = list(values)
         while stack:
             free = self.free_op(stack.pop())
             if free in self.across:

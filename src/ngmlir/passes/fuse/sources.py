@@ -65,6 +65,16 @@ class Sources:
         free = self.free_op(value)
         return free if free is not None and free.name == "ng.broadcast" else self.through(value)
 
+    def windows_of_bytes(self, dot: Op) -> list[Value]:
+        """What the sides of a product on a CPU have windows of, where these are packed byte by byte."""
+        found: list[Value] = []
+        for side in dot.operands if not self.target.has_thread_blocks else ():
+            op = self.through_side(side) if item_bytes(element_type(side.type)) == 1 else None
+            while op is not None and op.name != "ng.windows":
+                op = self.through(op.operands[0])
+            found += op.operands if op is not None else ()
+        return found
+
     def sources(self, values: Iterable[Value]) -> list[Value]:
         """The values that must exist in memory, or in the same group, before these can be computed."""
         out: dict[Value, None] = {}

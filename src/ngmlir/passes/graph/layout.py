@@ -21,7 +21,8 @@ from ...support.target import Target
 from ..analysis.access import MOVES
 from ..analysis.views import before
 from .dead_code import without_dead
-from .sunk_transposes import absorbed, in_place, order_of, permuted, source_of, sunk
+from .sunk_transposes import absorbed, in_place, is_shortening, order_of, permuted, source_of, sunk
+from .window_codes import channels_of_bytes, with_channels_innermost
 from .window_products import as_windows, sliced_product
 from .window_sums import as_sum_over_windows, product_as_sum
 
@@ -33,13 +34,14 @@ def layout(module: Module, target: Target) -> Module:
 
     A matrix product or a reduction reads operands in any order. Values computed from constants, iota and broadcasts are computed
     in the order that is wanted. Ops on transposes are applied to the operands of the transposes and the result is transposed, if
-    a product or a reduction follows, which then reads it in any order; else a transpose moves to the operands of an elementwise
-    op if only one of them has to be transposed. Elementwise ops that only a slice reads are computed on slices: on fewer elements,
-    and in the kernel that reads them. The overlap_add of windows that a product makes becomes a product of windows. A product of
-    windows by few columns for each group of channels becomes a sum of multiplied windows, which is not packed. The sides of a
-    product of windows that has too few columns for the vector registers of a CPU are exchanged, if its result is wanted in that
-    order; and a product whose result is wanted with some rows outside its columns becomes, on a CPU, a product for each of these, with the
-    same matrix of columns. A product with a schedule is not changed.
+    a product or a reduction follows, which then reads it in any order, or a cast to fewer bytes; else a transpose moves to the
+    operands of an elementwise op if only one of them has to be transposed. Elementwise ops that only a slice reads are computed on
+    slices: on fewer elements, and in the kernel that reads them. The overlap_add of windows that a product makes becomes a product
+    of windows. A product of windows by few columns for each group of channels becomes a sum of multiplied windows, which is not
+    packed. The sides of a product of windows that has too few columns for the vector registers of a CPU are exchanged, if its result
+    is wanted in that order; and a product whose result is wanted with some rows outside its columns becomes, on a CPU, a product for
+    each of these, with the same matrix of columns. Windows of bytes that dot instructions multiply get their channels innermost in
+    memory. A product with a schedule is not changed.
 
     Before:
         func.func @main(%x: tensor<4x3xf32>, %w: tensor<5x3xf32>) -> tensor<4x5xf32> {
@@ -68,7 +70,7 @@ def _function(function: Op, target: Target) -> Op:
             if changed is function:
                 break
             function = without_dead(changed)  # unused transposes must not count as uses of their operands
-    return function
+    return with_channels_innermost(function, target)
 
 
 _ROUNDS = 4
@@ -131,8 +133,8 @@ class _Layout:
                 return self.sink(op, b)
 
     def sink(self, op: Op, b: Builder) -> Sequence[Value] | None:
-        """The op applied to the operands of its transposes, if a later op takes the transpose of the result in."""
-        if "reduction" not in op.traits and not any(result in self.taken for result in op.results):
+        """The op applied to the operands of its transposes, if a later op takes the transpose of the result in or moves fewer bytes."""
+        if "reduction" not in op.traits and not is_shortening(op) and self.taken.isdisjoint(op.results):
             return None
         found = sunk(op, self.free, b)
         return None if found is None else [found]
@@ -274,6 +276,7 @@ class _Layout:
             and (_swaps(owner, order) or self.outer_rows(owner, order) > 0)
             and self.uses.get(value, 2) == 1
             and SCHEDULE not in owner.attributes
+            and not channels_of_bytes(owner, self.target)
         )
 
     def outer_rows(self, dot: Op, order: Sequence[int]) -> int:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from ...ir.attributes import Attribute, AxesAttr
 from ...ir.core import Op, Value
 from ...ir.elements import ElementsAttr
-from ...ir.types import TensorType, shape_of
+from ...ir.literals import item_bytes
+from ...ir.types import TensorType, element_type, shape_of
 from ...ops.builder import Builder
 from ...ops.fields import get_i64s
 from ...ops.loops import loops_of
@@ -54,7 +55,7 @@ def inverse(order: Sequence[int]) -> list[int]:
 
 def absorbed(ops: Sequence[Op]) -> set[Value]:
     """The transposes, and values computed only from them and from values that can have any order, that reach an op which reads
-    any order: there the transposes disappear."""
+    any order: there the transposes disappear. So those that reach a cast to fewer bytes: after it they move fewer."""
     turned: set[Value] = set()
     free: set[Value] = set()
     for op in ops:
@@ -64,10 +65,17 @@ def absorbed(ops: Sequence[Op]) -> set[Value]:
     taken: set[Value] = set()
     for op in reversed(ops):
         # Products, reductions and transposes read any order of their operands.
-        reads = "reduction" in op.traits or op.name in ("ng.dot", "ng.transpose")
+        reads = "reduction" in op.traits or op.name in ("ng.dot", "ng.transpose") or is_shortening(op)
         if reads or any(result in taken and result in turned for result in op.results):
             taken.update(v for v in op.operands if v in turned)
     return taken
+
+
+def is_shortening(op: Op) -> bool:
+    """Whether an op is a cast to fewer bytes."""
+    if op.name != "ng.cast":
+        return False
+    return item_bytes(element_type(op.result.type)) < item_bytes(element_type(op.operands[0].type))
 
 
 def _is_free(op: Op, free: set[Value]) -> bool:
