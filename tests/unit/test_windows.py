@@ -114,6 +114,8 @@ CONVOLUTIONS = {
     "depthwise": (2, (6, 5), 6, (3, 3), 6, (1, 1), (1, 1), [(1, 1), (1, 1)], 6),
     "depthwise_in_steps": (1, (9, 8), 3, (3, 2), 3, (2, 2), (1, 1), [(1, 0), (1, 1)], 3),
     "depthwise_twice": (2, (6, 5), 3, (3, 3), 6, (1, 1), (1, 1), [(1, 1), (1, 1)], 3),
+    "depthwise_three_times": (2, (5, 6), 37, (3, 3), 111, (1, 1), (1, 1), [(1, 1), (1, 1)], 37),
+    "depthwise_many_times": (1, (4, 5), 70, (3, 2), 140, (1, 1), (1, 1), [(1, 0), (1, 1)], 70),
     "wide": (1, (13, 13), 19, (3, 3), 33, (1, 1), (1, 1), [(1, 1), (1, 1)], 1),
     "deep": (1, (12, 11), 100, (3, 3), 9, (1, 1), (1, 1), [(1, 1), (1, 1)], 1),
     "stem": (1, (23, 19), 3, (7, 7), 9, (2, 2), (1, 1), [(3, 3), (3, 3)], 1),
@@ -159,6 +161,30 @@ def test_deconvolution_is_the_adjoint(name: str, target: str) -> None:
     back = computed(target, lambda y, w: ng.deconvolve(y, w, lengths=lengths, **options), (y, ys), (w, ws))
     assert back.shape == x.shape
     np.testing.assert_allclose((forward * y).sum(), (back.astype(np.float64) * x).sum(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("target", TARGETS[1:])
+@pytest.mark.parametrize("order", ["N H W", "N C H W"])
+@pytest.mark.parametrize("name", [n for n in CONVOLUTIONS if n.startswith("depthwise")])
+def test_gradients_of_depthwise_convolutions(name: str, order: str, target: str) -> None:
+    """Of both operands, with infinities and NaN, and the channels inside and outside of the other axes."""
+    build, xs, ws, _ = convolution(CONVOLUTIONS[name])
+    xs = sorted(xs, key=lambda a: order.find(a.name) % 9)
+    inputs = [ng.placeholder(xs), ng.placeholder(ws)]
+    result = build(*inputs)
+    made = ng.axes_with_order(
+        result, sorted(result.axes, key=lambda a: order.replace("C", "K").find(a.name) % 9)
+    )
+    delta = ng.placeholder(made.axes)
+    gradients = [ng.deriv(made, x, delta) for x in inputs]
+    arrays = [values(*x.axes.known_shape, seed=i) for i, x in enumerate((*inputs, delta))]
+    arrays[0].flat[7], arrays[2].flat[5], arrays[2].flat[-1] = np.inf, np.nan, -np.inf
+
+    def found(target: str) -> Any:
+        return ng.transformers.make_transformer(target).computation(gradients, *inputs, delta)(*arrays)
+
+    for got, wanted in zip(found(target), found("numpy"), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("order", ["N K H W", "K H W N", "H N W K"])

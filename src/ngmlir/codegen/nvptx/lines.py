@@ -134,6 +134,8 @@ def lines_of(op: Op, access: Access, facts: Facts) -> Lines | None:
     others = [d for d, size in enumerate(access.shape) if size > 1 and d != closest]
     if closest is None or len(others) > 1 or is_shared(buffer):
         return None
+    if any(access.strides[d] < 0 for d in others):
+        return None  # of a reversed tile the first lines may be missing, not the last
     memory, rank = memory_of(buffer, op), len(access.shape)
     dims = find_i64s(op, "dims") or tuple(range(memory.rank - rank, memory.rank))
     dimension, width = dims[closest], access.shape[closest]
