@@ -14,6 +14,7 @@ from ...ops.builder import Builder
 from ...ops.fields import get_i64s
 from ...ops.loops import loops_of
 from ..analysis.reduction import POSITIONS
+from ..analysis.space import IterationSpace
 
 #: Ops of one tensor, besides reductions, that can be applied before a transpose instead of after it.
 _FOLLOWERS = frozenset({"ng.pad", "ng.slice", "ng.windows", "ng.reshape", "ng.cast_axes"})
@@ -91,7 +92,7 @@ def _transposes(op: Op, turned: set[Value], free: set[Value]) -> bool:
     if op.name == "ng.transpose":
         return True
     if "reduction" in op.traits or op.name in _FOLLOWERS:
-        return op.operands[0] in turned and (op.name != "ng.reshape" or _is_unit_reshape(op))
+        return op.operands[0] in turned and (op.name != "ng.reshape" or _homes(op) is not None)
     if op.name != "ng.concatenate" and "elementwise" not in op.traits:
         return False
     return any(v in turned for v in op.operands) and all(v in turned or v in free for v in op.operands)
@@ -140,22 +141,28 @@ def _same(
     return b.transpose(new.results[0], permutation=list(order))
 
 
-def _is_unit_reshape(op: Op) -> bool:
-    """Whether a reshape only adds and drops dimensions of size 1."""
-    before, after = (
-        [size for size in shape_of(v.type) if size != 1] for v in (op.operands[0], op.results[0])
+def _homes(op: Op) -> list[int | None] | None:
+    """For each dimension of a reshape's result that of the operand which it is a part of, None for size 1; None where a dimension
+    joins several."""
+    space, source = IterationSpace(), shape_of(op.operands[0].type)
+    lying, made = (
+        [space.atoms([size]) for size in shape] for shape in (source, shape_of(op.results[0].type))
     )
-    return before == after
+    if not space.unify(*(tuple(a for own in dims for a in own) for dims in (lying, made))):
+        return None
+    homes = {atom: d for d, own in enumerate(lying) for atom in space.resolve(own)}
+    found = [[*dict.fromkeys(homes[a] for a in space.resolve(own))] for own in made]
+    return None if any(len(own) > 1 for own in found) else [own[0] if own else None for own in found]
 
 
 def _reshape(op: Op, source: Value, order: Sequence[int], b: Builder) -> Value:
-    """A unit reshape on the operand of a transpose: each dimension of its result is placed as in the source, one of size 1 next
-    to the dimension before it."""
-    shape = shape_of(op.results[0].type)
-    long = iter([d for d in order if shape_of(source.type)[d] != 1])
+    """A reshape that splits dimensions on the operand of a transpose: the parts of each are placed as it is in the source, dimensions
+    of size 1 next to the dimension before them."""
+    homes = _homes(op)
+    assert homes is not None
     places: list[tuple[int, int]] = []
-    for number, size in enumerate(shape):
+    for number, home in enumerate(homes):
         before = places[-1][0] if places else -1
-        places.append((next(long), -1) if size != 1 else (before, number))
+        places.append((before if home is None else order[home], number))
     moved = [sorted(places).index(place) for place in places]
     return _same(op, [source], {}, moved, b)
