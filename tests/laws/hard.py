@@ -187,6 +187,14 @@ HARD = {
         %n = ng.sum %d axes [1, 3, 4, 5] : (tensor<3x2x2x4x6x5xf32>) -> tensor<3x2xf32>
         %o = ng.slice %n from [0, 0] to [3, 2] step [2, 1] : (tensor<3x2xf32>) -> tensor<2x2xf32>
         return %m, %s, %t, %o : tensor<2x5x7x5xf32>, tensor<2x5x5x4xi8>, tensor<2x4x6x5xf32>, tensor<2x2xf32> }""",
+    "short rows of results, of which each has a factor": """(%x: tensor<4x5x70xf32>, %y: tensor<4x5x70x2xf32>, %z: tensor<9x3xf32>, %u: tensor<6x9xf32>) -> (tensor<5x70x2xf32>, tensor<9x3xf32>) {
+        %0 = ng.broadcast %x dims [0, 1, 2] : (tensor<4x5x70xf32>) -> tensor<4x5x70x2xf32>
+        %1 = ng.multiply %0, %y : tensor<4x5x70x2xf32>
+        %2 = ng.sum %1 axes [0] : (tensor<4x5x70x2xf32>) -> tensor<5x70x2xf32>
+        %3 = ng.broadcast %u dims [0, 1] : (tensor<6x9xf32>) -> tensor<6x9x3xf32>
+        %4 = ng.max %3 axes [0] : (tensor<6x9x3xf32>) -> tensor<9x3xf32>
+        %5 = ng.add %4, %z : tensor<9x3xf32>
+        return %2, %5 : tensor<5x70x2xf32>, tensor<9x3xf32> }""",
     "products of windows with both sides, and of windows that are summed": """(%x: tensor<2x7x6x3xf32>, %w: tensor<3x2x3x5xf32>) -> (tensor<2x4x5x5xf32>, tensor<3x2x3x5xf32>, tensor<2x4x6x3xf32>) {
         %p = ng.pad %x low [0, 1, 0, 0] high [0, 1, 1, 0] {value = -1.0 : f32} : (tensor<2x7x6x3xf32>) -> tensor<2x9x7x3xf32>
         %n = ng.windows %p axes [1, 2] steps [2, 1] dilations [1, 2] : (tensor<2x9x7x3xf32>) -> tensor<3x2x2x4x5x3xf32>

@@ -11,7 +11,7 @@ from ...ir.core import Block, Op, op_name
 from ...ir.core import Value as IRValue
 from ...ir.types import IndexType, MemRefType, Type, shape_of, token
 from ...llvm.text import Function
-from ...llvm.types import Value, constant, i8, i64, is_mask
+from ...llvm.types import Value, constant, i8, i64, is_mask, lanes_of
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Bug, Limit, Location
 from ...support.lengths import NeedsLength, is_open
@@ -86,6 +86,7 @@ class Emitter:
         self._values: dict[IRValue, Held] = {}
         self._ranges: dict[IRValue, Range] = {}
         self._sums: dict[Value, tuple[Value, int]] = {}
+        self._splats: dict[Value, tuple[Value, int]] = {}
         self._depths: dict[Value, int] = {}  # how many loops are around a register
         self._scratch = scratch
         self._scratch_bytes = 0
@@ -147,6 +148,15 @@ class Emitter:
     def bind(self, value: IRValue, held: Held) -> None:
         """Binds a value to a buffer or a deferred tile."""
         self._values[value] = held
+
+    def define_splat(self, register: Value, source: Value, lane: int) -> None:
+        """Remembers that all lanes of a register are one lane of another one."""
+        if lanes_of(source.type) > 1:
+            self._splats[register] = source, lane
+
+    def lane_before(self, register: Value, lane: int) -> tuple[Value, int]:
+        """The lane from which a lane of a register was copied by `ng.broadcast`, or that lane itself."""
+        return self._splats.get(register, (register, lane))
 
     # Indices
 

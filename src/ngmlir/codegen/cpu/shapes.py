@@ -120,6 +120,7 @@ def broadcast(e: Emitter, op: ng.BroadcastOp) -> None:
         if key not in splats:
             register, lane = old.locate(key[0])
             splats[key] = splat_lane(e.b, source[register], lane, chunk.width)
+            e.define_splat(splats[key], source[register], lane)
         registers.append(splats[key])
     e.define(op.result, registers)
 
@@ -186,7 +187,8 @@ def _picked(
     result: list[Value] = []
     for (_, chunk), positions in zip(e.layout(new).each(), picked, strict=True):
         places = [source.locate(p) for p in positions]
-        result.append(assemble(e.b, kind, [(registers[r], lane) for r, lane in places], chunk.width))
+        lanes = [e.lane_before(registers[r], lane) for r, lane in places]
+        result.append(assemble(e.b, kind, lanes, chunk.width))
     return result
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from ...ir.attributes import Attribute, StringAttr, numeric_literal
 from ...ir.core import Op, Value
@@ -143,6 +144,26 @@ class Access:
                 first, end = (0, size) if stride > 0 else (size - 1, -1)
                 found.update(-((place.offset - at) // stride) for at in (first, end))
         return found
+
+    def with_long_runs(self) -> Access:
+        """The access with adjacent runs, on which every index depends as on one, as one run."""
+        groups: list[list[int]] = []
+        for t, size in enumerate(self.sizes):
+            strides = [(p.terms.get(t - 1, 0), p.terms.get(t, 0)) for p in self.places]
+            if groups and all(is_same(far, near * size) for far, near in strides):
+                groups[-1].append(t)
+            else:
+                groups.append([t])
+        last = {group[-1]: number for number, group in enumerate(groups)}
+        return replace(
+            self,
+            places=tuple(
+                AffineExpr(p.offset, {last[t]: n for t, n in p.terms.items() if t in last})
+                for p in self.places
+            ),
+            runs=tuple(tuple(d for t in group for d in self.runs[t]) for group in groups),
+            sizes=tuple(prod(self.sizes[t] for t in group) for group in groups),
+        )
 
     def over(self, loops: Sequence[Sequence[int]], sizes: Sequence[int]) -> Access:
         """The access by loops instead of runs: each run is the merge of some loops, the last one innermost."""

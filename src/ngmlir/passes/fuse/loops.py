@@ -184,7 +184,11 @@ def _unmoved(fusion: Op, whole: bool) -> _Unmoved:
 
     end = body.ops[-1]
     found = {op.results[0]: access_of(op, through, whole) for op in body.ops if op.name in MAPPED_MOVES}
-    read = {v: each for v, each in found.items() if each is not None and each[0] not in made}
+    read = {
+        v: (each[0], each[1] if whole else each[1].with_long_runs())
+        for v, each in found.items()
+        if each is not None and each[0] not in made
+    }
     heads = kind(fusion) == "attention"  # a row may be split into heads that are adjacent in memory
     multiplied = {
         v: side_of(v, depth, through_side, heads)

@@ -148,11 +148,17 @@ def _summed(dot: Op, side: int, b: Builder) -> Value:
     )
     gone = sorted(place[d] for d in contract)
     kept = [d for d in range(len(shape)) if d not in gone]
-    type = reshaped(terms.type, [shape[d] for d in kept], None)
-    marks: dict[str, Attribute] = {"axes": integers(gone)}
+    # What few contracted elements in a row give is added at the end: registers hold results of several rows until then.
+    row = [d for d in gone if d > max(kept)]
+    last = row if 1 < usual(prod(shape[d] for d in row)) < _MANY_COLUMNS else []
+    first = [d for d in gone if d not in last] or gone
+    type = reshaped(terms.type, [size for d, size in enumerate(shape) if d not in first], None)
+    marks: dict[str, Attribute] = {"axes": integers(first)}
     if isinstance(element, FloatType):
         marks[CONTRACT] = UnitAttr()
     total = b.add_op(SumOp([terms], [type], marks, location=b.location)).result
+    if len(first) < len(gone):
+        total = b.sum(total, axes=[d - sum(other < d for other in first) for d in last])
     # The order of the product: batch, and what is left of both sides.
     sides = [[place[d] for d in rows], added]
     order = [kept.index(d) for d in (*[place[d] for d in batch], *sides[side], *sides[1 - side])]

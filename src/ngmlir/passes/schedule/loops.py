@@ -202,6 +202,10 @@ def columns(nest: LoopNest, target: Target, given: Given) -> Iterator[Candidate[
         yield from _lines(found, nest, target, given, count, steps)
         if stated:
             return
+    if in_short_rows(nest, inner, target, stated):
+        yield from _short_rows_of_results(found, nest, target, given, count, steps)
+        if stated:
+            return
     held = size <= target.vector_registers // 2 * lanes and not is_open(nest.sizes[-1:])
     whole = [size] if held else []
     for width in tile_sizes(
@@ -241,6 +245,19 @@ def collapsed(nest: LoopNest, reduced: Sequence[int], target: Target, tile: int 
     if unfit or 0 < tile < 2 * columns:
         return None
     return nest.in_line if 2 * columns <= _most_in_line(reductions(nest.ops, target), nest, target) else None
+
+
+def in_short_rows(nest: LoopNest, reduced: Sequence[int], target: Target, tile: int = 0) -> LoopNest | None:
+    """The loops of short rows of results on a CPU, with several of them in one tile; None if that is not possible, a given `tile` has no
+    more than one row, or rows are read through an indexing map: one by one, which is slower (pools of 28 columns: 1.7 times)."""
+    columns, near = nest.sizes[-1], len(nest.sizes) - 2
+    if target.has_thread_blocks or near in reduced or near < 0 or is_open(nest.sizes[-2:]):
+        return None
+    lanes = target.lanes(widest_item(nest))
+    if columns > SHORT * lanes or columns % lanes == 0 or 0 < tile < 2 * columns:
+        return None
+    apart = any({near, near + 1} <= {*nest.loops[v]} for v in nest.accesses)
+    return None if apart else nest.in_line
 
 
 def _most_in_line(found: Sequence[Reduction], nest: LoopNest, target: Target) -> int:
@@ -285,6 +302,30 @@ def _lines(
         group = max(1, min(count, PROGRAM_ELEMENTS // (steps * columns)))
         made = Columns(tile=width, band=0, stripe=width, rows=fixed(given, "rows", group))
         yield Candidate(made, cycles + joined, roof, registers)
+
+
+def _short_rows_of_results(
+    found: Sequence[Reduction], nest: LoopNest, target: Target, given: Given, count: int, steps: int
+) -> Iterator[Candidate[Columns]]:
+    """Schedules of `count` rows of results, the last loop but one among them, with several in one tile."""
+    columns, near = usual(nest.sizes[-1:])[0], usual(nest.sizes[-2:])[0]
+    work, lanes = _column_work(found, nest), target.lanes(_gathered_item(found, nest))
+    pair = {len(nest.sizes) - 2, len(nest.sizes) - 1}
+    apart = sum(len(pair & {*nest.loops.get(v, ())}) == 1 for v in nest.inputs)
+    whole = lanes // gcd(lanes, columns)
+    most = {min(n * whole, near) * columns for n in REGISTERS}
+    for width in tile_sizes(given, [w for w in sorted(most) if w > columns]):
+        registers = -(-width // lanes)
+        # Elements of a row or a column are repeated.
+        cycles = max(work.cycles(target, registers), target.fma_cycles) + registers * apart / target.fmas
+        turns = count // near * steps * -(-near // (width // columns))
+        stripe = max(1, PROGRAM_ELEMENTS // steps, STRIPE_BYTES // widest_item(nest))
+        stripe = fixed(given, "stripe", -(-min(stripe, near * columns) // width) * width)
+        group = max(1, min(count // near, PROGRAM_ELEMENTS // (steps * near * columns)))
+        group = fixed(given, "rows", 1 if stripe < near * columns else group)
+        made = Columns(tile=width, band=0, stripe=stripe, rows=group)
+        roof = count * steps * columns / lanes * work.roof(target)
+        yield Candidate(made, turns * (cycles + TURN), roof, registers)
 
 
 def _filling_rows(nest: LoopNest, target: Target, count: int, outer: Sequence[int], width: int) -> int:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from math import prod
 from typing import NamedTuple
@@ -15,11 +15,12 @@ from ....support.lengths import is_multiple, is_open, may_be_several, power_of_t
 from ....support.target import Target
 from ...analysis.loop_nest import LoopNest, chunk_width, loop_nest
 from ...analysis.reduction import Parts, Position, Reduction, flat, in_parts, reductions
-from ...schedule.loops import collapsed, rows_at_once
+from ...schedule.loops import collapsed, in_short_rows, rows_at_once
 from ...schedule.windows import order, staged
 from .collapsed_columns import collapsed_columns_kernel
 from .finished import Finished
 from .fusion_kernel import Kernel, Tile
+from .line_tiles import LineTile, line_spans
 from .reading import all_inside
 from .staged import Staged
 from .tiling import Span, each_position, linear, masked_tile, round_up, sections, several, share
@@ -40,6 +41,8 @@ def columns_kernel(fusion: Op, target: Target, schedule: Columns) -> Finished:
     reduced = [l for l in range(last) if l not in kept]
     if lines := collapsed(nest, reduced, target, schedule.tile):
         return collapsed_columns_kernel(lines, schedule, target, outer, reduced)
+    if lines := in_short_rows(nest, reduced, target, schedule.tile):
+        return _for_short_rows(_Inputs(lines, target, schedule, outer[:-1], reduced, found))
     staging = _for_staged_windows if schedule.stage and outer else _for_vectors
     build = _for_threads if target.has_thread_blocks else staging
     return build(_Inputs(nest, target, schedule, outer, reduced, found))
@@ -131,6 +134,37 @@ def _for_vectors(of: _Inputs) -> Finished:
     return kernel.done()
 
 
+def _for_short_rows(of: _Inputs) -> Finished:
+    """Programs divide the kept loops of a nest that `LoopNest.in_line` returns. A tile has several short rows of results."""
+    nest, target, schedule, outer, reduced, found = of
+    *_, near, columns, _ = nest.sizes
+    sizes, together = [nest.sizes[l] for l in outer], schedule.tile // columns
+    full, tiles = near // together, -(-near // together)
+    rows, group, part = prod(sizes), schedule.rows, schedule.stripe // schedule.tile
+    grid = (-(-rows // group), -(-tiles // part))
+    kernel = Kernel(nest, target, several(grid))
+    b = kernel.b
+    first, place = kernel.program_indices(grid)
+    start, stop = share(b, place, part, tiles)
+
+    def row(places: Sequence[Span]) -> None:
+        body = _ShortRows(kernel, dict(zip(outer, places, strict=True)), reduced, found)
+
+        def tile(i: Value, _: object = None) -> None:
+            body.tile(Span(b.multiply(i, b.index(together)), together))
+
+        b.loop(start, b.minimum(stop, b.index(full)), 1, (), tile)
+        if full < tiles:
+            rest = Span(b.index(full * together), near - full * together)
+            b.branch(b.less(b.index(full), stop), lambda: body.tile(rest), lambda: None)
+
+    if rows == 1:
+        row([Span(b.index(0))] * len(outer))
+    else:
+        each_position(b, *share(b, first, group, rows), sizes, row)
+    return kernel.done()
+
+
 def _for_staged_windows(of: _Inputs) -> Finished:
     """Programs divide blocks of adjacent rows of results, which read from one copy of the inputs that cross borders."""
     nest, target, schedule, outer, reduced, found = of
@@ -210,6 +244,9 @@ def _for_staged_windows(of: _Inputs) -> Finished:
 class _Columns:
     """The columns of one row of results."""
 
+    #: What has the values of a tile.
+    of: type[Tile] = Tile
+
     def __init__(
         self,
         kernel: Kernel,
@@ -231,12 +268,12 @@ class _Columns:
 
     def every(self, output: Value) -> bool:
         """Whether an output has all elements, not only those of the results."""
-        return len(self.kernel.nest.loops[output]) == self.last + 1
+        return {*self.reduced} <= {*self.kernel.nest.loops[output]}
 
     def tile(self, span: Span) -> None:
         """One tile of results: the reduced loops run over vectors of accumulators, then the epilogue. Most windows are
         inside the border: these are computed in a branch without checks."""
-        near = None if self.kernel.has_thread_blocks else self.inside(span)
+        near = None if self.kernel.has_thread_blocks else self.inside(self.spans(span))
         if not near:
             totals = self.total(span, near is not None)
         else:
@@ -247,13 +284,17 @@ class _Columns:
             )
         self.finish(span, totals)
 
-    def inside(self, span: Span) -> list[Value] | None:
+    def spans(self, span: Span) -> dict[int, Span]:
+        """The positions of the kept loops in a tile."""
+        return {**self.outer, self.last: span}
+
+    def inside(self, spans: Mapping[int, Span]) -> list[Value] | None:
         """The conditions under which all inputs of a tile of results are inside; None if some never are."""
         nest, found = self.kernel.nest, list[Value]()
         for value, access in nest.accesses.items():
             if value in self.kernel.staged:
                 continue
-            conditions = all_inside(self.b, {**self.outer, self.last: span}, access)
+            conditions = all_inside(self.b, spans, access)
             if conditions is None:
                 return None
             found += conditions
@@ -347,7 +388,7 @@ class _Columns:
 
     def starts(self, span: Span) -> list[Value]:
         sizes = [place.size for place in self.outer.values() if place.size]
-        shape = (*sizes, *[self.gathered] * bool(self.together), span.size)
+        shape = (*sizes, *[self.gathered] * bool(self.together), self.spans(span)[self.last].size)
         return flat([r.starts(self.b, shape) for r in self.found])
 
     def joined(
@@ -382,6 +423,16 @@ class _Columns:
         known: dict[Value, Value] | None = None,
         inside: bool = False,
     ) -> Tile:
-        spans = {**self.outer, **inner, self.last: span}
+        spans = {**inner, **self.spans(span)}
         whole = [spans.get(l, Span(self.b.index(0))) for l in range(self.last + 1)]
-        return Tile(self.kernel, whole, known, inside, self.found[0].beyond)
+        return self.of(self.kernel, whole, known, inside, self.found[0].beyond)
+
+
+class _ShortRows(_Columns):
+    """All columns of some short rows of results."""
+
+    of = LineTile
+
+    def spans(self, span: Span) -> dict[int, Span]:
+        own = line_spans(self.b, span, self.sizes[-2])
+        return {**self.outer, **dict(zip(range(self.last - 2, self.last + 1), own, strict=True))}
