@@ -10,7 +10,7 @@ from ...ir.attributes import Attribute, IntegerAttr, integers
 from ...ir.core import Block, Module, Op, Value, count_uses
 from ...ir.elements import ElementsAttr
 from ...ir.literals import item_bytes
-from ...ir.types import TensorType, Type, element_type, shape_of, with_element
+from ...ir.types import TensorType, Type, element_type, shape_of
 from ...ops.builder import Builder
 from ...ops.fields import get_i64, get_i64s
 from ...ops.schedules import SCHEDULE
@@ -21,9 +21,10 @@ from ...support.target import Target
 from ..analysis.access import MOVES
 from ..analysis.views import before
 from .dead_code import without_dead
+from .sliced import Part, cut, leads_to_windows
 from .sunk_transposes import absorbed, in_place, is_shortening, order_of, permuted, source_of, sunk
 from .window_codes import channels_of_bytes, with_channels_innermost
-from .window_products import as_windows, sliced_product
+from .window_products import as_windows
 from .window_sums import as_sum_over_windows, product_as_sum
 
 
@@ -151,42 +152,28 @@ class _Layout:
         # A dimension of one element may have any step, also a negative one.
         if op.results[0].type is source.type and all(1 in pair for pair in zip(steps, lengths, strict=True)):
             return [source]
-        if isinstance(owner, Op) and owner.name == "ng.dot" and self.uses.get(source, 2) == 1:
-            return sliced_product(op, owner, b)
         if isinstance(owner, Op) and owner.name == "ng.slice":
             return [b.slice(owner.operands[0], **_composed(owner, op))]
         if isinstance(owner, Op) and owner.name == "ng.transpose" and self.uses.get(source, 2) == 1:
             made = sunk(op, self.free, b)  # fewer elements are moved
             return None if made is None else [made]
-        if not isinstance(owner, Op) or not (owner.name == "ng.broadcast" or self.only_for(op, source)):
+        if not isinstance(owner, Op):
             return None
-        return [self.cut(source, op, b)]
 
-    def only_for(self, slice: Op, value: Value) -> bool:
-        """Whether an elementwise op in the same block computes a value that has no other use."""
-        owner = value.owner
-        return (
-            isinstance(owner, Op)
-            and "elementwise" in owner.traits
-            and self.uses.get(value, 2) == 1
-            and self.block.get(owner) is self.block.get(slice)
-        )
+        def alone(value: Value) -> bool:
+            by = value.owner
+            return (
+                isinstance(by, Op)
+                and self.uses.get(value, 2) == 1
+                and self.block.get(by) is self.block.get(op)
+                and SCHEDULE not in by.attributes
+            )
 
-    def cut(self, value: Value, slice: Op, b: Builder, depth: int = 8) -> Value:
-        """A slice of a value; elementwise ops without other uses and broadcasts are computed on slices of their operands."""
-        owner = value.owner
-        starts, limits, steps = (get_i64s(slice, name) for name in ("starts", "limits", "steps"))
-        wanted = with_element(slice.results[0].type, element_type(value.type))
-        if isinstance(owner, Op) and owner.name == "ng.broadcast":
-            dims = get_i64s(owner, "dimensions")
-            (source,) = owner.operands
-            if any(starts[d] or steps[d] != 1 or limits[d] != shape_of(value.type)[d] for d in dims):
-                chosen = ([part[d] for d in dims] for part in (starts, limits, steps))
-                source = b.slice(source, **dict(zip(("starts", "limits", "steps"), chosen, strict=True)))
-            return _changed(owner, [source], wanted, {}, b)
-        if isinstance(owner, Op) and depth and self.only_for(slice, value):
-            return _changed(owner, [self.cut(o, slice, b, depth - 1) for o in owner.operands], wanted, {}, b)
-        return b.slice(value, starts=starts, limits=limits, steps=steps)
+        computed = alone(source) and ("elementwise" in owner.traits or leads_to_windows(source, alone))
+        if owner.name not in ("ng.broadcast", "ng.windows") and not computed:
+            return None
+        made = cut(source, Part.of(op), _tensor(op.results[0].type), alone, b)
+        return None if isinstance(made.owner, Op) and made.owner.operands[:1] == (source,) else [made]
 
     # -- transposes --------------------------------------------------------------------------------------
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
+from ...ir.attributes import integers
 from ...ir.core import Op, Value
-from ...ir.types import DYNAMIC, element_type, shape_of
+from ...ir.types import DYNAMIC, Type, element_type, shape_of
 from ...ops.builder import Builder
 from ...ops.fields import get_i64s
 from ...ops.rules import names_of, reshaped
 from ...ops.schedules import SCHEDULE
-from ...support.lengths import is_same
+from ...support.lengths import is_open, is_same
 from ..analysis.views import before
 
 #: Greatest ratio of the new number of windows to the old one: windows over the border read zeros.
@@ -134,9 +135,10 @@ def reversed_along(value: Value, dimensions: Sequence[int], b: Builder) -> Value
     )
 
 
-def sliced_product(slice: Op, dot: Op, b: Builder) -> Sequence[Value] | None:
-    """A slice of a product of windows as the product of a slice of the windows; None where it is none."""
-    starts, limits, steps = (get_i64s(slice, name) for name in ("starts", "limits", "steps"))
+def sliced_product(
+    dot: Op, starts: Sequence[int], limits: Sequence[int], steps: Sequence[int], wanted: Type, b: Builder
+) -> Value | None:
+    """A part of a product of windows as the product of a part of the windows; None where it is none."""
     homes = _homes(dot)
     sides = list(dot.operands)
     shape = shape_of(dot.results[0].type)
@@ -153,7 +155,48 @@ def sliced_product(slice: Op, dot: Op, b: Builder) -> Sequence[Value] | None:
     for d in cut:
         for part, given in zip(parts, (starts, limits, steps), strict=True):
             part[homes[d][1]] = given[d]
-    sides[side] = b.slice(sides[side], starts=parts[0], limits=parts[1], steps=parts[2])
-    new = dot.rebuilt(sides, types=[slice.results[0].type])
-    b.add_op(new)
-    return new.results
+    if owner.result is sides[side]:
+        sides[side] = part_of_windows(owner, parts[0], parts[1], parts[2], b)
+    else:
+        sides[side] = b.slice(sides[side], starts=parts[0], limits=parts[1], steps=parts[2])
+    return b.add_op(dot.rebuilt(sides, types=[wanted])).result
+
+
+def part_of_windows(
+    windows: Op, starts: Sequence[int], limits: Sequence[int], steps: Sequence[int], b: Builder
+) -> Value:
+    """Some adjacent windows, as windows of a part; or a slice of windows."""
+    (source,), axes, shape = windows.operands, get_i64s(windows, "axes"), shape_of(windows.result.type)
+    count, whole = len(axes), shape_of(source.type)
+    taps = all(
+        start == 0 and is_same(limit, size)
+        for start, limit, size in zip(starts, limits, shape[:count], strict=False)
+    )
+    if not taps or set(steps) != {1}:
+        return b.slice(windows.result, starts=starts, limits=limits, steps=steps)
+    first, end = list(starts[count:]), list(limits[count:])
+    own, dilations = get_i64s(windows, "steps"), get_i64s(windows, "dilations")
+    for d, step, dilation, taps in zip(axes, own, dilations, shape[:count], strict=True):
+        first[d] *= step
+        end[d] = (end[d] - 1) * step + (taps - 1) * dilation + 1
+    sizes = [limit - start for start, limit in zip(starts, limits, strict=True)]
+    source = _trimmed(source, first, [size - stop for size, stop in zip(whole, end, strict=True)], b)
+    type = reshaped(windows.result.type, sizes, names_of(windows.result.type))
+    return b.windows(source, type=type, axes=axes, steps=own, dilations=dilations)
+
+
+def _trimmed(value: Value, first: Sequence[int], last: Sequence[int], b: Builder) -> Value:
+    """A value without the `first` and the `last` elements of its dimensions: less padding, if that is enough."""
+    owner, shape = value.owner, shape_of(value.type)
+    if isinstance(owner, Op) and owner.name == "ng.pad":
+        low, high = (
+            [n - m for n, m in zip(get_i64s(owner, name), less, strict=True)]
+            for name, less in (("low", first), ("high", last))
+        )
+        if not is_open([*low, *high]) and min(*low, *high) >= 0:
+            sizes = [size - n - m for size, n, m in zip(shape, first, last, strict=True)]
+            types = [reshaped(value.type, sizes, names_of(value.type))]
+            around = {**owner.attributes, "low": integers(low), "high": integers(high)}
+            return b.add_op(owner.rebuilt(owner.operands, types=types, attributes=around)).result
+    limits = [size - n for size, n in zip(shape, last, strict=True)]
+    return b.slice(value, starts=first, limits=limits, steps=[1] * len(shape))
