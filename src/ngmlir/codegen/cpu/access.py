@@ -179,11 +179,15 @@ class Access:
         if (d, row, chunk) not in self._masks:
             b, hoisted = self.e.b, self.e.hoisted
             numbers = lanes(i32, list(range(chunk.offset, chunk.offset + chunk.width)))
-            end = self._splat(self._end(d, row), chunk.width)
+            number = self._end(d, row)
+            end = self._splat(number, chunk.width)
             mask = hoisted(lambda: b.icmp("ult", numbers, end), end)
             if not at_least(d.known.low + chunk.offset, 0):
                 first = self._splat(self._first(d), chunk.width)
                 mask = hoisted(lambda: b.and_(mask, b.icmp("uge", numbers, first)), mask, first)
+            elif not self.e.machine.masks:
+                count = hoisted(lambda: b.smax(b.sub(number, chunk.offset), 0), number)
+                self.e.define_count(mask, count)
             self._masks[d, row, chunk] = mask
         return self._masks[d, row, chunk]
 

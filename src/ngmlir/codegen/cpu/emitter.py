@@ -87,6 +87,7 @@ class Emitter:
         self._ranges: dict[IRValue, Range] = {}
         self._sums: dict[Value, tuple[Value, int]] = {}
         self._splats: dict[Value, tuple[Value, int]] = {}
+        self._counts: dict[Value, Value] = {}
         self._depths: dict[Value, int] = {}  # how many loops are around a register
         self._scratch = scratch
         self._scratch_bytes = 0
@@ -157,6 +158,14 @@ class Emitter:
     def lane_before(self, register: Value, lane: int) -> tuple[Value, int]:
         """The lane from which a lane of a register was copied by `ng.broadcast`, or that lane itself."""
         return self._splats.get(register, (register, lane))
+
+    def define_count(self, mask: Value, count: Value) -> None:
+        """Remembers that a mask has the first `count` lanes, or all if there are not so many."""
+        self._counts[mask] = count
+
+    def count_of(self, mask: Value) -> Value | None:
+        """The number of lanes of a mask that has the first ones; None for any other."""
+        return self._counts.get(mask)
 
     # Indices
 

@@ -30,6 +30,8 @@ def load(
         return _load_pieces(e, type, pointer, chunk)
     if chunk.width == 1:
         return _load_if(e, type, pointer, mask, pad)
+    if isinstance(mask, Value) and not masks(e, type) and (count := e.count_of(mask)) is not None:
+        return _load_first(e, type, pointer, chunk, count, pad)
     return b.masked_load(wide, pointer, vector_mask(mask, chunk), pad, align=align)
 
 
@@ -84,8 +86,57 @@ def store(e: Emitter, value: Value, pointer: Value, chunk: Chunk, mask: Mask) ->
         assert isinstance(mask, Value)
         with b.when(mask):
             b.store(value, pointer, align=align)
+    elif isinstance(mask, Value) and (count := e.count_of(mask)) is not None:
+        _store_first(e, value, pointer, chunk, count)
     else:
         b.masked_store(value, pointer, vector_mask(mask, chunk), align=align)
+
+
+def _load_first(e: Emitter, type: Type, pointer: Value, chunk: Chunk, count: Value, pad: Value) -> Value:
+    """Loads the first `count` elements: for each bit of the number as many, the fewest and last ones first."""
+    b, align = e.b, item_bytes(type)
+    count = e.hoisted(lambda: b.smin(count, chunk.count), count)
+    found = b.extract(pad, 0)
+    for size in (1 << bit for bit in range(chunk.count.bit_length())):
+        # What is found is of the same bits of the number; `wide` is that if this bit is 0.
+        both = list(range(min(2 * size, chunk.width)))
+        wide = found if size == chunk.width else b.shuffle(pad, None, both)
+        if 1 < size < chunk.width:
+            wide = b.shuffle(found, b.shuffle(pad, None, range(size)), both)
+        with b.when(_bit(e, count, size), [wide]) as region:
+            before = e.hoisted(lambda size=size: b.zext(b.and_(count, -2 * size), i64), count)
+            part = b.load(vector(size, type), b.getelementptr(type, pointer, before), align=align)
+            if size == 1:
+                part = b.insert(wide, part, 0)
+            elif size < chunk.width:
+                part = b.shuffle(part, found, both)
+            region.next(part)
+        (found,) = region.results
+    return found
+
+
+def _bit(e: Emitter, count: Value, size: int) -> Value:
+    """Whether a number has the bit `size`."""
+    return e.hoisted(lambda: e.b.icmp("ne", e.b.and_(count, size), 0), count)
+
+
+def _store_first(e: Emitter, value: Value, pointer: Value, chunk: Chunk, count: Value) -> None:
+    """Stores the first `count` elements: for each bit of the number as many, the most first."""
+    b, type, align = e.b, llvm.element_of(value.type), item_bytes(llvm.element_of(value.type))
+    count = e.hoisted(lambda: b.smin(count, chunk.count), count)
+    rest, at = value, pointer
+    for size in (1 << bit for bit in reversed(range(chunk.count.bit_length()))):
+        condition, part = _bit(e, count, size), rest
+        if size < llvm.lanes_of(rest.type):
+            part = b.shuffle(rest, None, range(size)) if size > 1 else b.extract(rest, 0)
+        if size == 1 or part is rest:
+            with b.when(condition):
+                b.store(part, at, align=align)
+            continue
+        with b.when(condition, [part, at]) as region:
+            b.store(part, at, align=align)
+            region.next(b.shuffle(rest, None, range(size, 2 * size)), b.getelementptr(type, at, size))
+        rest, at = region.results
 
 
 def stream(e: Emitter, value: Value, pointer: Value, divisor: int) -> None:
