@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from math import prod
 from typing import Literal
 
@@ -81,7 +82,8 @@ def narrow_weights(
             return function
         ops = function.block.ops
         invariants = Invariants(ops, function.block.args)
-        rule = _Rule(target, invariants, "reassoc" in assume or REASSOCIATES in function.attributes)
+        scaled = "reassoc" in assume or REASSOCIATES in function.attributes
+        rule = _Rule(function, target, invariants, scaled)
         kinds = frozenset({"ng.dot", "ng.gather"})
         made = sweep_op(function, rule.rewritten, kinds, frozenset({"ng.fusion"}))
         return function if made is function else without_dead(made)
@@ -90,7 +92,8 @@ def narrow_weights(
 
 
 class _Rule:
-    def __init__(self, target: Target, invariants: Invariants, scaled: bool):
+    def __init__(self, function: Op, target: Target, invariants: Invariants, scaled: bool):
+        self.function = function
         self.target, self.lanes, self.scaled = target, target.lanes(4), scaled
         self.invariants = invariants
         self.held: dict[tuple[Chain, Block], StoredWeight] = {}
@@ -166,9 +169,21 @@ class _Rule:
             return None
         line = b.reshape(indices, type=TensorType((count,), element_type(indices.type)))
         own = self.affine(table, 1)
-        if own is not None:
+        if own is not None and own.chain in self.multiplied:
             return [b.reshape(rows_of_panels(self.panels_of(own, b), line, b), type=op.result.type)]
         return [b.reshape(decoded_rows(self.in_memory(chain, b), line, b), type=op.result.type)]
+
+    @cached_property
+    def multiplied(self) -> set[Chain]:
+        """The weights that products read in panels: rows of these are taken from the panels, those of others from memory."""
+        sides = [
+            (value, get_i64s(op, f"{side}_contract"))
+            for op in self.function.walk()
+            if op.name == "ng.dot"
+            for side, value in zip(("lhs", "rhs"), op.operands, strict=True)
+        ]
+        found = [self.affine(value, along[0]) for value, along in sides if along and _is_matrix(value)]
+        return {own.chain for own in found if own is not None}
 
     def chain(self, weight: Value, depth: int, tables: bool = False) -> Chain | None:
         """How a weight is decoded, if kernels can do that; else None."""

@@ -38,7 +38,7 @@ def channels_of_bytes(dot: Op, target: Target) -> list[int]:
 
 def with_channels_innermost(function: Op, target: Target) -> Op:
     """The function, with the channels of `channels_of_bytes` innermost in memory. A dot instruction reads words of adjacent bytes along
-    the sum: bytes that lie apart would be collected one by one, for each window that they are in. The transpose moves each byte
+    the sum: bytes that are not contiguous would be collected one by one, for each window that they are in. The transpose moves each byte
     once."""
     made = sweep_op(function, lambda op, b: _innermost(op, target, b), frozenset({"ng.dot"}))
     return function if made is function else without_dead(made)

@@ -14,7 +14,6 @@ from ...ops.fields import get_i64s
 from ...ops.rules import names_of, reshaped
 from ...ops.schedules import SCHEDULE
 from ...support.lengths import is_open, is_same
-from ..analysis.views import before
 
 #: Greatest ratio of the new number of windows to the old one: windows over the border read zeros.
 MORE_WINDOWS = 2
@@ -147,7 +146,7 @@ def sliced_product(
     if len(changed) != 1 or -1 in changed:
         return None
     (side,) = changed
-    owner = before(sides[side], ("ng.slice",)).owner
+    owner = sides[side].owner
     if not isinstance(owner, Op) or owner.name != "ng.windows":
         return None
     own = list(shape_of(sides[side].type))
@@ -155,10 +154,7 @@ def sliced_product(
     for d in cut:
         for part, given in zip(parts, (starts, limits, steps), strict=True):
             part[homes[d][1]] = given[d]
-    if owner.result is sides[side]:
-        sides[side] = part_of_windows(owner, parts[0], parts[1], parts[2], b)
-    else:
-        sides[side] = b.slice(sides[side], starts=parts[0], limits=parts[1], steps=parts[2])
+    sides[side] = part_of_windows(owner, parts[0], parts[1], parts[2], b)
     return b.add_op(dot.rebuilt(sides, types=[wanted])).result
 
 

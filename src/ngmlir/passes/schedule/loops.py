@@ -256,8 +256,8 @@ def in_short_rows(nest: LoopNest, reduced: Sequence[int], target: Target, tile: 
     lanes = target.lanes(widest_item(nest))
     if columns > SHORT * lanes or columns % lanes == 0 or 0 < tile < 2 * columns:
         return None
-    apart = any({near, near + 1} <= {*nest.loops[v]} for v in nest.accesses)
-    return None if apart else nest.in_line
+    mapped = any({near, near + 1} <= {*nest.loops[v]} for v in nest.accesses)
+    return None if mapped else nest.in_line
 
 
 def _most_in_line(found: Sequence[Reduction], nest: LoopNest, target: Target) -> int:
@@ -311,13 +311,13 @@ def _short_rows_of_results(
     columns, near = usual(nest.sizes[-1:])[0], usual(nest.sizes[-2:])[0]
     work, lanes = _column_work(found, nest), target.lanes(_gathered_item(found, nest))
     pair = {len(nest.sizes) - 2, len(nest.sizes) - 1}
-    apart = sum(len(pair & {*nest.loops.get(v, ())}) == 1 for v in nest.inputs)
+    repeated = sum(len(pair & {*nest.loops.get(v, ())}) == 1 for v in nest.inputs)
     whole = lanes // gcd(lanes, columns)
     most = {min(n * whole, near) * columns for n in REGISTERS}
     for width in tile_sizes(given, [w for w in sorted(most) if w > columns]):
         registers = -(-width // lanes)
         # Elements of a row or a column are repeated.
-        cycles = max(work.cycles(target, registers), target.fma_cycles) + registers * apart / target.fmas
+        cycles = max(work.cycles(target, registers), target.fma_cycles) + registers * repeated / target.fmas
         turns = count // near * steps * -(-near // (width // columns))
         stripe = max(1, PROGRAM_ELEMENTS // steps, STRIPE_BYTES // widest_item(nest))
         stripe = fixed(given, "stripe", -(-min(stripe, near * columns) // width) * width)
