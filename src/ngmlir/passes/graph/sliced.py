@@ -98,6 +98,8 @@ def leads_to_windows(value: Value, alone: Alone, depth: int = 8) -> bool:
 def _homes(op: Op) -> list[int | None] | None:
     """For each dimension of the operand of a reduction, or of an op that only adds and drops dimensions of one element, that of the
     result; None where it has none. None for other ops."""
+    if len(op.operands) != 1:
+        return None
     shape, result = shape_of(op.operands[0].type), shape_of(op.results[0].type)
     if "reduction" in op.traits and len(op.results) == 1:
         axes = get_i64s(op, "axes")
