@@ -77,7 +77,7 @@ class _Run:
         """The steps that have to be repeated to recompute a value; None if that is not possible."""
         found: dict[Step, None] = {}
         waiting = [held.maker]
-        until = self.next_use(held)
+        until = max([*self.uses.get(held, ())[:1], self.next_use(held)])
         while waiting:
             step = waiting.pop()
             if step in found:
