@@ -175,8 +175,8 @@ def outputs(type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness =
         for length in (*sorted(known), *sorted(_asked_for(shapes, attributes) - known)):
             with suppress(UserError):
                 found = _applied(type, inputs, attributes, ragged, length)
-                is_said = length not in known
-                return found if is_said else Given(_left_open(found.types, inputs, length), found.ragged)
+                types = _left_open(found.types, inputs, length) if length in known else found.types
+                return Given(types, found.ragged)
         first, *rest = error.diagnostics
         said = f"lengths that are not known are {_LENGTHS[0]} here"
         if str(_LENGTHS[0]) not in first.message:

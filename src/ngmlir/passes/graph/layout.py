@@ -172,7 +172,7 @@ class _Layout:
         computed = alone(source) and ("elementwise" in owner.traits or leads_to_windows(source, alone))
         if owner.name not in ("ng.broadcast", "ng.windows") and not computed:
             return None
-        made = cut(source, Part.of(op), _tensor(op.results[0].type), alone, b)
+        made = cut(source, Part.of(op), op.results[0].type, alone, b)
         return None if isinstance(made.owner, Op) and made.owner.operands[:1] == (source,) else [made]
 
     # -- transposes --------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class _Layout:
         if self.runs_along_rows(source, order):
             assert isinstance(source.owner, Op)
             turned = _swapped_order(source.owner)
-            product = _swapped(source.owner, permuted(_tensor(source.type), turned), b)
+            product = _swapped(source.owner, permuted(source.type, turned), b)
             return [b.transpose(product, permutation=[turned.index(d) for d in order])]
         inner = order_of(source)
         if inner is not None and not self.vanishes(source, order):
@@ -391,11 +391,6 @@ def _changed(
     return b.add_op(new).result
 
 
-def _tensor(type: Type) -> TensorType:
-    assert isinstance(type, TensorType)
-    return type
-
-
 def _lies_across(dot: object) -> bool:
     """Whether the innermost dimension of the left side of a product is not contracted: as columns its elements would be read
     contiguously."""
@@ -418,7 +413,7 @@ def _swapped(dot: Op, wanted: Type, b: Builder) -> Value:
         for new, old in (("lhs", "rhs"), ("rhs", "lhs"))
         for kind in ("contract", "batch")
     }
-    made = permuted(_tensor(dot.results[0].type), _swapped_order(dot))
+    made = permuted(dot.results[0].type, _swapped_order(dot))
     product = b.dot(dot.operands[1], dot.operands[0], **sides, type=made)
     return product if made is wanted else b.reshape(product, type=wanted)  # dimensions of size 1 differ
 

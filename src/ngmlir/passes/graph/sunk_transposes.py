@@ -9,7 +9,7 @@ from ...ir.attributes import Attribute, AxesAttr
 from ...ir.core import Op, Value
 from ...ir.elements import ElementsAttr
 from ...ir.literals import item_bytes
-from ...ir.types import TensorType, element_type, shape_of
+from ...ir.types import TensorType, Type, element_type, shape_of
 from ...ops.builder import Builder
 from ...ops.fields import get_i64s
 from ...ops.loops import loops_of
@@ -23,8 +23,9 @@ _FOLLOWERS = frozenset({"ng.pad", "ng.slice", "ng.windows", "ng.reshape", "ng.ca
 Free = Callable[[Value, Sequence[int], Builder], Value | None]
 
 
-def permuted(type: TensorType, order: Sequence[int]) -> TensorType:
-    """The type whose dimension i is dimension order[i] of another."""
+def permuted(type: Type, order: Sequence[int]) -> TensorType:
+    """The type whose dimension i is dimension order[i] of another one, of a tensor."""
+    assert isinstance(type, TensorType)
     names = type.axes
     encoding = AxesAttr(*(names[d] for d in order)) if names is not None else None
     return TensorType(tuple(type.shape[d] for d in order), type.element, encoding)
@@ -92,7 +93,7 @@ def _transposes(op: Op, turned: set[Value], free: set[Value]) -> bool:
     if op.name == "ng.transpose":
         return True
     if "reduction" in op.traits or op.name in _FOLLOWERS:
-        return op.operands[0] in turned and (op.name != "ng.reshape" or _homes(op) is not None)
+        return op.operands[0] in turned and (op.name != "ng.reshape" or parts_of(op) is not None)
     if op.name != "ng.concatenate" and "elementwise" not in op.traits:
         return False
     return any(v in turned for v in op.operands) and all(v in turned or v in free for v in op.operands)
@@ -130,18 +131,15 @@ def _same(
     op: Op, operands: Sequence[Value], changed: Mapping[str, Attribute], order: Sequence[int], b: Builder
 ) -> Value:
     """A copy of an op on other operands, whose result is transposed by `order` to the original one."""
-    type = op.results[0].type
-    assert isinstance(type, TensorType)
-    new = op.rebuilt(
-        operands, types=[permuted(type, inverse(order))], attributes={**op.attributes, **changed}
-    )
+    type = permuted(op.results[0].type, inverse(order))
+    new = op.rebuilt(operands, types=[type], attributes={**op.attributes, **changed})
     b.add_op(new)
     if list(order) == sorted(order):
         return new.results[0]
     return b.transpose(new.results[0], permutation=list(order))
 
 
-def _homes(op: Op) -> list[int | None] | None:
+def parts_of(op: Op) -> list[int | None] | None:
     """For each dimension of a reshape's result that of the operand which it is a part of, None for size 1; None where a dimension
     joins several."""
     space, source = IterationSpace(), shape_of(op.operands[0].type)
@@ -158,7 +156,7 @@ def _homes(op: Op) -> list[int | None] | None:
 def _reshape(op: Op, source: Value, order: Sequence[int], b: Builder) -> Value:
     """A reshape that splits dimensions on the operand of a transpose: the parts of each are placed as it is in the source, dimensions
     of size 1 next to the dimension before them."""
-    homes = _homes(op)
+    homes = parts_of(op)
     assert homes is not None
     places: list[tuple[int, int]] = []
     for number, home in enumerate(homes):

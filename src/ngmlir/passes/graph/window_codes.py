@@ -9,7 +9,7 @@ from math import prod
 from ...ir.attributes import integers
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
-from ...ir.types import TensorType, element_type, shape_of
+from ...ir.types import element_type, shape_of
 from ...ops.builder import Builder
 from ...ops.fields import get_i64s
 from ...ops.schedules import SCHEDULE
@@ -59,7 +59,7 @@ def _innermost(dot: Op, target: Target, b: Builder) -> Sequence[Value] | None:
     places = [*range(len(axes)), *(len(axes) + d for d in order)]
     made = windows.rebuilt(
         [_turned(source, order, b)],
-        types=[permuted(_tensor(windows.result), places)],
+        types=[permuted(windows.result.type, places)],
         attributes={**windows.attributes, "axes": integers(order.index(a) for a in axes)},
     )
     named = ("lhs_contract", "lhs_batch")
@@ -75,13 +75,8 @@ def _turned(value: Value, order: Sequence[int], b: Builder) -> Value:
         sizes = {name: integers(get_i64s(op, name)[d] for d in order) for name in ("low", "high")}
         made = op.rebuilt(
             [_turned(op.operands[0], order, b)],
-            types=[permuted(_tensor(value), order)],
+            types=[permuted(value.type, order)],
             attributes={**op.attributes, **sizes},
         )
         return b.add_op(made).result
     return b.transpose(value, permutation=order)
-
-
-def _tensor(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewrites `overlap_add` of a product as a product of windows, and slices of products of windows."""
+"""Rewrites `overlap_add` of a product as a product of windows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from ...ir.attributes import integers
 from ...ir.core import Op, Value
-from ...ir.types import DYNAMIC, Type, element_type, shape_of
+from ...ir.types import DYNAMIC, element_type, shape_of
 from ...ops.builder import Builder
 from ...ops.fields import get_i64s
 from ...ops.rules import names_of, reshaped
 from ...ops.schedules import SCHEDULE
-from ...support.lengths import is_open, is_same
+from ...support.lengths import is_same
 
 #: Greatest ratio of the new number of windows to the old one: windows over the border read zeros.
 MORE_WINDOWS = 2
@@ -43,7 +42,7 @@ def as_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> Sequence[V
     whole = shape_of(overlap.results[0].type)
     if prod(whole[a] for a in axes) > MORE_WINDOWS * prod(shape[count + a] for a in axes):
         return None
-    homes = _homes(dot)
+    homes = homes_of(dot)
     side = homes[positions[0]][0]
     if side < 0 or any(homes[d][0] != side for d in positions) or any(homes[d][0] != 1 - side for d in taps):
         return None
@@ -106,7 +105,7 @@ def _without_units(whole: Sequence[int], shape: Sequence[int]) -> list[int]:
     return left if len(left) == len(shape) else []
 
 
-def _homes(dot: Op) -> list[tuple[int, int]]:
+def homes_of(dot: Op) -> list[tuple[int, int]]:
     """For each dimension of a product's result the side that it comes from (0 or 1; -1: a batch dimension, of both), and its
     index there."""
     found = [(-1, d) for d in get_i64s(dot, "lhs_batch")]
@@ -132,67 +131,3 @@ def reversed_along(value: Value, dimensions: Sequence[int], b: Builder) -> Value
         limits=[-1 if d in dimensions else size for d, size in enumerate(shape)],
         steps=[-1 if d in dimensions else 1 for d in range(len(shape))],
     )
-
-
-def sliced_product(
-    dot: Op, starts: Sequence[int], limits: Sequence[int], steps: Sequence[int], wanted: Type, b: Builder
-) -> Value | None:
-    """A part of a product of windows as the product of a part of the windows; None where it is none."""
-    homes = _homes(dot)
-    sides = list(dot.operands)
-    shape = shape_of(dot.results[0].type)
-    cut = [d for d in range(len(shape)) if (starts[d], limits[d], steps[d]) != (0, shape[d], 1)]
-    changed = {homes[d][0] for d in cut}
-    if len(changed) != 1 or -1 in changed:
-        return None
-    (side,) = changed
-    owner = sides[side].owner
-    if not isinstance(owner, Op) or owner.name != "ng.windows":
-        return None
-    own = list(shape_of(sides[side].type))
-    parts = [[0] * len(own), own, [1] * len(own)]
-    for d in cut:
-        for part, given in zip(parts, (starts, limits, steps), strict=True):
-            part[homes[d][1]] = given[d]
-    sides[side] = part_of_windows(owner, parts[0], parts[1], parts[2], b)
-    return b.add_op(dot.rebuilt(sides, types=[wanted])).result
-
-
-def part_of_windows(
-    windows: Op, starts: Sequence[int], limits: Sequence[int], steps: Sequence[int], b: Builder
-) -> Value:
-    """Some adjacent windows, as windows of a part; or a slice of windows."""
-    (source,), axes, shape = windows.operands, get_i64s(windows, "axes"), shape_of(windows.result.type)
-    count, whole = len(axes), shape_of(source.type)
-    taps = all(
-        start == 0 and is_same(limit, size)
-        for start, limit, size in zip(starts, limits, shape[:count], strict=False)
-    )
-    if not taps or set(steps) != {1}:
-        return b.slice(windows.result, starts=starts, limits=limits, steps=steps)
-    first, end = list(starts[count:]), list(limits[count:])
-    own, dilations = get_i64s(windows, "steps"), get_i64s(windows, "dilations")
-    for d, step, dilation, taps in zip(axes, own, dilations, shape[:count], strict=True):
-        first[d] *= step
-        end[d] = (end[d] - 1) * step + (taps - 1) * dilation + 1
-    sizes = [limit - start for start, limit in zip(starts, limits, strict=True)]
-    source = _trimmed(source, first, [size - stop for size, stop in zip(whole, end, strict=True)], b)
-    type = reshaped(windows.result.type, sizes, names_of(windows.result.type))
-    return b.windows(source, type=type, axes=axes, steps=own, dilations=dilations)
-
-
-def _trimmed(value: Value, first: Sequence[int], last: Sequence[int], b: Builder) -> Value:
-    """A value without the `first` and the `last` elements of its dimensions: less padding, if that is enough."""
-    owner, shape = value.owner, shape_of(value.type)
-    if isinstance(owner, Op) and owner.name == "ng.pad":
-        low, high = (
-            [n - m for n, m in zip(get_i64s(owner, name), less, strict=True)]
-            for name, less in (("low", first), ("high", last))
-        )
-        if not is_open([*low, *high]) and min(*low, *high) >= 0:
-            sizes = [size - n - m for size, n, m in zip(shape, first, last, strict=True)]
-            types = [reshaped(value.type, sizes, names_of(value.type))]
-            around = {**owner.attributes, "low": integers(low), "high": integers(high)}
-            return b.add_op(owner.rebuilt(owner.operands, types=types, attributes=around)).result
-    limits = [size - n for size, n in zip(shape, last, strict=True)]
-    return b.slice(value, starts=first, limits=limits, steps=[1] * len(shape))
