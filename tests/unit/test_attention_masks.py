@@ -41,6 +41,13 @@ def masks(form: str, axes: dict[str, Any], dtype: str) -> tuple[list[Any], list[
                 scores = ng.where(ng.logical_and(key <= query, query - key < 40), scores, -np.inf)
             elif kind == "seen":
                 scores = ng.where(also(shape, random.random(lengths) < 0.6, "bool"), scores, -np.inf)
+            elif kind.startswith("fill="):
+                seen = random.random(lengths) < 0.6
+                seen[..., : lengths[-1] // 2] = False  # whole blocks
+                seen[len(seen) // 2] = False  # queries without keys
+                scores = ng.where(also(shape, seen, "bool"), scores, float(kind.removeprefix("fill=")))
+            elif kind == "raised":
+                scores = scores + also(shape, 500 * random.random(lengths), dtype)
             else:
                 added = 3 * random.standard_normal(lengths)
                 added[random.random(lengths) < 0.3] = -np.inf
@@ -101,6 +108,16 @@ def test_masks_that_are_added(sizes: tuple[int, ...], shape: str) -> None:
 @pytest.mark.parametrize("sizes", SIZES[:3], ids=str)
 def test_several_masks(sizes: tuple[int, ...], form: str) -> None:
     check(sizes, form, "float32")
+
+
+@pytest.mark.parametrize("fill", [-3.4028234663852886e38, -1e12, -1e9, -1e4, -20.0])
+@pytest.mark.parametrize("form", ["LT", "BT", "LT+causal", "LT+raised LT"])
+@pytest.mark.parametrize("sizes", SIZES[:3], ids=str)
+def test_scores_masked_by_finite_numbers(sizes: tuple[int, ...], form: str, fill: float) -> None:
+    """A query without keys attends to all of them equally, whatever the number is."""
+    if form == "LT+raised LT" and abs(fill) > 1e3:
+        return  # float32 loses digits of the numbers that are added
+    check(sizes, f"fill={fill} {form}".replace("e+", "e"), "float32")
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])

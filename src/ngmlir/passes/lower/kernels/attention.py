@@ -28,7 +28,6 @@ from ...fuse.score_loops import Streamed, streamed
 from ...schedule.attention import DEPTH, POWERS
 from .extents import Extent
 from .finished import Finished
-from .masked_blocks import LEAST
 from .packing import LINE_BYTES, conflict_free_stride, right_side
 from .reading import Matrix
 from .streaming import Streaming
@@ -125,7 +124,7 @@ class _Builder(Streaming):
         b = self.b
 
         def below(number: float) -> Value | None:
-            if number <= LEAST[item_bytes(self.element) * 8]:
+            if number == -inf:
                 return None  # all scores so far may be -infinity
             least = b.number(number, self.line)
             largest = b.load(self.largest, [panel, b.index(0)], type=self.line)

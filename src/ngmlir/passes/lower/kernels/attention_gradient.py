@@ -122,7 +122,7 @@ class _Builder(Streaming):
         def below(number: float) -> Value | None:
             def one(panel: Value, values: Sequence[Value]) -> list[Value]:
                 largest = Tile(self.tiles, self.spans(panel, Span(start))).at(self.gradient.largest)
-                small = b.bitwise_not(b.less_equal(b.number(number, self.line), largest))
+                small = b.bitwise_not(b.less(b.number(number, self.line), largest))
                 return [b.bitwise_or(values[0], b.any(small, axes=[0]))]
 
             return b.loop(0, count, 1, [b.number(0, i1)], one, name="panel")[0]

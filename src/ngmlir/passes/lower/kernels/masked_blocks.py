@@ -12,19 +12,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
+import numpy as np
+
 from ....ir.attributes import FloatAttr, IntegerAttr
 from ....ir.core import Op, Value
-from ....ir.literals import float_value
-from ....ir.types import IntegerType, VectorType, element_type, index, shape_of
+from ....ir.literals import float_value, item_bytes
+from ....ir.types import IntegerType, Type, VectorType, element_type, index, shape_of
 from ....ops.builder import Builder
 from ...analysis.loop_nest import LoopNest, splat_number
 from ...analysis.views import without_broadcast
 from .fusion_kernel import Tile
 
 #: exp(x) is zero for differences below minus this: the least float32 is 2**-149, the least float64 2**-1074.
-ZERO_BELOW = {32: 106.0, 64: 748.0}
-#: The least finite numbers; anything below is -infinity.
-LEAST = {32: -3.4028234663852886e38, 64: -1.7976931348623157e308}
+_ZERO_BELOW = {32: 106.0, 64: 748.0}
 #: The largest number in masks for which sums and differences with positions fit into 32 bits.
 _MOST = 1 << 30
 
@@ -32,16 +32,31 @@ _MOST = 1 << 30
 @dataclass(frozen=True)
 class Mask:
     """One mask of scores: a condition that holds where scores are used (`seen`) or where they are not, and the value `fill` of masked
-    scores; without `fill`, a number that is added to the scores."""
+    scores; without `fill`, a number that is added to the scores, which masks where it is -infinity."""
 
     value: Value
     seen: bool
     fill: float | None
 
+    def hidden_from(self, element: Type) -> float:
+        """The least number that a query's largest score must reach for the exponentials of its masked scores to be zero; -infinity where
+        masked scores are -infinity."""
+        if self.fill is None or self.fill == -inf:
+            return -inf
+        bits = item_bytes(element) * 8
+        kind = np.float32 if bits == 32 else np.float64
+        # Rounded up: among large numbers the sum is no more than the fill.
+        number = kind(self.fill + _ZERO_BELOW[bits])
+        return float(
+            number if number - kind(self.fill) >= _ZERO_BELOW[bits] else np.nextafter(number, kind(inf))
+        )
+
 
 def masks_of(nest: LoopNest, masked: Value, scored: Value) -> list[Mask]:
-    """The masks of scores, the last one first."""
+    """The masks of scores, the last one first. One whose `fill` is increased or decreased afterwards is left out, unless that changes
+    nothing."""
     found: list[Mask] = []
+    added = False
     value = masked
     while value is not scored and isinstance(op := value.owner, Op):
         behind = [v for v in op.operands if _reaches(v, scored)]
@@ -52,10 +67,11 @@ def masks_of(nest: LoopNest, masked: Value, scored: Value) -> list[Mask]:
                 break
             seen = behind[0] is op.operands[1]
             fill = _constant(op.operands[2 if seen else 1])
-            if fill is not None and fill < 0:
+            if fill is not None and (fill < 0 and not added or fill == -inf):
                 found.append(Mask(without_broadcast(op.operands[0]), seen, fill))
         elif op.name == "ng.add":
             (other,) = (v for v in op.operands if v is not behind[0])
+            added = True
             if _constant(other) is None:
                 found.append(Mask(without_broadcast(other), False, None))
         value = behind[0]

@@ -9,7 +9,6 @@ from functools import reduce
 from math import gcd
 
 from ....ir.core import Op, Value
-from ....ir.literals import item_bytes
 from ....ir.types import MemRefType, Type, VectorType, element_type, i1, shape_of
 from ....ops.schedules import Stream
 from ....support.lengths import is_multiple
@@ -21,7 +20,7 @@ from ...schedule.attention import DEPTH
 from .extents import Extent
 from .fusion_kernel import Part, Tile, bound
 from .kernel_builder import KernelBuilder
-from .masked_blocks import LEAST, ZERO_BELOW, Corners, Mask, masks_of, seen_in
+from .masked_blocks import Corners, Mask, masks_of, seen_in
 from .packing import Panel, right_side
 from .reading import Matrix
 from .tiling import Span, several
@@ -168,7 +167,7 @@ class Streaming:
         self, first: Value, count: int, start: Value, keys: Extent, below: Callable[[float], Value | None]
     ) -> Value | None:
         """Whether any of `count` queries attends to any of a block of keys, according to the masks; None without masks. `below`: whether one
-        of the queries has had no finite score yet."""
+        of the queries has no score yet from which the exponentials of masked ones are zero."""
         found = [self.shown(mask, first, count, start, keys, below) for mask in self.masks]
         return reduce(self.b.bitwise_and, found) if found else None
 
@@ -197,9 +196,7 @@ class Streaming:
             ).may(mask.value, mask.seen)
         if seen is None:
             seen = self.read(mask, first, count, start, keys)
-        bits = item_bytes(self.element) * 8
-        fill = LEAST[bits] if mask.fill is None or mask.fill < LEAST[bits] else mask.fill + ZERO_BELOW[bits]
-        small = below(fill)
+        small = below(mask.hidden_from(self.element))
         return seen if small is None else b.bitwise_or(seen, small)
 
     def read(self, mask: Mask, first: Value, count: int, start: Value, keys: Extent) -> Value:
