@@ -67,7 +67,7 @@ def masks_of(nest: LoopNest, masked: Value, scored: Value) -> list[Mask]:
                 break
             seen = behind[0] is op.operands[1]
             fill = _constant(op.operands[2 if seen else 1])
-            if fill is not None and (fill < 0 and not added or fill == -inf):
+            if fill is not None and ((fill < 0 and not added) or fill == -inf):
                 found.append(Mask(without_broadcast(op.operands[0]), seen, fill))
         elif op.name == "ng.add":
             (other,) = (v for v in op.operands if v is not behind[0])
