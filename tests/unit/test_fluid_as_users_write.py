@@ -189,7 +189,7 @@ def test_lengths_that_are_no_integers() -> None:
 
 def test_a_message_says_nothing_of_lengths_that_it_does_not_name() -> None:
     x, label = layers.data("x", [3]), layers.data("label", [1])
-    with pytest.raises(UserError, match="labels are classes") as caught:
+    with pytest.raises(UserError, match="Label chooses each class by its number") as caught:
         layers.cross_entropy(x, label)
     assert "240" not in str(caught.value)
 
@@ -244,6 +244,26 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
         lambda x: fluid.create_lod_tensor(X, [[2, 3]], fluid.CPUPlace()), "4 rows are not cut", "add up",
     ),
     "a name of the original": (lambda x: fluid.ParallelExecutor, "no attribute 'ParallelExecutor'", "DataParallel"),
+    "labels of floats, nce": (lambda x: layers.nce(x, x, 5), "Label chooses each class by its number", "int64"),
+    "labels of floats, accuracy": (
+        lambda x: layers.accuracy(x, layers.reduce_sum(x, dim=1, keep_dim=True)), "Label chooses each class by its number", "cast",
+    ),
+    "labels of floats, auc": (
+        lambda x: layers.auc(x, layers.reduce_sum(x, dim=1, keep_dim=True)), "Label chooses each class by its number", "cast",
+    ),
+    "a class of floats": (
+        lambda x: layers.one_hot(layers.reduce_sum(x, dim=1, keep_dim=True), 3), "X chooses each class by its number", "cast",
+    ),
+    "rows by floats": (lambda x: layers.gather(x, x), "Index chooses each row by its number, an integer, and holds f32", "cast"),
+    "an input by floats": (
+        lambda x: layers.multiplex([x, x], layers.reduce_sum(x, dim=1, keep_dim=True)), "Ids chooses each input", "cast",
+    ),
+    "a label for nce without rows": (
+        lambda x: layers.nce(x, layers.data("y", [], dtype="int64"), 5), "labels of the shape [rows, labels], not [240]", "",
+    ),
+    "two labels in a tree of classes": (
+        lambda x: layers.hsigmoid(x, layers.data("y", [2], dtype="int64"), 5), "a row has one label: the shape [240, 1]", "",
+    ),
     "a name with a slip": (lambda x: fluid.Excutor, "no attribute 'Excutor'", "did you mean Executor?"),
 }  # fmt: skip
 

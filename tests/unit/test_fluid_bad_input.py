@@ -287,10 +287,10 @@ def test_methods_and_blocks_of_classes_name_the_line(name: str) -> None:
 
 
 LAYERS: dict[str, tuple[Callable[[], Any], str]] = {
-    "embedding": (lambda: layers.embedding(layers.data("x", [1]), [10, 2]), "Ids are numbers of rows, int64, and these are f32"),
+    "embedding": (lambda: layers.embedding(layers.data("x", [1]), [10, 2]), "Ids chooses each row by its number, an integer, and holds f32 here"),
     "linear_chain_crf": (
         lambda: layers.linear_chain_crf(layers.data("x", [3], lod_level=1), layers.data("l", [1], lod_level=1)),
-        "labels are integers, and these are f32",
+        "Label chooses each class by its number, an integer, and holds f32 here",
     ),
     "slice": (lambda: layers.slice(layers.data("x", [3]), axes=[2], starts=[0], ends=[1]), "there is no axis 2 among 2 dimensions"),
 }  # fmt: skip

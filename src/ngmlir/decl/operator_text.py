@@ -27,7 +27,7 @@ from ..support.diagnostics import Location, UserError
 #: The types of attributes. `dtype` is the number of an element type, as an `int` in text.
 TYPES = ("int", "ints", "float", "floats", "string", "strings", "bool", "bools", "long", "block", "dtype")
 _SLOT = re.compile(r"(?P<name>[\w-]+)(?P<marks>[*?~]*):\s*(?P<doc>.+)")
-_NUMBERS = re.compile(r"(\w+): (\w+) of (\w+)(?: along (-?\d+)| called (\w+))?")
+_NUMBERS = re.compile(r"(\w+): (\w+) of (\w+)(?: along (-?\d+)| called (\w+))?(?: unless (\w+))?")
 _SAME = re.compile(r"(\w+) as (\w+)")
 _LINEAR = re.compile(r"(\w+) to (\w+) along (\d+)")
 #: What an operator may say of itself by a word.
@@ -97,13 +97,15 @@ class AttributeEntry:
 @dataclass(frozen=True)
 class Numbers:
     """The integers of the input `slot` choose `things`. So many there are: the length of the input `of` along a dimension, the variables
-    that it takes if it takes a list, or what the attribute `of` is. An attribute may say what the things are `called` together."""
+    that it takes if it takes a list, or what the attribute `of` is. An attribute may say what the things are `called` together. Where the
+    attribute `unless` is true, the input holds something else."""
 
     slot: str
     things: str
     of: str
     along: int = 0
     called: str = ""
+    unless: str = ""
 
 
 @dataclass(frozen=True)
@@ -239,12 +241,10 @@ def _slot(text: str, where: Location) -> Slot:
 
 def _numbers(text: str, where: Location) -> Numbers:
     if (found := _NUMBERS.fullmatch(text)) is None:
-        message = (
-            "expected: numbers INPUT: THING of NAME [along DIMENSION], or ... of ATTRIBUTE [called ATTRIBUTE]"
-        )
+        message = "expected: numbers INPUT: THING of NAME [along DIMENSION] [unless ATTRIBUTE], or ... of ATTRIBUTE [called ATTRIBUTE]"
         raise UserError(message, where)
-    slot, things, of, along, called = found.groups()
-    return Numbers(slot, things, of, int(along or 0), called or "")
+    slot, things, of, along, called, unless = found.groups()
+    return Numbers(slot, things, of, int(along or 0), called or "", unless or "")
 
 
 def read_attribute(text: str, where: Location) -> AttributeEntry:

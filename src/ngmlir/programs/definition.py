@@ -108,6 +108,17 @@ class GradientOp:
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+def require_integers(given: Tensor, slot: str, things: str, hint: str = "") -> None:
+    """UserError where what an input holds is no number of a row or class."""
+    if isinstance(given.element, FloatType):
+        message = f"{slot} chooses each {things} by its number, an integer, and holds {given.element} here"
+        hint = (
+            hint
+            or 'layers.cast(x, "int64") makes integers; layers.data(name, shape, dtype="int64") is fed them'
+        )
+        raise UserError(message, hint=hint)
+
+
 #: Given an operator, the operators that compute the gradients of its inputs from those of its outputs.
 GradientMaker: TypeAlias = Callable[[Operator], Sequence[GradientOp]]
 
@@ -168,6 +179,7 @@ class Definition:
             raise UserError(
                 f"operator {self.type} has no value of its own: what runs a program carries it out"
             )
+        self._check_numbers(inputs, attributes)
         made: Any = NotImplemented
         if self.on_rows is not None and has_rows(inputs):
             made = self.on_rows(*self._given(inputs), **self.named(context, attributes))
@@ -178,6 +190,15 @@ class Definition:
             slot.name: list(result) if slot.many else [result]
             for slot, result in zip(self.entry.outputs, results, strict=True)
         }
+
+    def _check_numbers(self, inputs: Values, attributes: Mapping[str, Any]) -> None:
+        """UserError where an input that chooses rows or classes by their numbers holds no integers."""
+        numbers = self.entry.numbers
+        if numbers is None or attributes.get(numbers.unless):
+            return
+        hint = f"with {numbers.unless}=True it holds no numbers" if numbers.unless else ""
+        for given in inputs.get(numbers.slot, ()):
+            require_integers(dense(given), numbers.slot, numbers.things, hint)
 
     @cached_property
     def draws(self) -> bool:

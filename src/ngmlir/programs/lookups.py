@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..ir.types import IntegerType
 from ..support.diagnostics import Diagnostic, Location, UserError
 from .catalogue import REGISTRY
 from .descriptions import BlockView, Operator, Program
@@ -136,8 +135,8 @@ def lookup_of(operator: Operator) -> Lookup | None:
         return None
     (ids,) = operator.inputs[numbers.slot]
     visible = operator.block.visible
-    if not isinstance(visible(ids, operator.location).element, IntegerType):
-        return None  # a probability of each
+    if numbers.unless and operator.attribute(numbers.unless):
+        return None
     of, slot = operator.writes[0], definition.entry.inputs_by_name.get(numbers.of)
     if slot is None:
         count = operator.attribute(numbers.of)

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from math import prod
 
 from ... import numpy as np
-from ...ir.types import FloatType
 from ...numpy import getitem
 from ...op_graph.functions.composed import stop_gradient
 from ...op_graph.tensor import Tensor
 from ...op_graph.verbs import VERBS
 from ...support.diagnostics import UserError
 from .. import segments
-from ..definition import Context
+from ..definition import Context, require_integers
 from ..lanes import Lanes, Stepped
 from ..masks import beside, where_rows
 from ..over_time import OverTime
@@ -30,10 +29,9 @@ def log_sum(x: Tensor, axis: int) -> Tensor:
     return np.add(np.log(np.sum(np.exp(np.subtract(x, most)), axis=axis)), np.squeeze(most, axis))
 
 
-def numbers(x: Tensor) -> Tensor:
+def numbers(x: Tensor, slot: str) -> Tensor:
     """Labels, of shape [rows, 1], as a vector of int32. UserError where they are no integers."""
-    if isinstance(x.element, FloatType):
-        raise UserError(f"labels are integers, and these are {x.element}")
+    require_integers(x, slot, "label")
     return np.reshape(np.astype(x, np.int32), (prod(x.type.shape),))
 
 
@@ -72,7 +70,7 @@ def linear_chain_crf(
 
     (sums,) = Lanes(offsets, context).run([labels], [emission], step)
     whole = log_sum(np.add(segments.combined(sums, offsets, "last"), end), 1)
-    score = _score(emission, offsets, numbers(label), begin, end, between)
+    score = _score(emission, offsets, numbers(label, "Label"), begin, end, between)
     loss = np.where(np.greater(segments.lengths(offsets), 0), np.subtract(whole, score), 0)
     flat = stop_gradient(sums)
     alpha = np.exp(np.subtract(flat, np.expand_dims(log_sum(flat, 1), 1)))
@@ -142,7 +140,7 @@ def warpctc(
     text, lengths = OverTime(own, context), segments.lengths(offsets)
     count, most = segments.as_many(offsets, own), text.steps
     # The labels of each sequence with a blank before, between and behind them.
-    given = np.transpose(text.rows(numbers(label))) if segments.length_of(label) else None
+    given = np.transpose(text.rows(numbers(label, "Label"))) if segments.length_of(label) else None
     blanks = np.full([count, most + 1], blank, np.int32)
     shown = (
         blanks
@@ -232,7 +230,7 @@ def edit_distance(hyps: Tensor, refs: Tensor, *, normalized: bool, context: Cont
         context.require(np.greater(text.lengths, 0), message, "normalized=False gives the distance itself")
     most = text.steps
     place = np.arange(most + 1, dtype=np.int32)
-    wanted = np.transpose(text.rows(numbers(refs))) if most else np.zeros([count, 0], np.int32)
+    wanted = np.transpose(text.rows(numbers(refs, "Refs"))) if most else np.zeros([count, 0], np.int32)
 
     def step(far: Tensor, x: Tensor, at: Tensor) -> Tensor:
         differs = np.astype(np.not_equal(np.expand_dims(x, 1), wanted), np.int32)
@@ -246,7 +244,7 @@ def edit_distance(hyps: Tensor, refs: Tensor, *, normalized: bool, context: Cont
 
     far = np.add(np.zeros([count, most + 1], np.int32), place)
     if segments.length_of(hyps):
-        far = time.run(far, time.rows(numbers(hyps)), step)
+        far = time.run(far, time.rows(numbers(hyps, "Hyps")), step)
     found = np.take_along_axis(far, np.expand_dims(text.lengths, 1), axis=1)
     distance = np.astype(found, np.float32)
     if normalized:
@@ -279,8 +277,8 @@ def chunk_eval(
     for slot in ("Precision", "Recall", "F1-Score", "NumInferChunks", "NumLabelChunks", "NumCorrectChunks"):
         context.give_levels(slot, ())
     guessed, true = (
-        _chunks(numbers(x), offsets, num_chunk_types, chunk_scheme, excluded_chunk_types)
-        for x in (inference, label)
+        _chunks(numbers(x, slot), offsets, num_chunk_types, chunk_scheme, excluded_chunk_types)
+        for x, slot in ((inference, "Inference"), (label, "Label"))
     )
     same = np.logical_and(np.equal(guessed[1], true[1]), np.equal(guessed[2], true[2]))
     right = np.logical_and(np.logical_and(guessed[0], true[0]), same)

@@ -10,6 +10,7 @@ from ...ir.types import IntegerType
 from ...op_graph.tensor import Tensor
 from ...ops import ng
 from ...support.diagnostics import UserError
+from ...support.lengths import are_same, is_same
 from ..definition import Context
 from ..registry import operator
 from .activations import below_largest, between, softplus
@@ -26,11 +27,9 @@ def _check(x: Tensor, label: Tensor, soft_label: bool) -> None:
         raise UserError(
             f"the label of {list(shape)} has the shape {list(wanted)}, not {list(label.type.shape)}"
         )
-    if isinstance(label.element, IntegerType) == soft_label:
-        kind = "probabilities" if soft_label else "classes, int64"
-        raise UserError(
-            f"labels are {kind} here, and these are {label.element}", hint="soft_label= says which they are"
-        )
+    if soft_label and isinstance(label.element, IntegerType):
+        hint = "soft_label=False takes the number of each row's class"
+        raise UserError(f"labels are probabilities here, and these are {label.element}", hint=hint)
 
 
 def _of_label(x: Tensor, label: Tensor, soft_label: bool) -> Tensor:
@@ -149,6 +148,8 @@ def hierarchical_sigmoid(
 ) -> tuple[Tensor, Tensor]:
     """The code of class k is k + num_classes; without its first bit it is the path from the root. Node of level j: (code >> (j + 1)) - 1."""
     rows, longest = x.type.shape[0], (num_classes - 1).bit_length()
+    if not are_same(label.type.shape, (rows, 1)):
+        raise UserError(f"a row has one label: the shape [{rows}, 1], not {list(label.type.shape)}")
     codes = np.add(np.reshape(label, (rows, 1)), num_classes)
     levels = np.arange(longest)
     above = np.right_shift(codes, np.add(levels, 1))
@@ -179,7 +180,12 @@ def nce(
     custom_neg_classes: Sequence[int],
     seed: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    rows, labels = label.type.shape
+    shape = label.type.shape
+    if len(shape) != 2 or not is_same(shape[0], input.type.shape[0]):
+        raise UserError(
+            f"{input.type.shape[0]} rows have labels of the shape [rows, labels], not {list(shape)}"
+        )
+    rows, labels = shape
     if custom_neg_classes:
         samples = np.broadcast_to(np.asarray(list(custom_neg_classes)), (rows, len(custom_neg_classes)))
     else:

@@ -12,6 +12,7 @@ from ...op_graph.tensor import Tensor
 from ...op_graph.verbs import VERBS
 from ...support.diagnostics import UserError
 from ...support.lengths import are_same
+from ..definition import require_integers
 from ..registry import operator
 
 
@@ -23,6 +24,7 @@ def accuracy(out: Tensor, indices: Tensor, label: Tensor) -> tuple[Tensor, Tenso
             f"the labels of {rows} rows have the shape [{rows}, 1], not {list(label.type.shape)}",
             hint="a row has the number of its class",
         )
+    require_integers(label, "Label", "class")
     found = np.any(np.equal(indices, np.reshape(np.astype(label, indices.dtype), (rows, 1))), axis=-1)
     correct = np.reshape(np.sum(np.astype(found, np.int32), dtype=np.int32), [1])
     total = VERBS.count_like(out, [0], correct)
@@ -41,6 +43,7 @@ def auc(
     curve: str,
     num_thresholds: int,
 ) -> tuple[Tensor, ...]:
+    require_integers(label, "Label", "class")
     rows = predict.type.shape[0]
     inner = [i / (num_thresholds - 1) for i in range(1, num_thresholds - 1)]
     thresholds = numpy.asarray([-1e-7, *inner, 1 + 1e-7], numpy.float32)

@@ -8,7 +8,6 @@ from math import prod
 from typing import Any
 
 from ... import numpy as np
-from ...ir.types import FloatType
 from ...op_graph.tensor import Tensor
 from ...support.diagnostics import UserError
 from ...support.lengths import is_same
@@ -24,8 +23,6 @@ def lookup_table(
 ) -> Tensor:
     if not ids.type.shape or ids.type.shape[-1] != 1:
         raise UserError(f"Ids has a last dimension of 1, not the shape {list(ids.type.shape)}")
-    if isinstance(ids.element, FloatType):
-        raise UserError(f"Ids are numbers of rows, int64, and these are {ids.element}")
     ids = np.reshape(ids, ids.type.shape[:-1])
     rows = np.take(w, ids, axis=0)
     if padding_idx == -1:
