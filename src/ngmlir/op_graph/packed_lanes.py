@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sequences packed into lanes, one after the other, so that a loop over steps goes over few places that hold no row. `programs.lanes` has
-the same as ops, for offsets that a program computes."""
+"""Sequences packed into lanes, one after the other, so that a loop over steps goes over few places that hold no row. `programs.lanes` packs
+by ops, for offsets that a program computes; which steps are tried, and which of them are taken, is said here for both."""
 
 from __future__ import annotations
 
@@ -13,8 +13,20 @@ Array = np.ndarray[Any, Any]
 
 #: How many steps are tried, in quarters of the longest sequence.
 QUARTERS = (4, 5, 6, 8)
+#: There are as many lanes at least: with one, a program would be compiled apart (docs/ragged.md).
+LEAST_LANES = 2
 #: A step takes as long as so many rows, whatever its own are.
-ROWS_OF_A_STEP = 4
+_ROWS_OF_A_STEP = 4
+
+
+def steps_tried(longest: Any, quarters: Any) -> Any:
+    """How many steps are tried; of numbers, arrays or tensors."""
+    return (longest * quarters + 3) // 4
+
+
+def work(steps: Any, lanes: Any) -> Any:
+    """What a loop over so many steps and lanes takes, in rows; of numbers, arrays or tensors."""
+    return steps * (lanes + _ROWS_OF_A_STEP)
 
 
 def rows_of_lanes(offsets: Array) -> Array:
@@ -24,9 +36,9 @@ def rows_of_lanes(offsets: Array) -> Array:
     """
     lengths: list[int] = np.diff(offsets).tolist()
     longest = max(lengths, default=0)
-    tried = sorted({-(-longest * quarters // 4) for quarters in QUARTERS})
+    tried = sorted({steps_tried(longest, quarters) for quarters in QUARTERS})
     packed = [(steps, *_packed(lengths, steps)) for steps in tried]
-    steps, count, cells = min(packed, key=lambda each: each[0] * (each[1] + ROWS_OF_A_STEP))
+    steps, count, cells = min(packed, key=lambda each: work(*each[:2]))
     made = np.full([steps * count], offsets[-1], np.int32)
     for begin, length, (lane, first) in zip(offsets.tolist(), lengths, cells, strict=False):
         at = first * count + lane
@@ -51,4 +63,4 @@ def _packed(lengths: list[int], steps: int) -> tuple[int, list[tuple[int, int]]]
             room, lane, count = steps, count, count + 1
         cells[number] = lane, steps - room
         insort(left, (room - length, lane))
-    return max(count, 2), cells
+    return max(count, LEAST_LANES), cells

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from .. import numpy as np
 from ..op_graph.building import BUILDING
-from ..op_graph.packed_lanes import QUARTERS, ROWS_OF_A_STEP
+from ..op_graph.packed_lanes import LEAST_LANES, QUARTERS, steps_tried, work
 from ..op_graph.positions import Positions
 from ..op_graph.regions import ControlOp, build_region
 from ..op_graph.tensor import Tensor
@@ -61,8 +61,7 @@ def packed(offsets: Tensor, numbers: Callable[[Sequence[Tensor]], Sequence[int]]
     number_of = np.add(np.multiply(turn, groups), group)
     is_there = np.logical_and(np.less(group, groups), np.less(number_of, count))
     ranked = np.where(is_there, segments.take(segments.take(lengths, order), number_of), 0)
-    quarters = np.multiply(np.max(lengths), np.array(QUARTERS, np.int32))
-    room = np.floor_divide(np.add(quarters, np.int32(3)), np.int32(4))
+    room = steps_tried(np.max(lengths), np.array(QUARTERS, np.int32))
     lane_of_group = np.expand_dims(turn, 2)
 
     def step(filled: Tensor, rows: Tensor) -> list[Tensor]:
@@ -80,9 +79,9 @@ def packed(offsets: Tensor, numbers: Callable[[Sequence[Tensor]], Sequence[int]]
     loop = ControlOp(ng.ScanOp, [np.zeros(shape, np.int32), ranked], [body], [whole, whole, whole], fields)
     filled, lane, start = loop.results
     used = np.max(np.where(np.greater(filled, 0), np.expand_dims(np.add(number_of, 1), 2), 0), axis=(0, 1))
-    used = np.maximum(used, np.int32(2))
-    work = np.multiply(np.astype(room, np.int64), np.add(np.astype(used, np.int64), np.int64(ROWS_OF_A_STEP)))
-    best = np.astype(np.reshape(np.argmin(work), [1]), np.int32)
+    used = np.maximum(used, np.int32(LEAST_LANES))
+    needed = work(np.astype(room, np.int64), np.astype(used, np.int64))
+    best = np.astype(np.reshape(np.argmin(needed), [1]), np.int32)
     steps, lanes = numbers([segments.take(x, best) for x in (room, used)])
     # Back to the order of the sequences.
     rank = VERBS.scatter(order, order, np.arange(count, dtype=np.int32), axis=0)
