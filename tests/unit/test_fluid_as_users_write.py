@@ -244,6 +244,9 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
         lambda x: fluid.create_lod_tensor(X, [[2, 3]], fluid.CPUPlace()), "4 rows are not cut", "add up",
     ),
     "a name of the original": (lambda x: fluid.ParallelExecutor, "no attribute 'ParallelExecutor'", "DataParallel"),
+    "a layer with a slip": (lambda x: layers.sequence_poool, "no attribute 'sequence_poool'", "did you mean sequence_pool?"),
+    "an activation with a slip": (lambda x: layers.sigmoidd, "no attribute 'sigmoidd'", "did you mean sigmoid?"),
+    "an optimizer with a slip": (lambda x: fluid.optimizer.Adamm, "no attribute 'Adamm'", "did you mean Adam?"),
     "labels of floats, nce": (lambda x: layers.nce(x, x, 5), "Label chooses each class by its number", "int64"),
     "labels of floats, accuracy": (
         lambda x: layers.accuracy(x, layers.reduce_sum(x, dim=1, keep_dim=True)), "Label chooses each class by its number", "cast",
@@ -263,6 +266,9 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     ),
     "two labels in a tree of classes": (
         lambda x: layers.hsigmoid(x, layers.data("y", [2], dtype="int64"), 5), "a row has one label: the shape [240, 1]", "",
+    ),
+    "a row that is no sequence": (
+        lambda x: fluid.DataFeeder([layers.data("y", [1], lod_level=1)], fluid.CPUPlace()).feed([(3,)]), "not 3", "lod_level=1",
     ),
     "a name with a slip": (lambda x: fluid.Excutor, "no attribute 'Excutor'", "did you mean Executor?"),
 }  # fmt: skip

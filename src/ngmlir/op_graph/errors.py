@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from ..support.diagnostics import Diagnostic, Limit, Location, UserError
+from ..support.spelling import did_you_mean
 from .source import user_location
 
 
@@ -73,6 +74,12 @@ class WrongCall(UserError, TypeError):
 
 class NoAttribute(UserError, AttributeError):
     """Something asked for what it does not have; an AttributeError too."""
+
+
+def no_attribute(module: str, name: str, known: Iterable[str], hint: str = "") -> NoReturn:
+    """Raises NoAttribute for a name that a module does not have; without a hint the most similar of the known ones is given."""
+    hint = hint or did_you_mean(name, known)
+    fail(NoAttribute, f"module {module!r} has no attribute {name!r}", hint)
 
 
 class UnsupportedTransformerException(UserError):

@@ -4,11 +4,11 @@
 A program is a module of the dialect `program`, which prints, is edited and lowered like any other (docs/programs.md).
 """
 
+from functools import partial
 from typing import Any
 
 from ...op_graph.answers import answer_all
-from ...op_graph.errors import NoAttribute, fail
-from ...support.spelling import did_you_mean
+from ...op_graph.errors import no_attribute
 from . import (
     average,
     backward,
@@ -74,8 +74,7 @@ _ELSEWHERE = {
 
 
 def __getattr__(name: str) -> Any:
-    hint = _ELSEWHERE.get(name) or did_you_mean(name, __all__, "")
-    fail(NoAttribute, f"module {__name__!r} has no attribute {name!r}", hint)
+    no_attribute(__name__, name, __all__, _ELSEWHERE.get(name, ""))
 
 
 __all__ = [
@@ -105,3 +104,5 @@ for _module in (
     ]
     _called = f"fluid.{_module.__name__.rpartition('.')[2]}"
     answer_all(vars(_module), _own, _called, methods=True, undone=True)
+    _known = [name for name in _own if not name.startswith("_")]
+    vars(_module)["__getattr__"] = partial(no_attribute, _module.__name__, known=_known)

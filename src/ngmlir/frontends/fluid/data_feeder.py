@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from ...support.diagnostics import UserError
 from .framework import Program, Variable, default_main_program
@@ -92,8 +94,14 @@ def _column(variable: Variable, values: Sequence[Any]) -> LoDTensor:
         if level == levels:
             rows.append(value)
             return
-        lengths[level].append(len(value))
-        for each in value:
+        if not isinstance(value, (Sequence, np.ndarray)) or isinstance(value, str):
+            raise UserError(
+                f"a row of '{variable.name}' is a list of the elements of its sequence, not {value!r}",
+                hint="a variable of lod_level=1 is fed [3, 4]; without lod_level a number",
+            )
+        items = cast("Sequence[Any]", value)
+        lengths[level].append(len(items))
+        for each in items:
             flatten(each, level + 1)
 
     for value in values:

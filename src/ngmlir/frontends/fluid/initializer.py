@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ...programs.vartypes import VarType, vartype
 from ...support.diagnostics import UserError
 from ...training.initial_values import glorot, he, uniform_bound
+from .lists import exactly
 
 
 class Initializer:
@@ -84,6 +86,59 @@ class NormalInitializer(_Random):
         )
 
 
+class TruncatedNormalInitializer(_Random):
+    """Drawn from a normal distribution with mean `loc` and standard deviation `scale`, within two deviations of the mean."""
+
+    def __init__(self, loc: float = 0.0, scale: float = 1.0, seed: int = 0):
+        self.loc, self.scale, self.seed = loc, scale, seed
+
+    def __call__(self, var: Any, block: Any) -> Any:
+        fields = {"mean": float(self.loc), "std": float(self.scale), "seed": self._seed(block)}
+        return _filled("truncated_gaussian_random", var, block, **fields)
+
+
+class NumpyArrayInitializer(Initializer):
+    """The elements of an array, of at most 1 MB."""
+
+    def __init__(self, value: Any):
+        self.value = np.asarray(value)
+
+    def __call__(self, var: Any, block: Any) -> Any:
+        if self.value.shape != tuple(var.shape):
+            message = f"an array of shape {list(self.value.shape)} is given to '{var.name}', which has the shape {list(var.shape)}"
+            raise UserError(message, hint="array.reshape(...), or another size of the layer")
+        values = exactly(
+            self.value, np.float32 if var.np_dtype.kind == "f" else var.np_dtype, f"'{var.name}'"
+        )
+        fields = {**constant_fields(values, "NumpyArrayInitializer"), "dtype": var.dtype}
+        return block.append_op(type="assign_value", outputs={"Out": [var]}, attrs=fields)
+
+
+#: The attribute of `assign_value` with the elements of an array.
+_VALUES = {
+    VarType.FP32: "fp32_values", VarType.INT32: "int32_values", VarType.INT64: "int32_values", VarType.BOOL: "bool_values",
+}  # fmt: skip
+
+
+def constant_fields(array: np.ndarray[Any, Any], what: str) -> dict[str, Any]:
+    """The attributes of an operator `assign_value` of these elements. UserError, of `what` takes them, where it cannot hold them."""
+    dtype = vartype(array.dtype)
+    slot = _VALUES.get(dtype)
+    if slot is None:
+        raise UserError(
+            f"{what} takes arrays of float32, int32, int64 and bool, not of {array.dtype}",
+            hint="array.astype('float32')",
+        )
+    if dtype == VarType.INT64 and (array.astype(np.int32) != array).any():
+        raise UserError(f"{what} takes integers that 32 bits hold, and this array has others", hint="feed it")
+    if array.nbytes > 1 << 20:
+        raise UserError(
+            f"{what} takes arrays of at most 1 MB, and this one has {array.nbytes} bytes",
+            hint="feed it, load it, or set it in the scope",
+        )
+    return {"dtype": dtype, "shape": list(array.shape), slot: array.ravel().tolist()}
+
+
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
     """How many inputs and outputs each output and input of a layer has: of a matrix its lengths, of a vector its length twice, of a
     filter [out, in, ...] these times its area."""
@@ -147,3 +202,4 @@ class BilinearInitializer(Initializer):
 
 Constant, Uniform, Normal = ConstantInitializer, UniformInitializer, NormalInitializer
 Xavier, MSRA, Bilinear = XavierInitializer, MSRAInitializer, BilinearInitializer
+TruncatedNormal = TruncatedNormalInitializer

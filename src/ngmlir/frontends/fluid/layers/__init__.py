@@ -4,6 +4,7 @@
 from typing import Any
 
 from ....op_graph.answers import answer_all, answered
+from ....op_graph.errors import no_attribute
 from . import (
     beams,
     control_flow,
@@ -11,6 +12,7 @@ from . import (
     images,
     io,
     labelling,
+    later,
     learning_rate_scheduler,
     made,
     metrics,
@@ -28,6 +30,7 @@ from .dynamic_rnn import *  # noqa: F403
 from .images import *  # noqa: F403
 from .io import *  # noqa: F403
 from .labelling import *  # noqa: F403
+from .later import *  # noqa: F403
 from .learning_rate_scheduler import *  # noqa: F403
 from .metrics import *  # noqa: F403
 from .nn import *  # noqa: F403
@@ -47,6 +50,7 @@ _WRITTEN = {
         images,
         io,
         labelling,
+        later,
         learning_rate_scheduler,
         metrics,
         nn,
@@ -63,11 +67,15 @@ __all__ = sorted({*made.NAMES, *_WRITTEN})  # pyright: ignore[reportUnsupportedD
 answer_all(globals(), _WRITTEN, "fluid.layers", methods=True, undone=True)
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *made.NAMES})
+
+
 def __getattr__(name: str) -> Any:
     """The layers that are one operator, made of its entry; those of users too."""
     if name not in made.NAMES and made.is_of_user(name):
         return made.layer_of(name)
     if name not in made.NAMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        no_attribute(__name__, name, __all__)
     globals()[name] = found = answered(made.layer(name), f"fluid.layers.{name}", undone=True)
     return found

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log
+from math import log, pi
 from typing import Any
 
 from ....support.diagnostics import UserError
@@ -14,8 +14,8 @@ from .shaping import reduce_sum
 from .tensor import autoincreased_step_counter, cast, fill_constant
 
 __all__ = [
-    "append_LARS", "exponential_decay", "inverse_time_decay", "natural_exp_decay", "noam_decay", "piecewise_decay",
-    "polynomial_decay",
+    "append_LARS", "cosine_decay", "exponential_decay", "inverse_time_decay", "linear_lr_warmup", "natural_exp_decay", "noam_decay",
+    "piecewise_decay", "polynomial_decay",
 ]  # fmt: skip
 
 _COUNTER = "@LR_DECAY_COUNTER@"
@@ -93,6 +93,22 @@ def noam_decay(d_model: float, warmup_steps: float) -> Variable:
     steps = _steps(begin=1)
     down, up = layer("pow")(steps, factor=-0.5), steps * float(warmup_steps) ** -1.5
     return layer("elementwise_min")(down, up) * float(d_model) ** -0.5
+
+
+def cosine_decay(learning_rate: float, step_each_epoch: int, epochs: int) -> Variable:
+    """l (cos(pi e / epochs) + 1) / 2 in epoch e = floor(t / step_each_epoch)."""
+    epoch = _periods(step_each_epoch, staircase=True)
+    return (layer("cos")(epoch * (pi / epochs)) + 1.0) * (float(learning_rate) / 2)
+
+
+def linear_lr_warmup(
+    learning_rate: float | Variable, warmup_steps: int, start_lr: float, end_lr: float
+) -> Variable:
+    """start + (end - start) t / w in the first w runs, and then the learning rate, a number or the variable of another schedule."""
+    steps, period = _steps(), float(warmup_steps)
+    rising = steps * (float(end_lr - start_lr) / period) + float(start_lr)
+    is_over = cast(steps >= period, "float32")
+    return rising * (1.0 - is_over) + is_over * learning_rate
 
 
 def lars_rates(

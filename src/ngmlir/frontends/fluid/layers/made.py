@@ -25,7 +25,7 @@ NAMES = (
     "sum", "slice", "shape", "maxout", "uniform_random", "hard_shrink", "cumsum", "thresholded_relu",
     "sigmoid", "logsigmoid", "exp", "tanh", "tanh_shrink", "softshrink", "sqrt", "abs", "ceil", "floor", "cos", "sin", "round",
     "reciprocal", "square", "softplus", "softsign", "brelu", "leaky_relu", "soft_relu", "elu", "relu6", "pow", "stanh", "hard_sigmoid",
-    "swish", "relu", "log", "sign",
+    "swish", "relu", "log", "sign", "isfinite",
 )  # fmt: skip
 
 

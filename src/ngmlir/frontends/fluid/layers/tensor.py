@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ....programs.vartypes import VarType, vartype
-from ....support.diagnostics import UserError
+from ....programs.vartypes import vartype
 from .. import unique_name
 from ..framework import Variable
-from ..initializer import Constant, Initializer
+from ..initializer import Constant, Initializer, constant_fields
 from ..layer_helper import LayerHelper, one_op
 from ..param_attr import ParamAttr
 
@@ -84,12 +83,6 @@ def sums(input: Sequence[Variable], out: Variable | None = None) -> Variable:
     return made
 
 
-#: The attribute of `assign_value` with the elements of an array.
-_VALUES = {
-    VarType.FP32: "fp32_values", VarType.INT32: "int32_values", VarType.INT64: "int32_values", VarType.BOOL: "bool_values",
-}  # fmt: skip
-
-
 def assign(input: Variable | np.ndarray[Any, Any], output: Variable | None = None) -> Variable:
     """The value of a variable, or of an array (of at most 1 MB) of float32, bool, or integers that 32 bits hold, written to `output` where
     that is given."""
@@ -99,22 +92,8 @@ def assign(input: Variable | np.ndarray[Any, Any], output: Variable | None = Non
         helper.append_op(type="assign", inputs={"X": [input]}, outputs={"Out": [made]})
         return made
     array = np.asarray(input)
-    dtype = vartype(array.dtype)
-    slot = _VALUES.get(dtype)
-    if slot is None:
-        raise UserError(
-            f"assign takes arrays of float32, int32, int64 and bool, not of {array.dtype}",
-            hint="array.astype('float32')",
-        )
-    if dtype == VarType.INT64 and (array.astype(np.int32) != array).any():
-        raise UserError("assign takes integers that 32 bits hold, and this array has others", hint="feed it")
-    if array.nbytes > 1 << 20:
-        raise UserError(
-            f"assign takes arrays of at most 1 MB, and this one has {array.nbytes} bytes",
-            hint="feed it, or load it",
-        )
-    made = helper.create_tmp_variable(dtype) if output is None else output
-    fields = {"dtype": dtype, "shape": list(array.shape), slot: array.ravel().tolist()}
+    fields = constant_fields(array, "assign")
+    made = helper.create_tmp_variable(fields["dtype"]) if output is None else output
     helper.append_op(type="assign_value", outputs={"Out": [made]}, attrs=fields)
     return made
 
@@ -167,7 +146,8 @@ def increment(x: Variable, value: float = 1.0, in_place: bool = True) -> Variabl
     return one_op("increment", {"X": x}, {"Out": x if in_place else x.dtype}, {"step": float(value)})
 
 
-def _compared(type: str, x: Variable, y: Variable, cond: Variable | None) -> Variable:
+def compared(type: str, x: Variable, y: Variable, cond: Variable | None) -> Variable:
+    """One of the comparisons, written to `cond` where that is given."""
     made = one_op(type, {"X": x, "Y": y}, {"Out": "bool" if cond is None else cond})
     made.stop_gradient = True
     return made
@@ -177,12 +157,12 @@ def less_than(
     x: Variable, y: Variable, force_cpu: bool | None = None, cond: Variable | None = None, **ignored: Any
 ) -> Variable:
     """Whether x < y, written to `cond` where that is given."""
-    return _compared("less_than", x, y, cond)
+    return compared("less_than", x, y, cond)
 
 
 def equal(x: Variable, y: Variable, cond: Variable | None = None, **ignored: Any) -> Variable:
     """Whether x is y, written to `cond` where that is given."""
-    return _compared("equal", x, y, cond)
+    return compared("equal", x, y, cond)
 
 
 def is_empty(x: Variable, cond: Variable | None = None, **ignored: Any) -> Variable:

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers whose names are those of later releases, made of what is here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..framework import Variable
+from ..layer_helper import one_op
+from .nn import square_error_cost
+from .shaping import reduce_mean, unsqueeze
+from .tensor import compared, concat
+
+__all__ = [
+    "greater_equal", "greater_than", "huber_loss", "less_equal", "log_loss", "margin_rank_loss", "mse_loss", "not_equal",
+    "ones_like", "sequence_concat", "sequence_slice", "stack", "zeros_like",
+]  # fmt: skip
+
+
+def log_loss(input: Variable, label: Variable, epsilon: float = 1e-4, name: str | None = None) -> Variable:
+    """-y log(p + epsilon) - (1 - y) log(1 - p + epsilon) of each probability p and label y, which is 0 or 1."""
+    given = {"Predicted": input, "Labels": label}
+    return one_op("log_loss", given, {"Loss": input.dtype}, {"epsilon": float(epsilon)}, name)
+
+
+def huber_loss(input: Variable, label: Variable, delta: float) -> Variable:
+    """r^2 / 2 of each difference r = label - input, and beyond delta: delta (|r| - delta / 2)."""
+    given, made = {"X": input, "Y": label}, {"Out": input.dtype, "Residual": input.dtype}
+    return one_op("huber_loss", given, made, {"delta": float(delta)})[0]
+
+
+def margin_rank_loss(
+    label: Variable, left: Variable, right: Variable, margin: float = 0.1, name: str | None = None
+) -> Variable:
+    """max(0, -label (left - right) + margin); the label is 1 where the left one is to be greater, else -1."""
+    given, made = {"Label": label, "X1": left, "X2": right}, {"Out": left.dtype, "Activated": left.dtype}
+    return one_op("margin_rank_loss", given, made, {"margin": float(margin)}, name)[0]
+
+
+def mse_loss(input: Variable, label: Variable) -> Variable:
+    """The mean of (input - label)^2, one number."""
+    return reduce_mean(square_error_cost(input, label))
+
+
+def not_equal(x: Variable, y: Variable, cond: Variable | None = None, **ignored: Any) -> Variable:
+    """Whether x is not y, written to `cond` where that is given."""
+    return compared("not_equal", x, y, cond)
+
+
+def less_equal(x: Variable, y: Variable, cond: Variable | None = None, **ignored: Any) -> Variable:
+    """Whether x <= y, written to `cond` where that is given."""
+    return compared("less_equal", x, y, cond)
+
+
+def greater_than(x: Variable, y: Variable, cond: Variable | None = None, **ignored: Any) -> Variable:
+    """Whether x > y, written to `cond` where that is given."""
+    return compared("greater_than", x, y, cond)
+
+
+def greater_equal(x: Variable, y: Variable, cond: Variable | None = None, **ignored: Any) -> Variable:
+    """Whether x >= y, written to `cond` where that is given."""
+    return compared("greater_equal", x, y, cond)
+
+
+def zeros_like(x: Variable, out: Variable | None = None) -> Variable:
+    """Zeros in the shape of x, written to `out` where that is given."""
+    return one_op("fill_zeros_like", {"X": x}, {"Out": x.dtype if out is None else out})
+
+
+def ones_like(x: Variable, out: Variable | None = None) -> Variable:
+    """Ones in the shape of x, written to `out` where that is given."""
+    return one_op("fill_ones_like", {"X": x}, {"Out": x.dtype if out is None else out})
+
+
+def stack(x: Sequence[Variable], axis: int = 0) -> Variable:
+    """Variables of one shape along a new dimension, `axis` of the result."""
+    axis = axis + len(x[0].shape) + 1 if axis < 0 else axis
+    return concat([unsqueeze(each, [axis]) for each in x], axis)
+
+
+def sequence_concat(input: Sequence[Variable], name: str | None = None) -> Variable:
+    """Sequence i of each input, one after another, as sequence i of the result."""
+    return one_op("sequence_concat", {"X": input}, {"Out": input[0].dtype}, {"axis": 0, "level": 0}, name)
+
+
+def sequence_slice(input: Variable, offset: Variable, length: Variable, name: str | None = None) -> Variable:
+    """Of each sequence so many rows from an offset on; both int64 [sequences, 1]."""
+    given = {"X": input, "Offset": offset, "Length": length}
+    return one_op("sequence_slice", given, {"Out": input.dtype}, None, name)
