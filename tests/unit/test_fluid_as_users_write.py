@@ -244,6 +244,11 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
         lambda x: fluid.create_lod_tensor(X, [[2, 3]], fluid.CPUPlace()), "4 rows are not cut", "add up",
     ),
     "a name of the original": (lambda x: fluid.ParallelExecutor, "no attribute 'ParallelExecutor'", "DataParallel"),
+    "a kind of pool with a slip": (
+        lambda x: layers.pool2d(layers.data("i", [1, 4, 4]), 2, "maxx"), "pool_type is max or avg, not 'maxx'", "did you mean max?",
+    ),
+    "a condition that is no variable": (lambda x: layers.IfElse(True), "IfElse takes a variable as its condition", "less_than"),
+    "a condition of a loop that is none": (lambda x: layers.While(True), "While takes a variable as its condition", "less_than"),
     "a layer with a slip": (lambda x: layers.sequence_poool, "no attribute 'sequence_poool'", "did you mean sequence_pool?"),
     "an activation with a slip": (lambda x: layers.sigmoidd, "no attribute 'sigmoidd'", "did you mean sigmoid?"),
     "an optimizer with a slip": (lambda x: fluid.optimizer.Adamm, "no attribute 'Adamm'", "did you mean Adam?"),

@@ -267,7 +267,7 @@ METHODS: dict[str, tuple[Callable[[], Any], str]] = {
     "update": (_rnn(lambda rnn, word: rnn.update_memory(word, word)), "is no memory of this network"),
     "steps": (_without_steps, "goes over a sequence"),
     "call": (lambda: layers.DynamicRNN()(), "when its step is filled"),
-    "outside": (lambda: layers.StaticRNN().step_input(None), "is said inside of the step"),
+    "outside": (lambda: layers.StaticRNN().step_input(None), "is given inside the block of the step"),
     "branches": (_of_branches, "the true block gives 1 variables, the false block 2"),
     "rate": (lambda: fluid.optimizer.SGD(learning_rate="fast"), "a learning rate is a number"),
     "no inputs": (lambda: layers.concat([]), "takes one variable or more"),

@@ -523,7 +523,7 @@ def test_a_step_that_reads_a_later_value() -> None:
         ("the condition of IfElse is one bool for each row", lambda x: layers.IfElse(x)),
         ("takes an array, not 'x' is a tensor|takes an array", lambda x: layers.array_read(x, x)),
         ("a case stands inside of its Switch", lambda x: layers.Switch().case(x).__enter__()),
-        ("is said inside of the step", lambda x: layers.StaticRNN().step_input(x)),
+        ("is given inside the block of the step", lambda x: layers.StaticRNN().step_input(x)),
         ("gives something when its step is filled", lambda x: layers.StaticRNN()()),
     ],
 )

@@ -17,6 +17,9 @@ __all__ = [
     "merge_lod_tensor", "split_lod_tensor",
 ]  # fmt: skip
 
+#: How a condition is made.
+_COMPARED = "layers.less_than(x, y) gives one"
+
 
 class While:
     """A loop: `with While(cond).block():` runs its block as long as `cond`, one bool, holds. The block has to write `cond` again."""
@@ -149,7 +152,7 @@ class IfElse:
 
     def __init__(self, cond: Variable, name: str | None = None):
         if not isinstance(cond, Variable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UserError(f"IfElse takes a variable as its condition, not {cond!r}")
+            raise UserError(f"IfElse takes a variable as its condition, not {cond!r}", hint=_COMPARED)
         if cond.dtype != VarType.BOOL or len(cond.shape) != 2 or cond.shape[1] != 1:
             raise UserError(
                 f"the condition of IfElse is one bool for each row, [rows, 1], and '{cond.name}' is {cond.dtype.name} of shape {list(cond.shape)}"
@@ -194,10 +197,10 @@ class IfElse:
         """What the branch gives; both branches give as many variables."""
         if self._branch is None:
             raise UserError(
-                "what a branch gives is said inside of its block", hint="with ie.true_block(): ie.output(x)"
+                "the result of a branch is given inside its block", hint="with ie.true_block(): ie.output(x)"
             )
         if self._branch in self._outputs:
-            raise UserError("what a branch gives is said once", hint="ie.output(first, second)")
+            raise UserError("the results of a branch are given in one call", hint="ie.output(first, second)")
         self._outputs[self._branch] = list(outs)
 
     def __call__(self) -> list[Variable]:
@@ -223,7 +226,7 @@ def _zeros_like(x: Variable) -> Variable:
 
 def _condition(cond: Variable, of: str) -> Variable:
     if not isinstance(cond, Variable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise UserError(f"{of} takes a variable as its condition, not {cond!r}")
+        raise UserError(f"{of} takes a variable as its condition, not {cond!r}", hint=_COMPARED)
     if cond.dtype != VarType.BOOL or cond.shape not in ((), (1,)):
         raise UserError(
             f"the condition of {of} is one bool, and '{cond.name}' is {cond.dtype.name} of shape {list(cond.shape)}",

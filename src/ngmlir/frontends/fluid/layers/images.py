@@ -7,6 +7,7 @@ from math import sqrt
 from typing import Any
 
 from ....support.diagnostics import UserError
+from ....support.spelling import did_you_mean
 from ..framework import Variable
 from ..initializer import Constant, Normal
 from ..layer_helper import LayerHelper, one_op
@@ -261,7 +262,9 @@ def _pool(
     name: str | None,
 ) -> Variable:
     if kind not in ("max", "avg"):
-        raise UserError(f"pool_type is max or avg, not {kind!r}")
+        raise UserError(
+            f"pool_type is max or avg, not {kind!r}", hint=did_you_mean(str(kind), ("max", "avg"))
+        )
     if not whole and listed(size) == [-1]:
         raise UserError("pool_size says how long windows are", hint="or give global_pooling=True")
     fields = {

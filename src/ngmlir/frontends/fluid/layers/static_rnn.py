@@ -112,7 +112,7 @@ class Network:
 
     def _block(self, what: str) -> Block:
         if self._inner is None:
-            raise UserError(f"{what} is said inside of the step", hint=f"with {self.opening}: ...")
+            raise UserError(f"{what} is given inside the block of the step", hint=f"with {self.opening}: ...")
         return self._inner
 
     def _memory(self, init: Variable) -> Variable:
