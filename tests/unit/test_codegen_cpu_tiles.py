@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from kernel_text import agree, compiled, host_with_vectors, planned
 
+from ngmlir.codegen.cpu import indexed
 from ngmlir.codegen.cpu.tiles import transpose_blocks
 from ngmlir.ir.verifier import check
+from ngmlir.llvm.machine import cpu_target, host_target
 from ngmlir.llvm.types import Value, vector
 from ngmlir.ops.words import from_text
 from ngmlir.support.diagnostics import UserError
@@ -157,6 +159,36 @@ def test_bytes_of_words_are_looked_up(words: int) -> None:
     table = draw.integers(0, 256, (2, 16)).astype(np.uint8)
     indices = draw.integers(-(1 << 31), 1 << 31, (2, words)).astype(np.int32)
     agree(planned(inputs, {"o": memref((2, words), "i32")}, body), table, indices)
+
+
+@pytest.mark.parametrize("name", ["host", "x86-64-v4", "x86-64-v3", "x86-64-v2", "without"])
+@pytest.mark.parametrize("element", ["ui8", "i8"])
+def test_all_bytes_are_looked_up(name: str, element: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each index of 8 bits, in tiles of whole registers, of several rows, and of less than one; also without such instructions."""
+    host = host_target()
+    target = host if name in ("host", "without") else cpu_target(name)
+    if not target.enabled <= host.enabled:
+        pytest.skip(f"this machine cannot run code for {name}")
+    if name == "without":
+        monkeypatch.setattr(indexed, "_LOOKUPS", {})
+    shapes = [(256,), (2, 300), (17,), (1,)]
+    inputs = {"t": memref((256,), element), **{f"x{i}": memref(s, "ui8") for i, s in enumerate(shapes)}}
+    lines = [f"%t0 = tile.load %t[%c0] : {inputs['t']}, vector<256x{element}>"]
+    for i, shape in enumerate(shapes):
+        at, own = tile(shape, "ui8"), tile(shape, element)
+        lines += [
+            f"%b{i} = tile.load {at_zero(f'x{i}', len(shape))} : {memref(shape, 'ui8')}, {at}",
+            f"%v{i} = tile.lookup_table %t0[%b{i}] : (vector<256x{element}>, {at}) -> {own}",
+            f"tile.store %v{i}, {at_zero(f'o{i}', len(shape))} : {own}, {memref(shape, element)}",
+        ]
+    outputs = {f"o{i}": memref(s, element) for i, s in enumerate(shapes)}
+    draw = np.random.default_rng(3)
+    table = draw.integers(0, 256, 256).astype(np.uint8).view(np.int8 if element == "i8" else np.uint8)
+    indices = [
+        np.arange(256, dtype=np.uint8),
+        *(draw.integers(0, 256, s).astype(np.uint8) for s in shapes[1:]),
+    ]
+    agree(planned(inputs, outputs, "\n".join(lines)), table, *indices, target=target)
 
 
 def test_constants_and_iota() -> None:

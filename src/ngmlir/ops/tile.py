@@ -476,7 +476,7 @@ class DotOp(Op):
 
 
 class LookupTableOp(Op):
-    """For each index the element of its row of the table: element (..., i) is table[..., indices[..., i] mod n]. A row has n = 16 elements. If they are ui8, an index is an i32 whose bytes are looked up each by itself, and the result has their elements as its bytes."""
+    """For each index the element of its row of the table: element (..., i) is table[..., indices[..., i] mod n]. A row has n = 16 elements. If they are ui8, an index is an i32 whose bytes are looked up each by itself, and the result has their elements as its bytes. Or the table is one row of n = 256 bytes, for all indices, which are ui8."""
 
     __slots__ = ()
     name = "tile.lookup_table"
@@ -492,7 +492,7 @@ class LookupTableOp(Op):
         traits=frozenset(['pure']),
         rule=tile_rules.lookup_table,
         form=('$table', '[', '$indices', ']'),
-        doc='For each index the element of its row of the table: element (..., i) is table[..., indices[..., i] mod n]. A row has n = 16 elements. If they are ui8, an index is an i32 whose bytes are looked up each by itself, and the result has their elements as its bytes.',
+        doc='For each index the element of its row of the table: element (..., i) is table[..., indices[..., i] mod n]. A row has n = 16 elements. If they are ui8, an index is an i32 whose bytes are looked up each by itself, and the result has their elements as its bytes. Or the table is one row of n = 256 bytes, for all indices, which are ui8.',
         given='%a: vector<4x16xf32>, %i: vector<4x32xi32>',
         example='%v = tile.lookup_table %a[%i] : (vector<4x16xf32>, vector<4x32xi32>) -> vector<4x32xf32>',
     )
@@ -757,7 +757,7 @@ class TileVerbs(fields.Verbs[V], Generic[V]):
         return self.build(DotOp, [lhs, rhs, accumulator], {"words": words, "tf32": tf32})[0]
 
     def lookup_table(self, table: V, indices: V) -> V:
-        """For each index the element of its row of the table: element (..., i) is table[..., indices[..., i] mod n]. A row has n = 16 elements. If they are ui8, an index is an i32 whose bytes are looked up each by itself, and the result has their elements as its bytes."""
+        """For each index the element of its row of the table: element (..., i) is table[..., indices[..., i] mod n]. A row has n = 16 elements. If they are ui8, an index is an i32 whose bytes are looked up each by itself, and the result has their elements as its bytes. Or the table is one row of n = 256 bytes, for all indices, which are ui8."""
         return self.build(LookupTableOp, [table, indices], {})[0]
 
     def for_(self, lower: V | int, upper: V | int, step: V | int, inits: Sequence[V], *, types: Sequence[Type], stages: int | None = None, regions: Sequence[Region]) -> Sequence[V]:

@@ -14,6 +14,7 @@ from ..ir.types import (
     Type,
     element_type,
     f32,
+    i8,
     i32,
     index,
     shape_of,
@@ -23,6 +24,9 @@ from ..ir.types import (
 from ..support.lengths import below
 from .fields import find_i64, find_i64s, get_i64, get_i64s
 from .rules import Types, fits, require, same_shape
+
+#: Bytes of a table that has one for each index of 8 bits.
+BYTE_TABLE = 256
 
 
 def for_loop(t: Typing) -> Types:
@@ -106,8 +110,10 @@ def gather_tile(t: Typing) -> Types:
 
 def lookup_table(t: Typing) -> Types:
     (*rows, entries), (*outer, _) = (shape_of(type) for type in t.operands)
-    require(rows == outer and entries == 16, f"indices {t.operands[1]} into the rows of {t.operands[0]}")
     element, at = (element_type(type) for type in t.operands)
+    if (rows, entries) == ([], BYTE_TABLE) and element in (ui8, i8) and at is ui8:
+        return (with_element(t.operands[1], element),)
+    require(rows == outer and entries == 16, f"indices {t.operands[1]} into the rows of {t.operands[0]}")
     require(
         isinstance(element, FloatType) or (element, at) == (ui8, i32),
         f"a table of {element} and indices of {at}",

@@ -6,6 +6,7 @@ from __future__ import annotations
 from ..rewrite.pipeline import Pass, name_of
 from .fuse.align_sides import align_sides
 from .fuse.attention import attention
+from .fuse.byte_tables import byte_tables
 from .fuse.check_target import check_target
 from .fuse.fuse import fuse
 from .fuse.narrow_results import narrow_results
@@ -88,6 +89,7 @@ PASSES: dict[str, Pass] = {
         fuse,
         narrow_results,
         recompute,
+        byte_tables,
         nest,
         chain,
         schedule,

@@ -12,10 +12,13 @@ from ...llvm import types as llvm
 from ...llvm.text import Function
 from ...llvm.types import Value, constant, i64, vector, with_element, zero
 from ...ops import tile
+from ...ops.tile_rules import BYTE_TABLE
+from ...support.diagnostics import Location
 from ..elementwise import JOINS
 from . import formats, rules
 from .emitter import Buffer, Emitter
 from .lanes import vector_mask
+from .tiles import resize
 
 
 def gather(e: Emitter, op: tile.GatherOp) -> None:
@@ -49,6 +52,9 @@ def lookup_table(e: Emitter, op: tile.LookupTableOp) -> None:
     b, element = e.b, element_type(op.table.type)
     entries = shape_of(op.table.type)[-1]
     table, indices = e.registers(op.table), e.registers(op.indices)
+    if entries == BYTE_TABLE:
+        e.define(op.result, _of_all_bytes(e, table, indices, op.location))
+        return
     rows = len(table) * len(e.layout(op.indices.type).chunks) // len(indices)
     registers: list[Value] = []
     for i, (at, chunk) in enumerate(zip(indices, e.layout(op.indices.type).each(), strict=True)):
@@ -69,6 +75,85 @@ def lookup_table(e: Emitter, op: tile.LookupTableOp) -> None:
     e.define(op.result, registers)
 
 
+def _of_all_bytes(
+    e: Emitter, table: Sequence[Value], indices: Sequence[Value], location: Location
+) -> list[Value]:
+    """The elements of a table of 256 bytes at indices of 8 bits."""
+    b, sizes = e.b, [n // 8 for n, (feature, _) in _LOOKUPS.items() if e.target.has(feature)]
+    if not sizes:
+        return _through_memory(e, table, indices, location)
+    size, permutes = sizes[0], e.target.can("byte_permutes")
+    rows = _regrouped(b, table, size if permutes else _ROW)
+    if not permutes:
+        rows = [b.shuffle(x, None, [*range(_ROW)] * (size // _ROW)) for x in rows]
+        rows = [b.xor(x, rows[i - 1]) if i % 8 else x for i, x in enumerate(rows)]
+    found: list[Value] = []
+    for first in range(0, len(indices), _TOGETHER):
+        group = [resize(b, x, size) for x in indices[first : first + _TOGETHER]]
+        found += _permuted(b, rows, group) if permutes else _shuffled(b, rows, group)
+    return [resize(b, x, llvm.lanes_of(at.type)) for x, at in zip(found, indices, strict=True)]
+
+
+def _permuted(b: Function, table: Sequence[Value], indices: Sequence[Value]) -> list[Value]:
+    """Lookups in four registers of 64 bytes: an instruction looks up in two of them."""
+    found: list[Value] = []
+    for at in indices:
+        low, high = (b.call(at.type, _PERMUTES, table[i], at, table[i + 1]) for i in (0, 2))
+        found.append(b.select(b.icmp("slt", at, 0), high, low))
+    return found
+
+
+def _shuffled(b: Function, table: Sequence[Value], indices: Sequence[Value]) -> list[Value]:
+    """Lookups in 16 rows of 16 bytes, repeated in their registers. The instruction takes the lowest four bits of an index, and gives 0
+    where its highest bit is set: so 16 is subtracted from the index until that is set, and each row but the first of a half of the
+    table is given as the bits that differ from the row before."""
+    lanes = llvm.lanes_of(table[0].type)
+    found: list[Value | None] = [None] * len(indices)
+    for half in range(2):
+        left = [b.xor(at, -128) for at in indices] if half else list(indices)
+        for row in range(8):
+            for i, at in enumerate(left):
+                one = b.call(at.type, _LOOKUPS[8 * lanes][1], table[8 * half + row], at)
+                before = found[i]
+                found[i] = one if before is None else b.xor(before, one)
+                # Saturating: what is below 0 stays there.
+                left[i] = b.call(at.type, f"llvm.ssub.sat.v{lanes}i8", at, constant(at.type, 16))
+    return [one for one in found if one is not None]
+
+
+def _through_memory(
+    e: Emitter, table: Sequence[Value], indices: Sequence[Value], location: Location
+) -> list[Value]:
+    """Lookups in a table that is stored, lane by lane."""
+    b, held, found = e.b, e.passing(BYTE_TABLE, location), list[Value]()
+    for i, part in enumerate(table):
+        b.store(part, b.getelementptr(llvm.i8, held, i * llvm.lanes_of(part.type)), align=1)
+    for at in indices:
+        width = llvm.lanes_of(at.type)
+        one = zero(at.type)
+        for lane in range(width):
+            place = b.zext(b.extract(at, lane) if width > 1 else at, i64)
+            byte = b.load(llvm.i8, b.getelementptr(llvm.i8, held, place), align=1)
+            one = byte if width == 1 else b.insert(one, byte, lane)
+        found.append(one)
+    return found
+
+
+def _regrouped(b: Function, parts: Sequence[Value], width: int) -> list[Value]:
+    """The lanes of registers in order, in registers of `width` lanes."""
+    have = llvm.lanes_of(parts[0].type)
+    if have <= width:
+        count = width // have
+        return [_joined(b, parts[i : i + count]) for i in range(0, len(parts), count)]
+    return [b.shuffle(x, None, [*range(at, at + width)]) for x in parts for at in range(0, have, width)]
+
+
+#: Bytes of a row in which one instruction looks up.
+_ROW = 16
+#: Registers of indices that are looked up together: with as many results and a row of the table they fit into 16 registers.
+_TOGETHER = 4
+#: LLVM's name of the instruction that looks up in two registers of 64 bytes.
+_PERMUTES = "llvm.x86.avx512.vpermi2var.qi.512"
 #: LLVM's names of the instructions that look bytes up in tables of 16, by the bits of a vector; and the features they need.
 _LOOKUPS = {
     512: ("avx512bw", "llvm.x86.avx512.pshuf.b.512"),

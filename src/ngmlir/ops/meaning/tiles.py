@@ -226,6 +226,8 @@ def gather(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
 
 def lookup_table(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     table, indices = operands
+    if table.shape == (256,):
+        return [table[indices]]
     if table.dtype == np.uint8:  # of each byte of a word
         bytes_ = np.ascontiguousarray(indices).view(np.uint8)
         return [np.take_along_axis(table, bytes_.astype(np.int64) % table.shape[-1], -1).view(np.int32)]

@@ -13,7 +13,7 @@ from ....ir.types import DYNAMIC, MemRefType, Type, VectorType, element_type, i6
 from ....ops.fields import get_i64
 from ....support.target import Target
 from ...analysis.group import kind
-from ...analysis.indices import clamped
+from ...analysis.indices import clamped, in_byte_table
 from ...analysis.loop_nest import LoopNest, splat_number
 from ...analysis.reduction import Reduction
 from .finished import Finished
@@ -192,6 +192,9 @@ class Tile:
         """What is read by index, at the indices `found`. Negative ones are wrapped, then all are clamped to the dimension."""
         b, (source, indices), axis = self.b, op.operands, get_i64(op, "axis")
         access, buffer = self.kernel.nest.gathered[source], self.kernel.buffers[source]
+        if self.has_rows(type, found) and in_byte_table(op, self.kernel.target):
+            table = b.load(buffer, [b.index(0)], type=VectorType(access.shape, element_type(source.type)))
+            return self.broadcast(b.lookup_table(table, found), indices, op.result)
         number = clamped(b, found, access.shape[axis])
         if not self.has_rows(type, found):
             return read(
