@@ -64,6 +64,29 @@ func.func @main(%x: tensor<256x3x{left}>, %w: tensor<3x256x{right}>, %a: tensor<
 
 @pytest.mark.parametrize("name", MACHINES)
 @pytest.mark.parametrize(("left", "right"), [*itertools.product(BYTES, BYTES)])
+def test_borders_of_zero_points_at_run_time(left: str, right: str, name: str) -> None:
+    """Each byte within a border, with each zero point: the same bits."""
+    x, w = all_of(left), np.stack([all_of(right)[::51, 0]] * 6)
+    text = f"""
+func.func @main(%x: tensor<256x3x{left}>, %w: tensor<6x6x{right}>, %z: tensor<{left}>) -> tensor<256x6xi32> {{
+  %0 = ng.cast %x : (tensor<256x3x{left}>) -> tensor<256x3xi32>
+  %1 = ng.cast %z : (tensor<{left}>) -> tensor<i32>
+  %2 = ng.broadcast %1 dims [] : (tensor<i32>) -> tensor<256x3xi32>
+  %3 = ng.subtract %0, %2 : tensor<256x3xi32>
+  %4 = ng.pad %3 low [0, 1] high [0, 2] {{value = 0 : i32}} : (tensor<256x3xi32>) -> tensor<256x6xi32>
+  %5 = ng.cast %w : (tensor<6x6x{right}>) -> tensor<6x6xi32>
+  %6 = ng.dot %4, %5 contract [1] x [0] : (tensor<256x6xi32>, tensor<6x6xi32>) -> tensor<256x6xi32>
+  return %6 : tensor<256x6xi32>
+}}
+"""
+    made = from_text(text)
+    after = ruled(made, name)
+    for zero in all_of(left)[:, 0]:
+        np.testing.assert_array_equal(run(after, x, w, zero)[0], run(made, x, w, zero)[0])
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize(("left", "right"), [*itertools.product(BYTES, BYTES)])
 def test_scales_after_the_sum(left: str, right: str, name: str) -> None:
     """Each pair of bytes, dequantized, multiplied and quantised: three roundings, and another step only where two are as near."""
     x, w = all_of(left), all_of(right).T

@@ -10,7 +10,19 @@ from typing import Literal
 from ...ir.attributes import FloatAttr, IntegerAttr, numeric_literal
 from ...ir.core import Module, Op, Value, count_uses
 from ...ir.elements import ElementsAttr
-from ...ir.types import IntegerType, TensorType, Type, element_type, f32, i8, i32, shape_of, ui8, with_element
+from ...ir.types import (
+    IntegerType,
+    TensorType,
+    Type,
+    element_type,
+    f32,
+    i8,
+    i16,
+    i32,
+    shape_of,
+    ui8,
+    with_element,
+)
 from ...ops.builder import Builder
 from ...ops.fields import get_i64s
 from ...rewrite.contracts import contract
@@ -22,6 +34,8 @@ from .dead_code import without_dead
 REASSOCIATES = "ng.reassoc"
 #: The types of codes, each with that of the other signedness.
 _OTHER = {i8: ui8, ui8: i8}
+#: A number of 16 bits that is no code.
+_NO_CODE = 256
 #: Largest magnitude of an i32 sum of products of codes.
 _ROOM = (1 << 31) - 1
 
@@ -35,7 +49,7 @@ def integer_products(
         sum (x - a) (w - b) = sum x w - a sum w - b sum x + K a b
 
     exactly, since i32 wraps around. The sums over a constant side are constants. Where the target multiplies only unsigned by
-    signed bytes, the codes and the zero point of one side are shifted by 128. f32 products of `scale * (x - a)` become
+    signed bytes, the codes and the zero point of one side are shifted by 128. Borders of windows are filled with the zero point. f32 products of `scale * (x - a)` become
     integer products, scaled once after the sum, in functions with the attribute `ng.reassoc` or with `assume=reassoc`: if no
     sum of codes can overflow i32, the result is the exact sum with three roundings (to f32, product of the scales, product with
     it), where the f32 product rounds each operand, product and sum. These functions also multiply by the reciprocal of a scale
@@ -121,6 +135,9 @@ class _Codes:
         """The codes after `moves`; padding is filled with the zero point."""
         value, codes = self.base, self.codes
         for op in self.moves:
+            if op.name == "ng.pad" and self.zero is not None and self.zero.value is not None:
+                value = _padded(op, value, self.zero.value, b)
+                continue
             attributes = dict(op.attributes)
             if op.name == "ng.pad":
                 number = self.zero.number if self.zero else None
@@ -367,7 +384,7 @@ def _codes_of(value: Value) -> _Codes | None:
 
 def _placed(found: _Codes, op: Op) -> _Codes | None:
     """The numbers after a data movement op. None unless zero point and scale are the same for the whole tensor and, for a pad, the
-    fill is 0 and the zero point a known number."""
+    fill is 0 and the zero point a code."""
     terms = [term for term in (found.zero, found.scale) if term is not None]
     if any(term.dims for term in terms):
         return None
@@ -375,9 +392,28 @@ def _placed(found: _Codes, op: Op) -> _Codes | None:
     if op.name == "ng.pad":
         fill = op.attributes["value"]
         assert isinstance(fill, FloatAttr | IntegerAttr)
-        if fill.value != 0 or (found.zero is not None and found.zero.number is None):
+        if fill.value != 0 or not (found.zero is None or _is_code(found.zero, found.codes)):
             return None
     return moved
+
+
+def _is_code(zero: _Term, codes: IntegerType) -> bool:
+    """Whether a zero point is a number, or was a code before it was widened."""
+    made = zero.value.owner if zero.value is not None else None
+    widened = isinstance(made, Op) and made.name == "ng.cast" and element_type(made.operands[0].type) is codes
+    return zero.number is not None or widened
+
+
+def _padded(op: Op, codes: Value, zero: Value, b: Builder) -> Value:
+    """The codes after a pad, filled with a zero point that is known at run time. The filled elements are found by a number that is no
+    code."""
+    type = with_element(op.results[0].type, i16)
+    wide = b.cast(codes, type=with_element(codes.type, i16))
+    attributes = {**op.attributes, "value": numeric_literal(_NO_CODE, i16)}
+    padded = b.add_op(op.rebuilt([wide], types=[type], attributes=attributes)).result
+    whole = b.broadcast(b.cast(zero, type=with_element(zero.type, i16)), type=type, dimensions=[])
+    filled = b.select(b.equal(padded, b.number(_NO_CODE, type)), whole, padded)
+    return b.cast(filled, type=with_element(type, element_type(codes.type)))
 
 
 def _term_of(value: Value) -> _Term | None:
