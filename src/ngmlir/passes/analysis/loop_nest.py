@@ -48,6 +48,7 @@ class LoopNest:
     sides: Mapping[Value, Side]  # operands of products that are read through an access
     gathered: dict[Value, Access]
     written: dict[Value, Access]  # outputs that are written through a permutation
+    merged: tuple[int, ...] = ()  # the two loops that the last one is the merge of, if there is such a loop
 
     @property
     def ops(self) -> list[Op]:
@@ -178,7 +179,9 @@ class LoopNest:
         sizes = (*self.sizes, prod(self.sizes[-2:]))
         lines = {v: (*(l for l in loops if l < near), last + 1) for v, loops in both.items()}
         accesses = {v: replace(access, sizes=sizes) for v, access in self.accesses.items()}
-        return replace(self, sizes=sizes, loops={**self.loops, **lines}, accesses=accesses)
+        return replace(
+            self, sizes=sizes, loops={**self.loops, **lines}, accesses=accesses, merged=(near, last)
+        )
 
     def side(self, value: Value) -> tuple[int, tuple[int, ...]]:
         """The same as `source` for an operand of a product."""

@@ -150,7 +150,7 @@ def _short_rows(nest: LoopNest, target: Target, given: Given) -> Iterator[Candid
     """Schedules with several short rows in one tile, if each can be loaded separately and ends in a part of a register."""
     sizes, item = usual(nest.sizes), widest_item(nest)
     work, lanes, columns = work_of(nest), target.lanes(item), sizes[-1]
-    if columns > SHORT * lanes or columns % lanes == 0 or nest.in_line is None:
+    if not _is_short(columns, lanes) or nest.in_line is None:
         return
     apart = sum({len(sizes) - 2, len(sizes) - 1} <= {*nest.loops[v]} for v in nest.accesses)
     # Rows that fill whole registers, or all that there are.
@@ -198,12 +198,8 @@ def columns(nest: LoopNest, target: Target, given: Given) -> Iterator[Candidate[
     work, lanes = _column_work(found, nest), target.lanes(item)
     row = size * item
     stated = fixed(given, "tile", 0)
-    if collapsed(nest, inner, target, stated):
-        yield from _lines(found, nest, target, given, count, steps)
-        if stated:
-            return
-    if in_short_rows(nest, inner, target, stated):
-        yield from _short_rows_of_results(found, nest, target, given, count, steps)
+    if merged(nest, inner, target, stated):
+        yield from _merged_columns(found, nest, target, given, count, steps)
         if stated:
             return
     held = size <= target.vector_registers // 2 * lanes and not is_open(nest.sizes[-1:])
@@ -231,33 +227,25 @@ def columns(nest: LoopNest, target: Target, given: Given) -> Iterator[Candidate[
         yield Candidate(made, cycles, count * steps * size / lanes * work.roof(target), registers)
 
 
-def collapsed(nest: LoopNest, reduced: Sequence[int], target: Target, tile: int = 0) -> LoopNest | None:
-    """The loops of narrow columns on a CPU, with several rows in one tile, in registers; None if that is not possible, or a given
-    `tile` has one row."""
+def merged(nest: LoopNest, reduced: Sequence[int], target: Target, tile: int = 0) -> LoopNest | None:
+    """The loops of a reduction of columns on a CPU with several short rows in one tile: of results, or of what is reduced to these. None if
+    that is not possible, a given `tile` has no more than one row, or rows are read through an indexing map: one by one, which is slower
+    (pools of 28 columns: 1.7 times)."""
     columns, near = nest.sizes[-1], len(nest.sizes) - 2
-    unfit = (
-        target.has_thread_blocks
-        or near not in reduced
-        or nest.accesses
-        or nest.gathered
-        or is_open(nest.sizes[-2:])
-    )
-    if unfit or 0 < tile < 2 * columns:
+    if target.has_thread_blocks or near < 0 or is_open(nest.sizes[-2:]) or 0 < tile < 2 * columns:
         return None
-    return nest.in_line if 2 * columns <= _most_in_line(reductions(nest.ops, target), nest, target) else None
+    if near in reduced:
+        most = _most_in_line(reductions(nest.ops, target), nest, target)
+        fits = not nest.accesses and 2 * columns <= most
+    else:
+        mapped = any({near, near + 1} <= {*nest.loops[v]} for v in nest.accesses)
+        fits = not mapped and _is_short(columns, target.lanes(widest_item(nest)))
+    return nest.in_line if fits else None
 
 
-def in_short_rows(nest: LoopNest, reduced: Sequence[int], target: Target, tile: int = 0) -> LoopNest | None:
-    """The loops of short rows of results on a CPU, with several of them in one tile; None if that is not possible, a given `tile` has no
-    more than one row, or rows are read through an indexing map: one by one, which is slower (pools of 28 columns: 1.7 times)."""
-    columns, near = nest.sizes[-1], len(nest.sizes) - 2
-    if target.has_thread_blocks or near in reduced or near < 0 or is_open(nest.sizes[-2:]):
-        return None
-    lanes = target.lanes(widest_item(nest))
-    if columns > SHORT * lanes or columns % lanes == 0 or 0 < tile < 2 * columns:
-        return None
-    mapped = any({near, near + 1} <= {*nest.loops[v]} for v in nest.accesses)
-    return None if mapped else nest.in_line
+def _is_short(columns: int, lanes: int) -> bool:
+    """Whether rows leave many lanes of their registers idle."""
+    return columns <= SHORT * lanes and columns % lanes != 0
 
 
 def _most_in_line(found: Sequence[Reduction], nest: LoopNest, target: Target) -> int:
@@ -278,54 +266,39 @@ def _column_work(found: Sequence[Reduction], nest: LoopNest) -> Work:
     return replace(work, instructions=work.instructions + SEARCH * more, live=work.live + 2 * more)
 
 
-def _lines(
+def _merged_columns(
     found: Sequence[Reduction], nest: LoopNest, target: Target, given: Given, count: int, steps: int
 ) -> Iterator[Candidate[Columns]]:
-    """Schedules of `count` rows of results, each of `steps` steps, with several rows of narrow columns in one tile. At the end these are
-    combined one by one."""
-    columns, near = usual(nest.sizes[-1:])[0], usual(nest.sizes[-2:])[0]
+    """Schedules of `count` rows of results, each of `steps` steps, with several rows of narrow columns in one tile. Those that are reduced
+    are combined one by one at the end."""
+    near, columns = usual(nest.sizes[-2:])
     work, lanes = _column_work(found, nest), target.lanes(_gathered_item(found, nest))
-    most = _most_in_line(found, nest, target)
-    joining = sum(r.steps_of_joining for r in found)
-    roof = count * steps * columns / lanes * work.roof(target)
     # Rows that fill whole registers are loaded as such.
     whole = lanes // gcd(lanes, columns)
-    rows = {most // n // columns for n in (1, 2, 4, 8)}
-    rows = {r // whole * whole if r >= whole else r for r in rows} | {whole}
-    for width in tile_sizes(
-        given, [r * columns for r in sorted(rows) if 2 <= r <= near and r * columns <= most]
-    ):
-        registers = -(-width // lanes)
-        turns = count * steps // near * -(-near // (width // columns))
-        cycles = turns * (max(work.cycles(target, registers), target.fma_cycles) + TURN)
-        joined = count * (width // columns) * joining
-        group = max(1, min(count, PROGRAM_ELEMENTS // (steps * columns)))
-        made = Columns(tile=width, band=0, stripe=width, rows=fixed(given, "rows", group))
-        yield Candidate(made, cycles + joined, roof, registers)
-
-
-def _short_rows_of_results(
-    found: Sequence[Reduction], nest: LoopNest, target: Target, given: Given, count: int, steps: int
-) -> Iterator[Candidate[Columns]]:
-    """Schedules of `count` rows of results, the last loop but one among them, with several in one tile."""
-    columns, near = usual(nest.sizes[-1:])[0], usual(nest.sizes[-2:])[0]
-    work, lanes = _column_work(found, nest), target.lanes(_gathered_item(found, nest))
     pair = {len(nest.sizes) - 2, len(nest.sizes) - 1}
-    repeated = sum(len(pair & {*nest.loops.get(v, ())}) == 1 for v in nest.inputs)
-    whole = lanes // gcd(lanes, columns)
-    most = {min(n * whole, near) * columns for n in REGISTERS}
-    for width in tile_sizes(given, [w for w in sorted(most) if w > columns]):
-        registers = -(-width // lanes)
+    joining = repeated = 0
+    if pair <= {*nest.loops[found[0].result]}:
+        rows, size = {min(n * whole, near) for n in REGISTERS}, near * columns
         # Elements of a row or a column are repeated.
+        repeated = sum(len(pair & {*nest.loops.get(v, ())}) == 1 for v in nest.inputs)
+    else:
+        most = _most_in_line(found, nest, target) // columns
+        tried = [most // n for n in (1, 2, 4, 8)]
+        rows = {r // whole * whole if r >= whole else r for r in tried} | {whole}
+        rows = {r for r in rows if r <= min(near, most)}
+        size, joining = columns, count * sum(r.steps_of_joining for r in found)
+    groups = count * columns // size
+    roof = count * steps * columns / lanes * work.roof(target)
+    for width in tile_sizes(given, [r * columns for r in sorted(rows) if r > 1]):
+        registers = -(-width // lanes)
         cycles = max(work.cycles(target, registers), target.fma_cycles) + registers * repeated / target.fmas
-        turns = count // near * steps * -(-near // (width // columns))
+        turns = count * steps // near * -(-near // (width // columns))
         stripe = max(1, PROGRAM_ELEMENTS // steps, STRIPE_BYTES // widest_item(nest))
-        stripe = fixed(given, "stripe", -(-min(stripe, near * columns) // width) * width)
-        group = max(1, min(count // near, PROGRAM_ELEMENTS // (steps * near * columns)))
-        group = fixed(given, "rows", 1 if stripe < near * columns else group)
+        stripe = fixed(given, "stripe", -(-min(stripe, size) // width) * width)
+        group = max(1, min(groups, PROGRAM_ELEMENTS // (steps * size)))
+        group = fixed(given, "rows", 1 if stripe < size else group)
         made = Columns(tile=width, band=0, stripe=stripe, rows=group)
-        roof = count * steps * columns / lanes * work.roof(target)
-        yield Candidate(made, turns * (cycles + TURN), roof, registers)
+        yield Candidate(made, turns * (cycles + TURN) + joining * (width // columns), roof, registers)
 
 
 def _filling_rows(nest: LoopNest, target: Target, count: int, outer: Sequence[int], width: int) -> int:
