@@ -664,4 +664,21 @@ OPEN: dict[str, str] = {
       return %y, %z : tensor<[N]x5xf32>, tensor<[N]x5xf32>
     }
     """,
+    "bytes": """
+    func.func @main(%x: tensor<[N]x[M]xui8>) -> tensor<[M*N]xi8> {
+      %0 = ng.reshape %x : (tensor<[N]x[M]xui8>) -> tensor<[M*N]xui8>
+      %1 = ng.cast %0 : (tensor<[M*N]xui8>) -> tensor<[M*N]xf32>
+      %2 = ng.sin %1 : tensor<[M*N]xf32>
+      %3 = ng.constant dense<1.0e+2> : tensor<[M*N]xf32>
+      %4 = ng.multiply %2, %3 : tensor<[M*N]xf32>
+      %r = ng.cast %4 : (tensor<[M*N]xf32>) -> tensor<[M*N]xi8>
+      return %r : tensor<[M*N]xi8>
+    }
+    """,
+    "bytes_of_table": """
+    func.func @main(%x: tensor<[N]xui8>, %i: tensor<[M]xui8>) -> tensor<[M]xui8> {
+      %r = ng.gather %x[%i] axis 0 : (tensor<[N]xui8>, tensor<[M]xui8>) -> tensor<[M]xui8>
+      return %r : tensor<[M]xui8>
+    }
+    """,
 }

@@ -7,13 +7,14 @@ from ...ir.core import Op, Value
 from ...ir.types import IntegerType, element_type, i8, i64, index, shape_of, ui8, with_element
 from ...ops.builder import Builder
 from ...ops.tile_rules import BYTE_TABLE
+from ...support.lengths import are_same
 from ...support.target import Target
 
 
 def in_byte_table(gather: Op, target: Target) -> bool:
     """Whether a gather reads from a table of bytes that has an element for each of its indices, which vector instructions look up."""
     table, indices = gather.operands
-    known = shape_of(table.type) == (BYTE_TABLE,) and element_type(table.type) in (ui8, i8)
+    known = are_same(shape_of(table.type), (BYTE_TABLE,)) and element_type(table.type) in (ui8, i8)
     return known and element_type(indices.type) is ui8 and target.can("byte_lookups")
 
 

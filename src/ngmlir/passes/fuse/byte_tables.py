@@ -19,7 +19,7 @@ from ...ops.schedules import SCHEDULE
 from ...ops.tile_rules import BYTE_TABLE
 from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep
-from ...support.lengths import usual
+from ...support.lengths import are_same, usual
 from ...support.target import Target
 from ..analysis.group import FREE, kind
 from ..analysis.loop_nest import splat_number
@@ -91,7 +91,7 @@ def _looked_up(fusion: Op, target: Target, b: Builder) -> Sequence[Value] | None
 
     def lookups(inner: Builder, block: Block) -> Value:
         entries, at = block.args
-        if shape_of(at.type) != shape_of(result.type):
+        if not are_same(shape_of(at.type), shape_of(result.type)):
             at = inner.reshape(at, type=with_element(result.type, element_type(at.type)))
         return inner.gather(entries, _bytes(at, ui8, inner), axis=0)
 
