@@ -13,7 +13,7 @@ Array = np.ndarray[Any, Any]
 
 #: How many steps are tried, in quarters of the longest sequence.
 QUARTERS = (4, 5, 6, 8)
-#: There are as many lanes at least: with one, a program would be compiled apart (docs/ragged.md).
+#: There are as many lanes at least: with one, a program would be compiled separately (docs/ragged.md).
 LEAST_LANES = 2
 #: A step takes as long as so many rows, whatever its own are.
 _ROWS_OF_A_STEP = 4

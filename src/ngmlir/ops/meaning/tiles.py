@@ -20,6 +20,7 @@ from ...ir.types import DYNAMIC, MemRefType, Type, bf16, i8, i16, shape_of, ui8
 from ...support.diagnostics import UserError
 from ..fields import find_i64s, find_unit, get_i64, get_i64s, get_str
 from ..hosts import op_of_kernel
+from ..tile_rules import BYTE_TABLE
 from .control import Runner
 from .indexing import COMBINE
 from .numbers import Array, fma, is_float
@@ -226,7 +227,7 @@ def gather(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
 
 def lookup_table(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     table, indices = operands
-    if table.shape == (256,):
+    if table.shape == (BYTE_TABLE,):
         return [table[indices]]
     if table.dtype == np.uint8:  # of each byte of a word
         bytes_ = np.ascontiguousarray(indices).view(np.uint8)
