@@ -19,6 +19,7 @@ from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep
 from ...support.target import Target
 from ..analysis.group import FREE, Group, indexed, reads
+from ..graph.dead_code import renamed
 from .groups import Groups
 from .regions import in_functions, nested
 
@@ -91,7 +92,7 @@ class _Writer:
         for group in _scheduled(self.groups):
             if group.kind == "alone":
                 (op,) = group.ops
-                new = nested(_renamed(op, self.mapping), lambda block: _Writer(block, self.target).block())
+                new = nested(renamed(op, self.mapping), lambda block: _Writer(block, self.target).block())
                 self.mapping.update(zip(op.results, new.results, strict=True))
                 out.ops.append(new)
             else:
@@ -187,20 +188,3 @@ def _scheduled(groups: Groups) -> list[Group]:
                 heapq.heappush(ready, (first[later.number], later.number))
     assert len(done) == len(live), "groups wait for each other"
     return done
-
-
-def _renamed(op: Op, mapping: dict[Value, Value]) -> Op:
-    """The op with operands, also those read inside its regions, replaced."""
-    if not any(v in mapping for v in reads(op)):
-        return op
-
-    def rebuild(block: Block) -> Block:
-        made = block.emptied()
-        for inner in block.ops:
-            new = _renamed(inner, mapping)
-            if new is not inner:
-                mapping.update(zip(inner.results, new.results, strict=True))
-            made.ops.append(new)
-        return made
-
-    return op.with_blocks(rebuild).rebuilt([mapping.get(v, v) for v in op.operands])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from ...ir.core import Block, Op, Value
 from ...support.target import Target
 from ..analysis.group import reads
-from ..graph.inline import copied
+from ..graph.dead_code import renamed
 
 
 class FusionWriter:
@@ -23,8 +23,4 @@ class FusionWriter:
 
     def renamed(self, op: Op) -> Op:
         """An op with its operands replaced by their new values."""
-        if not any(v in self.mapping for v in reads(op)):
-            return op
-        if op.regions and op.name != "ng.fusion":
-            return copied(op, dict(self.mapping))
-        return op.rebuilt([self.mapping.get(v, v) for v in op.operands])
+        return renamed(op, self.mapping)

@@ -61,6 +61,11 @@ def without(op: Op, dead: set[Op], mapping: dict[Value, Value]) -> Op:
     return op
 
 
+def renamed(op: Op, mapping: dict[Value, Value]) -> Op:
+    """The op with operands, also those read inside its regions, replaced; adds the results of ops in its regions to the mapping."""
+    return without(op, set(), mapping)
+
+
 def _block(block: Block, dead: set[Op], mapping: dict[Value, Value]) -> Block:
     out = block.emptied()
     for op in block.ops:

@@ -13,6 +13,8 @@ from ...ops.fields import get_i64
 from ...ops.roles import SAMPLES, STEPS, by_place, feature_number
 from ...rewrite.contracts import contract
 from ...support.target import Target
+from .dead_code import renamed
+from .invariants import reads
 from .placed_ops import Order, ValueLayouts, in_order, place, stated
 
 Place = Literal["target", "first", "last"]
@@ -105,7 +107,7 @@ def _place(held: ValueLayouts, op: Op) -> None:
     operands = [held.stated(v) for v in op.operands]
     new = op if operands == [*op.operands] else op.rebuilt(operands)
     if any(v is not now for v, now in inside.items()):
-        new = new.with_blocks(lambda block: _with(block, inside))
+        new = renamed(new, inside)
     held.builder.add_op(new)
     for old, made in zip(op.results, new.results, strict=True):
         if old is not made:
@@ -114,22 +116,7 @@ def _place(held: ValueLayouts, op: Op) -> None:
 
 def captured(op: Op) -> list[Value]:
     """The outer values that the regions of an op use."""
-    own = set(_values(op))
-    found = (v for inner in op.walk() if inner is not op for v in inner.operands)
-    return [v for v in dict.fromkeys(found) if v not in own]
-
-
-def _with(block: Block, mapping: dict[Value, Value]) -> Block:
-    """The block with outer values replaced."""
-    out = block.emptied()
-    renamed = dict(mapping)
-    for op in block.ops:
-        new = op.rebuilt([renamed.get(v, v) for v in op.operands])
-        if op.regions:
-            new = new.with_blocks(lambda inner: _with(inner, renamed))
-        out.ops.append(new)
-        renamed.update(zip(op.results, new.results, strict=True))
-    return out
+    return [*dict.fromkeys([*reads(op)][len(op.operands) :])]
 
 
 def _scan(held: ValueLayouts, op: Op) -> bool:
