@@ -23,6 +23,7 @@ from ..ir.lengths import lengths_of
 from ..ir.literals import item_bytes
 from ..ir.types import IndexType, ShapedType, i64
 from ..ops.fields import find_symbols, get_str
+from ..ops.tied import tied_pairs
 from ..support.artifact import Artifact, Check, Constant, Entry, Place
 from ..support.diagnostics import UserError
 from ..support.signature import Parameter, Signature
@@ -176,7 +177,7 @@ def _interface(function: Op, constants: Constants, slots: Mapping[str, range]) -
     """Reads the attributes of an entry function that plan-memory has set."""
     *buffers, arena = function.block.args
     arguments = buffers[: _count(function, "ng.arguments")]
-    tied = _tied(function)
+    tied = tied_pairs(function)
     places = {value: Place("argument", i) for i, value in enumerate(arguments)}
     places[arena] = Place("arena")
     results: list[Value] = []
@@ -220,13 +221,6 @@ def _literals(function: Op) -> Sequence[ElementsAttr]:
 def _count(function: Op, name: str) -> int:
     attribute = function.attributes.get(name)
     return attribute.value if isinstance(attribute, IntegerAttr) else 0
-
-
-def _tied(function: Op) -> dict[int, int]:
-    attribute = function.attributes.get("ng.tied")
-    if not isinstance(attribute, DenseArrayAttr):
-        return {}
-    return dict(zip(attribute.values[::2], attribute.values[1::2], strict=True))
 
 
 def _parts_of_arena(function: Op) -> tuple[tuple[int, int, int], ...]:

@@ -6,11 +6,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import cache
-from math import isfinite
+from math import isfinite, prod
 from typing import TYPE_CHECKING, Any
 
 from .narrow import NARROW, NUMPY_NAMES
-from .types import FloatType, IndexType, IntegerType, Type, element_type
+from .types import FloatType, IndexType, IntegerType, Type, element_type, shape_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,6 +41,11 @@ def item_bytes(element: Type) -> int:
     if isinstance(element, IndexType):
         return 8
     raise TypeError(f"{element} has no size")
+
+
+def bytes_of(type: Type) -> int:
+    """Bytes of all elements of a type of known size."""
+    return prod(shape_of(type)) * item_bytes(element_type(type))
 
 
 def dtype_of(type: Type) -> np.dtype[Any]:

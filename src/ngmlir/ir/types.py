@@ -207,6 +207,18 @@ def shape_of(type: Type) -> tuple[int, ...]:
     return type.shape if isinstance(type, ShapedType) else ()
 
 
+def as_memref(type: Type) -> MemRefType:
+    """A type that must be that of a buffer."""
+    assert isinstance(type, MemRefType)
+    return type
+
+
+def as_tensor(type: Type) -> TensorType:
+    """A type that must be that of a tensor."""
+    assert isinstance(type, TensorType)
+    return type
+
+
 def with_element(type: Type, element: Type) -> Type:
     """The same container (shape, axes) of another element type; for a scalar type, `element`."""
     match type:

@@ -12,7 +12,7 @@ from ..ir.context import CONTEXT
 from ..ir.core import Block, Op, Region, Value, kind_key
 from ..ir.definition import Typing
 from ..ir.elements import filled
-from ..ir.types import FunctionType, ShapedType, Type, element_type, index
+from ..ir.types import DYNAMIC, FunctionType, MemRefType, ShapedType, Type, as_memref, element_type, index
 from ..support.diagnostics import UNKNOWN, Diagnostic, Location, UserError
 from ..support.lengths import Length, is_same
 from . import func, ng, tile
@@ -137,6 +137,15 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
         if value not in numbers:
             numbers[value] = self.number(value, index)
         return numbers[value]
+
+    def window(
+        self, buffer: Value, indices: Sequence[Value], shape: Sequence[int], masked: bool = False
+    ) -> Value:
+        """`tile.subview` of so many elements along the last dimensions of a buffer. `masked`: it may extend beyond the buffer."""
+        whole = as_memref(buffer.type)
+        strides = whole.row_strides[whole.rank - len(shape) :]
+        type = MemRefType(tuple(shape), whole.element, strides, DYNAMIC, whole.space)
+        return self.subview(buffer, indices, type=type, masked=masked or None)
 
     def end(self, op: type[Op], *values: Value) -> None:
         """Ends the block with a terminator: `ng.YieldOp`, `func.ReturnOp`, `tile.ReturnOp`."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.attributes import DenseArrayAttr
 from ..ir.core import Block, Module, Op, Region, Value
 from ..ir.elements import ElementsAttr
 from ..ir.literals import dtype_of, type_of_dtype
@@ -23,6 +22,7 @@ from .meaning import EFFECTS, MEANING
 from .meaning.numbers import Array
 from .meaning.tiles import fresh, launch
 from .rules import same_size
+from .tied import tied_pairs
 
 
 def run(
@@ -108,9 +108,7 @@ def _run_planned(
     runner: _Runner, function: Op, types: Sequence[Type], arrays: Sequence[Any]
 ) -> tuple[Array, ...]:
     given = get_i64(function, "ng.arguments")
-    pairs = function.attributes.get("ng.tied")
-    flat = pairs.values if isinstance(pairs, DenseArrayAttr) else ()
-    tied = dict(zip(flat[::2], flat[1::2], strict=True))
+    tied = tied_pairs(function)
     arguments = [np.array(a) for a in _checked(function, types[:given], arrays)]
     count = get_i64(function, "ng.results")
     own = [fresh(t) for t in types[given : given + count - len(tied)]]

@@ -30,6 +30,13 @@ def count_in(attribute: Attribute | None) -> int | None:
     return None
 
 
+def tied_pairs(function: Op) -> dict[int, int]:
+    """For each result that shares the buffer of an argument the number of that argument."""
+    attribute = function.attributes.get("ng.tied")
+    flat = attribute.values if isinstance(attribute, DenseArrayAttr) else ()
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
 def tied_violations(function: Op) -> Iterator[str]:
     """Errors in the pairs."""
     attribute = function.attributes.get("ng.tied")

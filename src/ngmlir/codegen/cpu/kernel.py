@@ -20,9 +20,9 @@ from math import prod
 
 from ...ir.core import Op
 from ...ir.lengths import lengths_of
-from ...ir.literals import item_bytes
+from ...ir.literals import bytes_of, item_bytes
 from ...ir.structure import fingerprint
-from ...ir.types import MemRefType, Type, VectorType, i1
+from ...ir.types import MemRefType, Type, VectorType, as_memref, i1
 from ...llvm.text import Argument, Function, Module
 from ...llvm.types import Value, constant, i8, i64, ptr
 from ...ops import tile
@@ -190,8 +190,7 @@ class Kernel:
         scratch = b.arguments[count] if self.scratch else None
         e = Emitter(b, self.target, lanes(self.op, self.target), TABLE, scratch)
         for value, pointer in zip(block.args[:count], b.arguments, strict=False):
-            assert isinstance(value.type, MemRefType)
-            e.bind(value, Buffer(pointer, value.type))
+            e.bind(value, Buffer(pointer, as_memref(value.type)))
         indices = b.arguments[count + bool(self.scratch) + len(self.lengths) :]
         for value, number, where in zip(block.args[count:], indices, known, strict=True):
             e.define_index(value, number, where)
@@ -235,8 +234,7 @@ def _streams(kernel: tile.KernelOp, launches: Sequence[Op], target: Target) -> l
     used = [v for op in kernel.walk() for v in op.operands]
     found: list[int] = []
     for i, value in enumerate(block.args[: len(block.args) - len(kernel.grid)]):
-        assert isinstance(value.type, MemRefType)
-        far = usual(_bytes(value.type)) >= STREAM_FROM * target.l2_bytes
+        far = usual(bytes_of(value.type)) >= STREAM_FROM * target.l2_bytes
         alone = all(launch.operands.count(launch.operands[i]) == 1 for launch in launches)
         if far and alone and value in stored and used.count(value) == stored.count(value):
             found.append(i)
@@ -248,10 +246,6 @@ def _scratch(kernel: tile.KernelOp) -> int:
     types = [op.result.type for op in kernel.walk() if isinstance(op, tile.AllocOp)]
     static = [type for type in types if isinstance(type, MemRefType) and type.static]
     return sum(scratch_bytes(type.extent * item_bytes(type.element)) for type in static)
-
-
-def _bytes(type: MemRefType) -> int:
-    return type.size * item_bytes(type.element)
 
 
 def lanes(function: Op, target: Target) -> int:

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 
 from ...ir.attributes import FloatAttr, IntegerAttr
 from ...ir.core import Op
 from ...ir.core import Value as IRValue
-from ...ir.literals import item_bytes
-from ...ir.types import DYNAMIC, MemRefType, Type, VectorType, element_type, i1, shape_of
+from ...ir.literals import bytes_of, item_bytes
+from ...ir.types import DYNAMIC, MemRefType, Type, VectorType, as_memref, element_type, i1, shape_of
 from ...llvm import types as llvm
 from ...llvm.text import FUNCTION_ATTRIBUTES, Argument, Module
 from ...llvm.types import Value, constant, from_bits, i64, ptr, vector, zero
@@ -226,7 +225,7 @@ def copy_by_call(e: Emitter, op: tile.CopyOp) -> None:
 def copy(e: Emitter, op: tile.CopyOp) -> None:
     """tile.copy in a kernel; skipped at run time if source and target are the same buffer, as where the kernel works in
     place."""
-    size = prod(shape_of(op.source.type)) * item_bytes(element_type(op.source.type))
+    size = bytes_of(op.source.type)
     if not is_open((size,)) and size < LOOKED_AT:
         copy_apart(e, op)
         return
@@ -311,8 +310,7 @@ def _copy_what_is_there(e: Emitter, op: tile.CopyOp, target: Buffer) -> None:
 
 
 def _memref(value: IRValue, op: Op) -> MemRefType:
-    type = value.type
-    assert isinstance(type, MemRefType)
+    type = as_memref(value.type)
     if not type.static or DYNAMIC in type.row_strides:
         raise Limit(f"{type} has sizes that are not known at compile time", op.location)
     return type

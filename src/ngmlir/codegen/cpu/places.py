@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, zip_longest
 
 from ...ir.core import Value
-from ...ir.literals import item_bytes
-from ...ir.types import MemRefType
+from ...ir.literals import bytes_of
 from ...ops import tile
 from ...support.lengths import (
     ARENA_PART,
@@ -44,7 +43,9 @@ def extents(outside: Interface) -> dict[Value, Extent]:
     found: dict[Value, Extent] = {}
     for value, place in outside.places.items():
         aligned = place.space == "arena" or outside.alignments.get(value) == 64
-        found[value] = Extent(place.space, place.index, place.offset, place.offset + _bytes(value), aligned)
+        found[value] = Extent(
+            place.space, place.index, place.offset, place.offset + bytes_of(value.type), aligned
+        )
     for op in outside.function.walk():
         if isinstance(op, tile.ViewOp) and op.arena in found:
             whole = found[op.arena]
@@ -56,7 +57,9 @@ def extents(outside: Interface) -> dict[Value, Extent]:
             else:
                 start = whole.start + op.offset
             aligned = whole.aligned and is_multiple(start, 64)
-            found[op.result] = replace(whole, start=start, stop=start + _bytes(op.result), aligned=aligned)
+            found[op.result] = replace(
+                whole, start=start, stop=start + bytes_of(op.result.type), aligned=aligned
+            )
         elif isinstance(op, tile.SubviewOp) and op.buffer in found:
             found[op.result] = replace(found[op.buffer], aligned=False)
     return found
@@ -100,9 +103,3 @@ def _part(whole: Extent, offset: int) -> tuple[Extent, int] | None:
     if len(names) != 1 or whole.space != "arena":
         return None
     return replace(whole, space=names[0]), offset - Length.named(names[0], int(offset), usual(offset))
-
-
-def _bytes(value: Value) -> int:
-    type = value.type
-    assert isinstance(type, MemRefType)
-    return type.size * item_bytes(type.element)

@@ -22,7 +22,7 @@ from ...ir.core import Op, Region, callee
 from ...ir.core import Value as IRValue
 from ...ir.printer import to_text
 from ...ir.structure import fingerprint
-from ...ir.types import MemRefType
+from ...ir.types import as_memref
 from ...llvm.machine import version
 from ...llvm.text import Argument, Function, Module
 from ...llvm.types import Value, constant, global_name, i8, i64, ptr
@@ -215,8 +215,7 @@ class _Program:
 
     def buffer(self, b: Function, value: IRValue, outside: Interface) -> Buffer:
         """A buffer of an entry; its address is loaded here."""
-        assert isinstance(value.type, MemRefType)
-        return Buffer(self.address(b, outside.places[value], outside.signature), value.type)
+        return Buffer(self.address(b, outside.places[value], outside.signature), as_memref(value.type))
 
     def address(self, b: Function, place: Place, signature: Signature) -> Value:
         """The address of a buffer of an entry."""

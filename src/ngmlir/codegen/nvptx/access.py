@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
-from ...ir.types import MemRefType, Type, VectorType, shape_of
+from ...ir.types import MemRefType, Type, VectorType, as_memref, shape_of
 from ...ops import tile
 from ...ops.accesses import whole_of
 from ...ops.fields import find_i64s
@@ -202,15 +202,11 @@ def bounds_of(
 
 def alignment(buffer: Value, facts: Facts) -> int:
     """A divisor of the address of a buffer's first element, in elements."""
-    type = buffer.type
-    assert isinstance(type, MemRefType)
-    owner = buffer.owner
+    type, owner = as_memref(buffer.type), buffer.owner
     if isinstance(owner, tile.SubviewOp):
         parent = owner.operands[0]
-        outer = parent.type
-        assert isinstance(outer, MemRefType)
         start = alignment(parent, facts)
-        for index, stride in zip(owner.operands[1:], outer.row_strides, strict=True):
+        for index, stride in zip(owner.operands[1:], as_memref(parent.type).row_strides, strict=True):
             start = gcd(start, facts.of(index).divisor * stride)
         return start
     return max(1, facts.alignments.get(buffer, WIDEST) // item_bytes(type.element))
@@ -218,8 +214,7 @@ def alignment(buffer: Value, facts: Facts) -> int:
 
 def memory_of(buffer: Value, op: Op) -> MemRefType:
     """The type of a buffer; Limit unless all its sizes and strides are known and no stride is negative."""
-    type = buffer.type
-    assert isinstance(type, MemRefType)
+    type = as_memref(buffer.type)
     if not type.static or any(stride < 0 for stride in type.row_strides):
         raise Limit(f"{type}: on GPUs, sizes and strides must be known at compile time", op.location)
     return type

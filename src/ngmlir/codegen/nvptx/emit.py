@@ -15,7 +15,7 @@ import numpy as np
 from ...ir.attributes import IntegerAttr, integers
 from ...ir.core import Block, Module, Op, Value, callee
 from ...ir.literals import item_bytes
-from ...ir.types import IndexType, MemRefType, VectorType, i1, i64, index
+from ...ir.types import IndexType, MemRefType, VectorType, as_memref, i1, i64, index
 from ...llvm.text import Module as LlvmModule
 from ...ops import func, ng, tile
 from ...ops.accesses import leaves_its_buffer
@@ -222,8 +222,7 @@ class _Steps:
         if leaves_its_buffer(op.results[0]):
             raise Limit("a masked window between kernels is not supported on GPUs", op.location)
         whole = op.operands[0]
-        type, place = whole.type, self.places[whole]
-        assert isinstance(type, MemRefType)
+        type, place = as_memref(whole.type), self.places[whole]
         starts = zip(op.operands[1:], type.row_strides, strict=True)
         elements = sum(self.numbers[start] * stride for start, stride in starts)
         return replace(place, offset=place.offset + elements * item_bytes(type.element))
@@ -234,8 +233,7 @@ class _Steps:
         self.planned.append(_Call(kernel, places, tuple(_extent(value) for value in op.operands), op))
 
     def _copy_kernel(self, op: tile.CopyOp) -> tile.KernelOp:
-        source, target = (value.type for value in op.operands)
-        assert isinstance(source, MemRefType) and isinstance(target, MemRefType)
+        source, target = (as_memref(value.type) for value in op.operands)
         key = (_flattened(source), _flattened(target))
         if key not in self.copies:
             name = f"copy_{len(self.copies)}" if self.copies else "copy"
@@ -289,8 +287,7 @@ def _meet(call: _Call, a: int, b: int) -> bool:
 
 
 def _extent(buffer: Value) -> int:
-    type = buffer.type
-    assert isinstance(type, MemRefType)
+    type = as_memref(buffer.type)
     if not type.size:
         return 0
     last = sum((size - 1) * stride for size, stride in zip(type.shape, type.row_strides, strict=True))

@@ -16,7 +16,7 @@ from ...ir.core import Block as IrBlock
 from ...ir.core import Op, Region
 from ...ir.core import Value as IrValue
 from ...ir.literals import item_bytes
-from ...ir.types import MemRefType, element_type, shape_of
+from ...ir.types import MemRefType, as_memref, element_type, shape_of
 from ...llvm.text import Argument, Module
 from ...llvm.types import Value, constant
 from ...ops import ng, tile
@@ -120,8 +120,7 @@ class _Kernel:
         self.unfinished = unfinished(self.body, self._in_background)
         self.values = Values(self.block, self.layouts)
         for i, (value, pointer) in enumerate(zip(buffers, self.b.arguments, strict=True)):
-            assert isinstance(value.type, MemRefType)
-            self.values[value] = Buffer(pointer, value.type, parameters.steady(i))
+            self.values[value] = Buffer(pointer, as_memref(value.type), parameters.steady(i))
         for place, position in zip(places, positions(self.b, grid), strict=True):
             self.values[place] = position
 
@@ -200,8 +199,8 @@ class _Kernel:
             case ng.ReshapeOp() | ng.SliceOp():
                 rearrange(self.values, self.memory, op)
             case tile.AllocOp():
-                assert isinstance(op.result.type, MemRefType)
-                self.values[op.result] = Buffer(self.block.shared(self.allocated[op]), op.result.type, False)
+                place = self.block.shared(self.allocated[op])
+                self.values[op.result] = Buffer(place, as_memref(op.result.type), False)
             case tile.SubviewOp():
                 self._subview(op)
             case tile.PrefetchOp():
@@ -273,7 +272,7 @@ class _Kernel:
         whole, starts, type = (
             self.values.buffer(op.buffer),
             self.values.scalars(op.indices),
-            _memref(op.result),
+            as_memref(op.result.type),
         )
         place = self.memory.offset(whole, starts)
         bounds: tuple[Bound, ...] = ()
@@ -349,20 +348,20 @@ class _Kernel:
 
     def _piece(self, op: Op) -> int:
         """How many elements a thread copies with one instruction."""
-        source, target = (_memref(value) for value in op.operands)
+        source, target = (as_memref(value.type) for value in op.operands)
         aligned = gcd(*(alignment(value, self.facts) for value in op.operands))
         if leaves_its_buffer(op.operands[0]):
             window = op.operands[0].owner
             assert isinstance(window, tile.SubviewOp)
             # A vector access is completely inside, or completely outside.
-            aligned = gcd(aligned, *_memref(window.buffer).shape[-1:])
+            aligned = gcd(aligned, *as_memref(window.buffer.type).shape[-1:])
         return common_piece(source, target, aligned)
 
     def _in_background(self, op: tile.CopyAsyncOp) -> bool:
         """Whether the copy is a hardware asynchronous copy: from global to shared memory, in a size that cp.async
         supports."""
         source, target = map(is_shared, op.operands)
-        type = _memref(op.operands[0])
+        type = as_memref(op.operands[0].type)
         known = self._piece(op) * item_bytes(type.element) in self.target.gpu.copied
         return known and bool(type.size) and target and not source
 
@@ -414,19 +413,13 @@ def _pad_of(op: tile.LoadOp) -> Value:
     return constant(kind, 0) if given is None else number(kind, given)
 
 
-def _memref(value: IrValue) -> MemRefType:
-    assert isinstance(value.type, MemRefType)
-    return value.type
-
-
 def _reserve(kernel: tile.KernelOp) -> tuple[dict[Op, int], int]:
     """The offsets of the kernel's own buffers in shared memory, and their total size."""
     places: dict[Op, int] = {}
     size = 0
     for op in kernel.walk():
         if isinstance(op, tile.AllocOp):
-            type = op.result.type
-            assert isinstance(type, MemRefType)
+            type = as_memref(op.result.type)
             places[op] = size
             size += -(-type.extent * item_bytes(type.element) // 16) * 16
     return places, size

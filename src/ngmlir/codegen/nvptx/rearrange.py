@@ -7,7 +7,7 @@ from math import prod
 
 from ...ir.attributes import Attribute, FloatAttr, IntegerAttr
 from ...ir.elements import ElementsAttr
-from ...ir.literals import item_bytes
+from ...ir.literals import bytes_of
 from ...ir.types import MemRefType, element_type, shape_of
 from ...ir.types import i32 as i32_type
 from ...llvm.types import Type as LlvmType
@@ -105,7 +105,7 @@ def rearrange(values: Values, memory: Memory, op: ng.ReshapeOp | ng.SliceOp) -> 
         start = sum(s * at for s, at in zip(source.strides, op.starts, strict=True))
         result = result.with_strides(s * step for s, step in zip(source.strides, op.steps, strict=True))
     flat = MemRefType((prod(found.shape),), found.element, None, 0, 3)
-    scratch = Buffer(block.scratch(flat.size * item_bytes(flat.element)), flat, False)
+    scratch = Buffer(block.scratch(bytes_of(flat)), flat, False)
     memory.store(source, scratch, [constant(i64, 0)], found)
     block.barrier()
     layout, pad = values.layout(op.result), constant(elementwise.llvm_element(flat.element), 0)

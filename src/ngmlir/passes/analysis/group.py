@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from ...ir.attributes import StringAttr
 from ...ir.core import Op, Value
 from ...ir.elements import ElementsAttr
-from ...ir.types import TensorType, shape_of
+from ...ir.types import TensorType, Type, shape_of
+from ...ops.builder import Builder
 from ...ops.fields import get_i64
 from ...support.lengths import is_same
 from .access import MOVES
@@ -111,6 +112,13 @@ def splat(op: Op) -> bool:
     """Whether all elements of a constant are one number."""
     value = op.attributes["value"]
     return not isinstance(value, ElementsAttr) or value.type.size == 1 or value.splat
+
+
+def with_type(constant: Op, type: Type, b: Builder) -> Value:
+    """A splat constant in another shape."""
+    literal = constant.attributes["value"]
+    assert isinstance(literal, ElementsAttr)  # functions hold tensors
+    return b.constant(type=type, value=literal.of_type(type))
 
 
 def reads(op: Op) -> list[Value]:

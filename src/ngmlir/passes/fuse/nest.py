@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from ...ir.attributes import Attribute, AxesAttr, StringAttr
 from ...ir.core import Block, Module, Op, Region, Value
-from ...ir.elements import ElementsAttr
 from ...ir.nest import GATHERED_AXIS, KINDS, NEST, AffineExpr, Loop, Map, NestAttr
 from ...ir.types import TensorType, element_type, i64, shape_of, with_element
 from ...ops import ng
@@ -17,7 +16,7 @@ from ...ops.stated_schedules import merged
 from ...rewrite.contracts import contract
 from ...support.target import Target
 from ..analysis.access import MAPPED_MOVES, is_part
-from ..analysis.group import LOOP_NESTS, has_elements, is_move, kind
+from ..analysis.group import LOOP_NESTS, has_elements, is_move, kind, with_type
 from ..analysis.sides import depths
 from ..graph.inline import copied
 from .loops import FusionLoops, loops_of
@@ -225,9 +224,7 @@ class _Writer:
                 return operands[0]
             return b.broadcast(operands[0], type=type, dimensions=[loops.index(l) for l in own])
         if op.name == "ng.constant":
-            value = op.attributes["value"]
-            assert isinstance(value, ElementsAttr)
-            return b.constant(type=type, value=ElementsAttr(value.data, type))
+            return with_type(op, type, b)
         if op.name == "ng.iota":
             return self.positions(op, type, loops, b)
         if "reduction" in op.traits:

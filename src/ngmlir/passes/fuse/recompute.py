@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from ...ir.core import Block, Module, Op, Value
-from ...ir.literals import item_bytes
+from ...ir.literals import bytes_of
 from ...ir.nest import NEST
-from ...ir.types import element_type, shape_of
+from ...ir.types import shape_of
 from ...ops.library import MATH_WORK, in_library
 from ...rewrite.contracts import contract
 from ...support.target import Target
@@ -106,10 +106,10 @@ class _Writer(FusionWriter):
 
     def pays(self, recipe: Recipe, there: Sequence[Op], all_read: bool) -> bool:
         """Whether the saved memory traffic takes longer than the added computation, by a margin (`_SHARE`)."""
-        gpu, moved = self.target.gpu, _bytes(recipe.value) * (len(there) + all_read)
+        gpu, moved = self.target.gpu, bytes_of(recipe.value.type) * (len(there) + all_read)
         for op in there:
             known = {self.mapping.get(v, v) for v in self.current[op].operands}
-            moved -= sum(_bytes(v) for v in recipe.inputs.values() if v not in known)
+            moved -= sum(bytes_of(v.type) for v in recipe.inputs.values() if v not in known)
         elements = len(there) * prod(shape_of(recipe.value.type))
         computing = elements * _work(recipe.ops) / (_LANES * gpu.multiprocessors * gpu.clock * 1e6)
         return computing <= _SHARE * moved / (gpu.bandwidth * 1e9) and moved > 0
@@ -142,7 +142,3 @@ def _recipes(fusion: Op, number: int) -> Iterator[Recipe]:
     seen = {op.results[0]: view.results[0] for op, view in zip(shown, views, strict=True)}
     inputs = {v: x for v, x in {**inputs, **seen}.items() if v in read}
     yield Recipe(fusion.results[number], inputs, left, result, views)
-
-
-def _bytes(value: Value) -> int:
-    return prod(shape_of(value.type)) * item_bytes(element_type(value.type))

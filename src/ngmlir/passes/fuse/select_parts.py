@@ -8,9 +8,8 @@ from itertools import accumulate
 from math import prod
 
 from ...ir.core import Block, Module, Op, Value
-from ...ir.elements import ElementsAttr
 from ...ir.literals import item_bytes
-from ...ir.types import TensorType, Type, element_type, i32, shape_of, with_element
+from ...ir.types import TensorType, Type, as_tensor, element_type, i32, shape_of, with_element
 from ...ops.builder import Builder
 from ...ops.fields import get_i64, get_i64s
 from ...ops.rules import names_of, reshaped
@@ -18,7 +17,7 @@ from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep_op
 from ...support.target import Target
 from ..analysis.access import MOVES, is_long, masks
-from ..analysis.group import fusible, has_elements, indexed, reads, splat
+from ..analysis.group import fusible, has_elements, indexed, reads, splat, with_type
 from ..analysis.views import source
 from ..graph.dead_code import without_dead
 
@@ -162,10 +161,7 @@ def _spread(b: Builder, value: Value, axis: int, start: int, size: int) -> Value
     could not read the value in place through it."""
     op, type = value.owner, _grown(value.type, axis, size)
     if isinstance(op, Op) and op.name == "ng.constant" and splat(op):
-        literal = op.attributes["value"]
-        return (
-            b.constant(type=type, value=literal.of_type(type)) if isinstance(literal, ElementsAttr) else None
-        )
+        return with_type(op, type, b)
     if isinstance(op, Op) and op.name == "ng.broadcast":
         dimensions, inner = get_i64s(op, "dimensions"), op.operands[0]
         if axis not in dimensions:
@@ -197,6 +193,4 @@ def _grown(type: Type, axis: int, size: int) -> TensorType:
     """The type with `size` along an axis."""
     shape = list(shape_of(type))
     shape[axis] = size
-    grown = reshaped(type, shape, names_of(type))
-    assert isinstance(grown, TensorType)
-    return grown
+    return as_tensor(reshaped(type, shape, names_of(type)))

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from ...ir.attributes import numeric_literal
 from ...ir.core import Block, Module, Op, Value
-from ...ir.types import FloatType, TensorType, Type, element_type, shape_of
+from ...ir.types import FloatType, Type, as_tensor, element_type, shape_of
 from ...ops.builder import Builder
 from ...ops.fields import get_i64s
+from ...ops.rules import names_of, reshaped
 from ...ops.schedules import SCHEDULE
 from ...rewrite.contracts import contract
 from ...support.target import Target
@@ -164,8 +165,7 @@ def _part(value: Value) -> _Part | None:
         op = op.operands[0].owner
     if not isinstance(op, Op) or op.name != "ng.pad" or SCHEDULE in op.attributes:
         return None
-    (source,), type = op.operands, op.result.type
-    assert isinstance(type, TensorType)
+    (source,), type = op.operands, as_tensor(op.result.type)
     fill = op.attributes.get("value")
     if not type.static or 0 in shape_of(source.type) or fill not in (None, numeric_literal(0, type.element)):
         return None
@@ -176,8 +176,7 @@ def _part(value: Value) -> _Part | None:
 
 def _keeps_most(op: Op) -> bool:
     """Whether a slice keeps more than half of its operand, so that it may be taken of the whole sum."""
-    source, type = op.operands[0].type, op.result.type
-    assert isinstance(source, TensorType) and isinstance(type, TensorType)
+    source, type = (as_tensor(value.type) for value in (op.operands[0], op.result))
     return type.static and source.static and 2 * prod(type.shape) > prod(source.shape)
 
 
@@ -264,9 +263,8 @@ class _Joining:
         self, like: Type, low: Sequence[int], high: Sequence[int], d: int, start: int, end: int
     ) -> Value:
         """Zeros for the range from `start` to `end` along dimension `d` of a box, which no part covers."""
-        assert isinstance(like, TensorType)
         shape = [b - a for a, b in zip(_replaced(low, d, start), _replaced(high, d, end), strict=True)]
-        return self.b.number(0, TensorType(tuple(shape), like.element, like.encoding))
+        return self.b.number(0, reshaped(like, shape, names_of(like)))
 
 
 def _replaced(sizes: Sequence[int], d: int, size: int) -> list[int]:

@@ -6,10 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
-from ...ir.attributes import AxesAttr, numeric_literal
 from ...ir.core import Block, Module, Op, Region, Value, module
 from ...ir.definition import Typing
-from ...ir.elements import filled
 from ...ir.lengths import attribute_at, type_at
 from ...ir.types import DYNAMIC, TensorType, Type, shape_of
 from ...ir.verifier import check
@@ -18,6 +16,7 @@ from ...ops.builder import Builder, function
 from ...ops.fields import get_i64
 from ...ops.open_lengths import open_lengths
 from ...ops.rows import MixesRows, Rows, reading
+from ...ops.rules import names_of, reshaped
 from ...support.diagnostics import Diagnostic, Limit, UserError
 from ...support.length_places import LengthPlace
 from ...support.length_text import identifier
@@ -184,24 +183,18 @@ def _sized(type: Type, sizes: Mapping[int, int]) -> Type:
     """The type with other sizes of some dimensions."""
     if not sizes:
         return type
-    assert isinstance(type, TensorType)
-    shape = tuple(sizes.get(d, size) for d, size in enumerate(type.shape))
-    return TensorType(shape, type.element, type.encoding)
+    return reshaped(type, [sizes.get(d, n) for d, n in enumerate(shape_of(type))], names_of(type))
 
 
 def _constant(of: ng.ExtentOp) -> Op:
     """What a number is that follows from no length any more."""
     b = Builder(Block(), of.location)
-    type = of.result.type
-    assert isinstance(type, TensorType)
-    made = b.constant(type=type, value=filled(numeric_literal(of.value, type.element), type)).owner
+    made = b.number(int(of.value), of.result.type).owner
     assert isinstance(made, Op)
     made.result.name = of.result.name
     return made
 
 
 def _without_first(type: Type) -> Type:
-    assert isinstance(type, TensorType)
-    names = type.axes
-    encoding = AxesAttr(*names[1:]) if names is not None else None
-    return TensorType(type.shape[1:], type.element, encoding)
+    names = names_of(type)
+    return reshaped(type, shape_of(type)[1:], names and names[1:])

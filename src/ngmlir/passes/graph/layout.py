@@ -8,7 +8,6 @@ from math import prod
 
 from ...ir.attributes import Attribute, IntegerAttr, integers
 from ...ir.core import Block, Module, Op, Value, count_uses
-from ...ir.elements import ElementsAttr
 from ...ir.literals import item_bytes
 from ...ir.types import TensorType, Type, element_type, shape_of
 from ...ops.builder import Builder
@@ -19,6 +18,7 @@ from ...rewrite.sweep import sweep_op
 from ...support.lengths import usual
 from ...support.target import Target
 from ..analysis.access import MOVES
+from ..analysis.group import splat, with_type
 from ..analysis.views import before
 from .dead_code import without_dead
 from .sliced import Part, cut, leads_to_windows
@@ -229,8 +229,7 @@ class _Layout:
         if not isinstance(owner, Op) or depth == 0:
             return False
         if owner.name == "ng.constant":
-            literal = owner.attributes["value"]
-            return isinstance(literal, ElementsAttr) and literal.splat
+            return splat(owner)
         if owner.name in ("ng.iota", "ng.extent"):
             return True
         if owner.name == "ng.transpose":
@@ -286,27 +285,22 @@ class _Layout:
 
     def move(self, value: Value, order: Sequence[int], b: Builder) -> Value:
         """The value in another order."""
-        order, type = tuple(order), value.type
+        order = tuple(order)
         if order == tuple(range(len(order))):
             return value
-        if in_place(order, shape_of(type)):
-            assert isinstance(type, TensorType)
-            return b.reshape(value, type=permuted(type, order))
+        if in_place(order, shape_of(value.type)):
+            return b.reshape(value, type=permuted(value.type, order))
         key = (b.block, value, order)
         if key not in self.moved:
             self.moved[key] = self.made(value, order, b)
         return self.moved[key]
 
     def made(self, value: Value, order: tuple[int, ...], b: Builder) -> Value:
-        owner, type = value.owner, value.type
-        assert isinstance(type, TensorType)
+        owner, wanted = value.owner, permuted(value.type, order)
         if isinstance(owner, Op) and (self.vanishes(value, order) or self.one_moves(value, order)):
-            wanted = permuted(type, order)
             match owner.name:
                 case "ng.constant":
-                    literal = owner.attributes["value"]
-                    assert isinstance(literal, ElementsAttr)
-                    return b.constant(type=wanted, value=literal.of_type(wanted))
+                    return with_type(owner, wanted, b)
                 case "ng.iota":
                     place = IntegerAttr(order.index(get_i64(owner, "dimension")))
                     return _changed(owner, [], wanted, {"dimension": place}, b)
@@ -322,8 +316,8 @@ class _Layout:
                     return _changed(owner, [self.move(o, order, b) for o in owner.operands], wanted, {}, b)
         assert isinstance(owner, Op) and self.absorbs(value, order)
         if _swaps(owner, order):
-            return _swapped(owner, permuted(type, order), b)
-        return _batched(owner, order[: self.outer_rows(owner, order)], permuted(type, order), b)
+            return _swapped(owner, wanted, b)
+        return _batched(owner, order[: self.outer_rows(owner, order)], wanted, b)
 
     # -- readers -----------------------------------------------------------------------------------------
 

@@ -91,20 +91,17 @@ class _Shaping:
     def view(self, old: Value, shape: Sequence[int] | None = None) -> Value:
         """The new value of `old` in a shape (default: the shape of `old`)."""
         base = self.base[old]
-        type = base.type
-        if not isinstance(type, TensorType):
+        if not isinstance(base.type, TensorType):
             return base
         return self.seen(base, shape_of(old.type) if shape is None else tuple(shape))
 
     def seen(self, base: Value, shape: tuple[int, ...]) -> Value:
         """A new value reshaped to a shape; each reshape is added once."""
-        type = base.type
-        assert isinstance(type, TensorType)
-        if type.shape == shape:
+        if shape_of(base.type) == shape:
             return base
         key = (base, shape)
         if key not in self.views:
-            self.views[key] = self.builder.reshape(base, type=TensorType(shape, type.element))
+            self.views[key] = self.builder.reshape(base, type=TensorType(shape, element_type(base.type)))
         return self.views[key]
 
     def op(self, op: Op) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ...ir.attributes import Attribute, AxesAttr
+from ...ir.attributes import Attribute
 from ...ir.core import Op, Value
-from ...ir.elements import ElementsAttr
 from ...ir.literals import item_bytes
-from ...ir.types import TensorType, Type, element_type, shape_of
+from ...ir.types import TensorType, Type, as_tensor, element_type, shape_of
 from ...ops.builder import Builder
 from ...ops.fields import get_i64s
 from ...ops.loops import loops_of
+from ...ops.rules import names_of, reshaped
+from ..analysis.group import splat
 from ..analysis.reduction import POSITIONS
 from ..analysis.space import IterationSpace
 
@@ -25,10 +26,8 @@ Free = Callable[[Value, Sequence[int], Builder], Value | None]
 
 def permuted(type: Type, order: Sequence[int]) -> TensorType:
     """The type whose dimension i is dimension order[i] of another one, of a tensor."""
-    assert isinstance(type, TensorType)
-    names = type.axes
-    encoding = AxesAttr(*(names[d] for d in order)) if names is not None else None
-    return TensorType(tuple(type.shape[d] for d in order), type.element, encoding)
+    names, shape = names_of(type), shape_of(type)
+    return as_tensor(reshaped(type, [shape[d] for d in order], names and [names[d] for d in order]))
 
 
 def in_place(order: Sequence[int], shape: Sequence[int]) -> bool:
@@ -82,8 +81,7 @@ def is_shortening(op: Op) -> bool:
 
 def _is_free(op: Op, free: set[Value]) -> bool:
     if op.name == "ng.constant":
-        literal = op.attributes["value"]
-        return isinstance(literal, ElementsAttr) and literal.splat
+        return splat(op)
     if op.name in ("ng.iota", "ng.extent", "ng.broadcast"):
         return True
     return "elementwise" in op.traits and all(v in free for v in op.operands)

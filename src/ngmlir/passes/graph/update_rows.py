@@ -9,7 +9,7 @@ from math import isfinite, prod
 
 from ...ir.core import Block, Module, Op, Value
 from ...ir.elements import ElementsAttr
-from ...ir.types import TensorType, element_type, i32, shape_of
+from ...ir.types import TensorType, as_tensor, element_type, i32, shape_of
 from ...ops.builder import Builder
 from ...ops.fields import constant_elements, get_i64, get_i64s, get_str
 from ...ops.merging import merged
@@ -198,8 +198,7 @@ class _Rows:
         line = TensorType((n,), i32)
         if n == 1:
             return places, [b.number(0, line)]
-        assert isinstance(places.type, TensorType)
-        ids, number = merged(b, places, places.type, self.height, self._filled)
+        ids, number = merged(b, places, as_tensor(places.type), self.height, self._filled)
         ends = [*accumulate([shape_of(part.type)[0] for part in parts])]
         if len(parts) == 1:
             return ids, [number]

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from ...ir.core import Block, Module, Op, Value
 from ...ir.elements import elements_from_bytes
-from ...ir.types import DYNAMIC, FloatType, IntegerType, TensorType, element_type, i64, shape_of
+from ...ir.types import DYNAMIC, FloatType, IntegerType, as_tensor, element_type, i64, shape_of
 from ...ops.builder import Builder
 from ...ops.fields import get_i64, get_i64s
 from ...ops.rules import names_of, reshaped
@@ -123,7 +123,6 @@ def _scatter(op: Op, kept: Sequence[bool], b: Builder) -> Value:
     updates = new[0] if len(new) == 1 else b.concatenate(new, axis=axis)
     names = names_of(type)
     data = array("q", places).tobytes()
-    indices = reshaped(type, [len(places)], None if names is None else [names[axis]], i64)
-    assert isinstance(indices, TensorType)
+    indices = as_tensor(reshaped(type, [len(places)], names and [names[axis]], i64))
     at = b.constant(type=indices, value=elements_from_bytes(data, indices))
     return b.scatter(whole.operands[0], at, updates, axis=axis)

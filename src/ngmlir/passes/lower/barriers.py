@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...ir.core import Block, Module, Op, Value, callee
-from ...ir.literals import item_bytes
+from ...ir.literals import bytes_of
 from ...ir.types import MemRefType
 from ...ops import tile
 from ...ops.accesses import whole_of
@@ -115,8 +115,7 @@ class _Range:
             base, offset = place.base, place.start + buffer.owner.offset
         else:
             base = buffer
-        assert isinstance(buffer.type, MemRefType)
-        return _Range(base, offset, offset + buffer.type.size * item_bytes(buffer.type.element))
+        return _Range(base, offset, offset + bytes_of(buffer.type))
 
     def overlaps(self, other: _Range) -> bool:
         return self.base is other.base and self.start < other.stop and other.start < self.stop

@@ -8,7 +8,7 @@ from itertools import chain, takewhile
 
 from ...ir.core import Module, Op, Value
 from ...ir.literals import item_bytes
-from ...ir.types import DYNAMIC, MemRefType, token
+from ...ir.types import MemRefType, as_memref, shape_of, token
 from ...ops import tile
 from ...ops.accesses import whole_of
 from ...ops.builder import Builder
@@ -173,7 +173,7 @@ class _Loop:
             self.copies = []
             return b.add_op(loop.rebuilt(attributes=plain)).results
         for op in self.copies:
-            type = _memref(op.target)
+            type = as_memref(op.target.type)
             strides = type.strides and (_whole_pieces(type), *type.strides)
             ring = MemRefType((ahead + 1, *type.shape), type.element, strides, 0, type.space)
             self.rings[op.target] = b.alloc(type=ring)
@@ -241,10 +241,8 @@ class _Loop:
 
     def window(self, b: Builder, buffer: Value, stage: Value) -> Value:
         """The subview of one stage of the ring of a shared buffer."""
-        type = _memref(buffer)
-        shown = MemRefType(type.shape, type.element, type.row_strides, DYNAMIC, type.space)
-        places = [stage, *[b.index(0)] * len(type.shape)]
-        return b.subview(self.rings[buffer], places, type=shown)
+        shape = shape_of(buffer.type)
+        return b.window(self.rings[buffer], [stage, *[b.index(0)] * len(shape)], shape)
 
     def round(
         self, b: Builder, position: Value, carried: Sequence[Value], tiles: Sequence[Value],
@@ -287,8 +285,3 @@ def _whole_pieces(type: MemRefType) -> int:
     """The stride between stages of a buffer with strided rows: its extent, rounded up to the unit of copies (CHUNK_BYTES)."""
     piece = max(1, CHUNK_BYTES // item_bytes(type.element))
     return -(-type.extent // piece) * piece
-
-
-def _memref(value: Value) -> MemRefType:
-    assert isinstance(value.type, MemRefType)
-    return value.type

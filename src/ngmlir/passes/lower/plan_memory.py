@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from ...ir.attributes import ArrayAttr, Attribute, IntegerAttr, SymbolRefAttr, TypeAttr, integers
 from ...ir.core import Block, Module, Op, Region, Value, callee
-from ...ir.types import FunctionType, MemRefType, Type, i8, i64
+from ...ir.types import FunctionType, MemRefType, Type, as_memref, i8, i64
 from ...ops import func, ng
 from ...ops.builder import Builder
 from ...rewrite.contracts import contract
@@ -77,9 +77,7 @@ def planned_bytes(module: Module, entry: str = "main") -> int:
     main = module.lookup(entry)
     if main is None or "ng.arguments" not in main.attributes:
         raise Bug(f"the module has no planned @{entry}")
-    type = main.block.args[-1].type
-    assert isinstance(type, MemRefType)
-    return type.size
+    return as_memref(main.block.args[-1].type).size
 
 
 def _planned(main: Op, kernels: dict[str, Op], once: Collection[str], target: Target) -> Op:
@@ -190,10 +188,8 @@ class _Writer:
         assert isinstance(type, MemRefType)
         if isinstance(home, Slot):
             whole = self.value(home.of, home.whole)
-            strides = home.whole.row_strides[1:]
-            window = MemRefType(home.type.shape, home.type.element, strides, -1)
             indices = [self.positions[home.loop], *[self.b.index(0)] * len(home.type.shape)]
-            found = self.b.subview(whole, indices, type=window)
+            found = self.b.window(whole, indices, home.type.shape)
             return found if type.shape == home.type.shape else self.view(found, 0, type)
         offset = 0
         if isinstance(home, Part):

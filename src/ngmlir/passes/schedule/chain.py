@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from ...ir.attributes import StringAttr
 from ...ir.core import Block, Module, Op, Region, Value, count_uses
-from ...ir.literals import item_bytes
-from ...ir.types import element_type, shape_of
+from ...ir.literals import bytes_of
 from ...ops import ng
 from ...ops.schedules import SCHEDULE
 from ...rewrite.contracts import contract
@@ -115,7 +113,7 @@ class _Writer:
             if any(obstacle(link, result, following, number) for number in numbers):
                 return None
             readers.add(following.fusion)
-        size = sum(prod(shape_of(v.type)) * item_bytes(element_type(v.type)) for v in link.fusion.results)
+        size = sum(bytes_of(v.type) for v in link.fusion.results)
         if len(readers) != 1 or size <= self.target.l2_bytes:
             return None
         return self.link(readers.pop())

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from ...ir.literals import item_bytes
+from ...ir.literals import bytes_of, item_bytes
 from ...ir.types import MemRefType, Type
 from ...support.machines import CHUNK_BYTES, SECTOR_BYTES
 from ...support.target import Target
@@ -40,7 +40,7 @@ def _pieces(product: Product) -> list[int]:
 def copies(product: Product, tile: tuple[int, int], step: int) -> int:
     """The number of copies in one iteration, of the side that needs more of them."""
     buffers = zip(staged_buffers(product, tile, step), _pieces(product), strict=True)
-    return max(type.size * item_bytes(type.element) // bytes for type, bytes in buffers)
+    return max(bytes_of(type) // bytes for type, bytes in buffers)
 
 
 def staged_buffers(product: Product, tile: tuple[int, int], step: int) -> tuple[MemRefType, MemRefType]:

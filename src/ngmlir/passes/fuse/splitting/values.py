@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 from ....ir.attributes import Attribute
 from ....ir.core import Op, Value
-from ....ir.elements import ElementsAttr
 from ....ir.types import FloatType, TensorType, Type, element_type, f32, i32, shape_of, with_element
 from ....ops.builder import Builder
 from ....ops.fields import get_i64s
-from ...analysis.group import splat
+from ...analysis.group import splat, with_type
 from ...analysis.reduction import Accumulation
 from ...analysis.views import source, view
 
@@ -45,9 +44,7 @@ class _Part:
         if isinstance(owner, Op) and owner.name == "ng.reshape":
             return self.of(owner.operands[0], depth)
         if isinstance(owner, Op) and owner.name == "ng.constant" and splat(owner):
-            literal = owner.attributes["value"]
-            assert isinstance(literal, ElementsAttr)
-            return b.constant(type=type, value=literal.of_type(type))
+            return with_type(owner, type, b)
         if isinstance(owner, Op) and owner.name == "ng.broadcast" and shape_of(value.type) == self.shape:
             dimensions, (source,) = get_i64s(owner, "dimensions"), owner.operands
             if self.axis in dimensions:

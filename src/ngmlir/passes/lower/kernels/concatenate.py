@@ -9,7 +9,7 @@ from math import gcd, prod
 
 from ....ir.core import Op, Value
 from ....ir.literals import item_bytes
-from ....ir.types import DYNAMIC, MemRefType, VectorType, element_type, shape_of
+from ....ir.types import MemRefType, VectorType, element_type, shape_of
 from ....ops.fields import get_i64
 from ....support.lengths import is_open, power_of_two
 from ....support.machines import CHUNK_BYTES
@@ -63,11 +63,8 @@ def _side_by_side(builder: OpKernelBuilder, row: Span, widths: Sequence[int]) ->
             b.store(tile, result, [row.start, b.add(span.start, b.index(at))])
 
         if is_open((width,)) or width * item_bytes(element) >= COPY_BYTES:
-            window = MemRefType((width,), element, (1,), DYNAMIC)
-            b.copy(
-                b.subview(source, [row.start, b.index(0)], type=window),
-                b.subview(result, [row.start, b.index(at)], type=window),
-            )
+            part = b.window(source, [row.start, b.index(0)], (width,))
+            b.copy(part, b.window(result, [row.start, b.index(at)], (width,)))
         else:
             builder.tiles(width, builder.width, (), move)
         at += width
@@ -98,8 +95,7 @@ def _joined(builder: OpKernelBuilder, before: int, widths: Sequence[int], rows: 
         type, wider = tile_of(width)
         tiles.append(b.load(source, [first, start], type=type, masked=wider or before % rows != 0))
     for tile, (_, width, at) in zip(tiles, given, strict=True):
-        window = MemRefType((rows, width), element, (pitch, 1), DYNAMIC, 3)
-        part = b.subview(whole, [start, b.index(at)], type=window)
+        part = b.window(whole, [start, b.index(at)], (rows, width))
         b.store(tile, part, [start, start], masked=tile_of(width)[1])
     b.barrier()
     type, wider = tile_of(total)
@@ -121,8 +117,7 @@ def _one_after_the_other(builder: OpKernelBuilder, before: int, widths: Sequence
         masked = width % columns != 0 or before % rows != 0
         tile = b.load(source, starts, type=VectorType((rows, columns), element), masked=masked)
         # A tile may extend beyond this operand's columns, which are another operand's: stores are limited to a view.
-        window = MemRefType((before, width), element, (sum(widths), 1), DYNAMIC)
-        part = b.subview(builder.results[0], [b.index(0), b.index(at)], type=window)
+        part = b.window(builder.results[0], [b.index(0), b.index(at)], (before, width))
         b.store(tile, part, starts, masked=masked)
 
     def choose(operands: Sequence[int]) -> None:

@@ -9,7 +9,16 @@ from types import MappingProxyType
 
 from ....ir.attributes import Attribute, FloatAttr, IntegerAttr
 from ....ir.core import Op, Value
-from ....ir.types import DYNAMIC, MemRefType, Type, VectorType, element_type, i64, index, with_element
+from ....ir.types import (
+    MemRefType,
+    Type,
+    VectorType,
+    element_type,
+    i64,
+    index,
+    shape_of,
+    with_element,
+)
 from ....ops.fields import get_i64
 from ....support.target import Target
 from ...analysis.group import kind
@@ -260,13 +269,9 @@ class Tile:
         spans = [self.spans[l] for l in self.kernel.nest.loops[value]]
         first = next(i for i, span in enumerate(spans) if span.size)
         left = next(i for i, span in enumerate(spans) if span.masked)
-        whole = buffer.type
-        assert isinstance(whole, MemRefType)
         sizes = [max(1, span.size) for span in spans[first:left]]
-        shape, strides = (*sizes, *whole.shape[left:]), whole.row_strides[first:]
-        zero = self.b.index(0)
-        type = MemRefType(shape, whole.element, strides, DYNAMIC, whole.space)
-        view = self.b.subview(buffer, [*indices[:left], *[zero] * (len(spans) - left)], type=type)
+        shape, zero = (*sizes, *shape_of(buffer.type)[left:]), self.b.index(0)
+        view = self.b.window(buffer, [*indices[:left], *[zero] * (len(spans) - left)], shape)
         dims = [i - first for i, span in enumerate(spans) if span.size]
         usual = dims == list(range(len(shape) - len(dims), len(shape)))
         return view, [*[zero] * len(sizes), *indices[left:]], None if usual else dims

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from ....ir.core import Value
 from ....ir.nest import AffineExpr
-from ....ir.types import DYNAMIC, MemRefType, Type, VectorType, element_type, i32, i64, with_element
+from ....ir.types import Type, VectorType, element_type, i32, i64, with_element
 from ....ops import borders
 from ....ops.builder import Builder
 from ....ops.positions import known
@@ -199,11 +199,8 @@ class Matrix:
 
     def cut(self, size: tuple[int, int]) -> None:
         """Replaces the buffer by the subview of the matrix, so that accesses beyond its ends are out of bounds."""
-        whole = self.buffer.type
-        assert isinstance(whole, MemRefType)
-        shape = (size[0], *[1] * (whole.rank - self.row - 2), size[1])
-        type = MemRefType(shape, whole.element, whole.row_strides[self.row :], DYNAMIC, whole.space)
-        self.buffer = self.b.subview(self.buffer, self.before, type=type)
+        shape = (size[0], *[1] * (len(self.before) - self.row - 2), size[1])
+        self.buffer = self.b.window(self.buffer, self.before, shape)
         self.row, self.before = 0, [self.b.index(0)] * len(shape)
 
     def load(
@@ -232,10 +229,7 @@ class Matrix:
 
     def window(self, row: Value, column: Value, shape: tuple[int, int], masked: bool) -> Value:
         """The subview of a part of the matrix, whose rows are adjacent in the buffer. `masked`: it may extend beyond the matrix."""
-        whole = self.buffer.type
-        assert isinstance(whole, MemRefType)
-        type = MemRefType(shape, whole.element, whole.row_strides[-2:], DYNAMIC, whole.space)
-        return self.b.subview(self.buffer, self.place(row, column)[0], type=type, masked=masked or None)
+        return self.b.window(self.buffer, self.place(row, column)[0], shape, masked)
 
 
 def position(b: Builder, place: AffineExpr, spans: Sequence[Span]) -> Value:

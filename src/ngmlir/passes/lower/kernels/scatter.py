@@ -12,7 +12,7 @@ from math import prod
 
 from ....ir.core import Op, Value
 from ....ir.literals import item_bytes
-from ....ir.types import DYNAMIC, MemRefType, Type, VectorType, element_type, i64, index, shape_of
+from ....ir.types import Type, VectorType, element_type, i64, index, shape_of
 from ....ops.fields import get_i64, get_str
 from ....support.lengths import is_open, usual
 from ....support.target import Target
@@ -150,6 +150,6 @@ class _Scatter(Updates):
     def copy(self, row: Span, first: Value, count: int) -> None:
         """Copies `count` rows from the operand, which are contiguous; nothing, where the result shares the operand's buffer."""
         b = self.b
-        whole = MemRefType((count, self.after), self.element, (self.after, 1), DYNAMIC)
         at = [row.start, first, b.index(0)]
-        b.copy(b.subview(self.source, at, type=whole), b.subview(self.result, at, type=whole))
+        source, result = (b.window(each, at, (count, self.after)) for each in (self.source, self.result))
+        b.copy(source, result)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ....ir.core import Value
 from ....ir.literals import item_bytes
 from ....ir.nest import AffineExpr
-from ....ir.types import DYNAMIC, MemRefType, Type, VectorType, element_type
+from ....ir.types import DYNAMIC, MemRefType, Type, VectorType, element_type, shape_of
 from ....ops.positions import known
 from ....support.lengths import at_least, below
 from ...analysis.access import Access
@@ -160,8 +160,8 @@ class Staged:
 
     def _copy(self, chunk: _Chunk, done: Sequence[Value], rows: int, inside: bool) -> None:
         """Copies a chunk of consecutive rows."""
-        b, fill, source = self.b, self.access.fill, self.buffer.type
-        assert isinstance(source, MemRefType) and fill is not None
+        b, fill, whole = self.b, self.access.fill, shape_of(self.buffer.type)
+        assert fill is not None
         type = VectorType((rows, chunk.span.size), self.element)
         if inside:
             indices = [*chunk.first[:-1], b.index(0)]
@@ -169,9 +169,8 @@ class Staged:
                 indices[d] = b.add(chunk.first[d], i)
             # A view from the first of these rows on: loads from it need no mask for the rows.
             near = self.moved[-2]
-            shape = (rows, *[1] * (len(source.shape) - near - 2), source.shape[-1])
-            view = MemRefType(shape, source.element, source.row_strides[near:], DYNAMIC, source.space)
-            view = b.subview(self.buffer, indices, type=view)
+            shape = (rows, *[1] * (len(whole) - near - 2), whole[-1])
+            view = b.window(self.buffer, indices, shape)
             tile = b.load(
                 view,
                 [*[b.index(0)] * (len(shape) - 1), chunk.at],

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ....ir.attributes import DenseArrayAttr, FloatAttr, IntegerAttr
+from ....ir.attributes import FloatAttr, IntegerAttr
 from ....ir.core import Op, Value, callee
 from ....ir.elements import ElementsAttr
-from ....ir.literals import item_bytes
+from ....ir.literals import bytes_of, item_bytes
 from ....ir.types import MemRefType, TensorType, Type, shape_of
 from ....ops.fields import get_bool, get_i64
 from ....ops.parts import first_of_part
+from ....ops.tied import tied_pairs
 from ....support.diagnostics import Bug, Diagnostic, Limit
 from .steps import (
     Buffer,
@@ -25,7 +26,6 @@ from .steps import (
     Storage,
     While,
     buffer_of,
-    bytes_of,
     memref_of,
 )
 
@@ -212,9 +212,7 @@ class Schedule:
         A tied result belongs in its argument's buffer. It is computed there if nothing reads the old value afterwards
         (`LiveRanges.share` decides), otherwise copied at the very end, after the copies of results that are the old value.
         """
-        attribute = self.main.attributes.get("ng.tied")
-        pairs = attribute.values if isinstance(attribute, DenseArrayAttr) else ()
-        self.tied = dict(zip(pairs[::2], pairs[1::2], strict=True))
+        self.tied = tied_pairs(self.main)
         self.result_buffers: list[Buffer] = []
         self.wanted: dict[Buffer, Buffer] = {}  # temporary -> the argument's buffer that it should use
         copies: list[Step] = []

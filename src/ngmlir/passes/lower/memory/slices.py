@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .steps import Buffer, Loop, Part, Slot, Step, Storage, buffer_of, bytes_of, storage_of, walk
+from ....ir.literals import bytes_of
+from .steps import Buffer, Loop, Part, Slot, Step, Storage, buffer_of, storage_of, walk
 
 
 @dataclass(frozen=True)

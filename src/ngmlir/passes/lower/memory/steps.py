@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ....ir.core import Op
-from ....ir.literals import item_bytes
 from ....ir.types import MemRefType, TensorType, Type
 from ....support.diagnostics import Location
 
@@ -101,10 +100,6 @@ def memref_of(type: Type) -> MemRefType:
     """The contiguous buffer of a tensor."""
     assert isinstance(type, TensorType) and type.static  # by the rules of the stage `kernels`
     return MemRefType(type.shape, type.element)
-
-
-def bytes_of(type: MemRefType) -> int:
-    return type.size * item_bytes(type.element)
 
 
 def buffer_of(home: Storage) -> Buffer:

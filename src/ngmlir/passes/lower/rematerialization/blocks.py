@@ -9,6 +9,7 @@ from itertools import pairwise
 from math import isqrt
 
 from ....ir.core import Block, Op, Region, Value
+from ....ir.literals import bytes_of
 from ....ir.types import TensorType, element_type, shape_of
 from ....ops.builder import Builder
 from ....ops.fields import get_bool, get_i64
@@ -17,7 +18,7 @@ from ...graph.dead_code import removable
 from ...graph.inline import copied
 from ...graph.invariants import reads
 from .loops import Stack, read_back, runs_back, slices_of, stack_source
-from .steps import bytes_of, cost_of, is_view, root_of
+from .steps import cost_of, is_view, root_of
 
 #: The fewest steps of which some blocks are smaller than all steps.
 _STEPS = 4

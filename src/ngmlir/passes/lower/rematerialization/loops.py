@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ....ir.core import Block, Op, Region, Value
+from ....ir.literals import bytes_of
 from ....ir.types import TensorType, element_type, shape_of
 from ....ops import ng
 from ....ops.builder import Builder
@@ -15,7 +16,7 @@ from ....ops.fields import get_bool, get_i64
 from ...graph.dead_code import removable
 from ...graph.inline import copied
 from ...graph.invariants import reads
-from .steps import bytes_of, cost_of
+from .steps import cost_of
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ....ir.attributes import DenseArrayAttr
 from ....ir.core import Op, Value, callee
-from ....ir.literals import item_bytes
-from ....ir.types import ShapedType, Type
+from ....ir.literals import bytes_of
 from ....ops import ng, tile
 from ....ops.fields import get_i64s
+from ....ops.tied import tied_pairs
 from ....ops.work import operations
 from ...analysis.views import before
 from ...graph.dead_code import removable
@@ -163,12 +162,8 @@ def _dependents(step: Step) -> set[Step]:
 
 def _results(function: Op, end: Op) -> tuple[set[Value], list[tuple[Value, Value]]]:
     """The values that are stored in buffers of results and variables, and pairs of the new value of a variable and its argument."""
-    attribute = function.attributes.get("ng.tied")
-    pairs = attribute.values if isinstance(attribute, DenseArrayAttr) else ()
     arguments = function.block.args
-    updates = [
-        (root_of(end.operands[i]), arguments[at]) for i, at in zip(pairs[::2], pairs[1::2], strict=True)
-    ]
+    updates = [(root_of(end.operands[i]), arguments[at]) for i, at in tied_pairs(function).items()]
     return {root for value in end.operands for root in roots_of(value)}, updates
 
 
@@ -181,12 +176,6 @@ def _reused(step: Step, kernels: Mapping[str, Op]) -> Iterator[tuple[StoredValue
             found = next((r for r in step.reads if r.value is root_of(value)), None)
             if found is not None and found.bytes == given.bytes and given.bytes:
                 yield found, given
-
-
-def bytes_of(type: Type) -> int:
-    """The size of a value of a type, in bytes."""
-    assert isinstance(type, ShapedType)
-    return type.size * item_bytes(type.element)
 
 
 def cost_of(op: Op, kernels: Mapping[str, Op], known: dict[str, float]) -> float:
