@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ...ir.core import Op, Value
 from ...ir.types import TensorType, element_type, shape_of
@@ -32,6 +32,23 @@ def source(value: Value) -> Value:
 def without_broadcast(value: Value) -> Value:
     """The value before reshapes and broadcasts."""
     return before(value, ("ng.reshape", "ng.broadcast"))
+
+
+def dependencies(ends: Iterable[Value], known: Collection[Op] | None = None) -> set[Op]:
+    """The ops, if given among `known`, that some values depend on."""
+    found, stack = set[Op](), list(ends)
+    while stack:
+        op = stack.pop().owner
+        if isinstance(op, Op) and op not in found and (known is None or op in known):
+            found.add(op)
+            stack += op.operands
+    return found
+
+
+def needed(ops: Sequence[Op], ends: Sequence[Value]) -> list[Op]:
+    """Those of some ops, in their order, that some values depend on."""
+    found = dependencies(ends, {*ops})
+    return [op for op in ops if op in found]
 
 
 def view(b: Builder, value: Value, shape: Sequence[int]) -> Value:

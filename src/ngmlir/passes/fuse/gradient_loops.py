@@ -12,9 +12,9 @@ from ...ops.fields import get_i64s
 from ...support.target import Target
 from ..analysis.loop_nest import LoopNest, Shape
 from ..analysis.product import Product, product_of
-from ..analysis.views import source, without_broadcast
-from .score_fusions import fusion_of, needed
-from .score_loops import OrderedLoops, looped, ordered_loops, side_of_dot
+from ..analysis.views import dependencies, needed, source, without_broadcast
+from .score_fusions import fusion_of
+from .score_loops import Streams, looped, ordered_loops, side_of_dot
 from .scores import is_dot, made_by, scores_of
 
 
@@ -30,21 +30,14 @@ class Total:
 
 
 @dataclass(frozen=True, eq=False)
-class StreamedGradient(OrderedLoops):
-    """The loops, inputs and sides of a gradient, as in `Streamed`. `sides` are queries, keys, the gradient of the result, values."""
+class StreamedGradient(Streams):
+    """Those of a gradient. `sides` are queries, keys, the gradient of the result, values."""
 
-    straight: LoopNest
-    scored: Value
-    masked: Value
     largest: Value
     weights: Value
     errors: Value
-    scores: Product
     error_product: Product
     totals: tuple[Total, ...]
-    inputs: tuple[tuple[int, Shape], ...]
-    sides: tuple[tuple[int, Shape], ...]
-    located_op: Op
 
 
 def streamed_gradient(fusion: Op, target: Target) -> StreamedGradient | None:
@@ -71,7 +64,7 @@ def streamed_gradient(fusion: Op, target: Target) -> StreamedGradient | None:
     others = [each for each, _ in rest]
     arguments = {value: number for number, value in enumerate(fusion.block.args)}
     numbers = [[arguments.get(v, -1) for v in operands] for _, operands in nests]
-    scored = next(op for op in nest.ops if is_dot(op) and op.results[0] in _dependencies(nest.outputs[0]))
+    scored = next(op for op in nest.ops if is_dot(op) and op in dependencies(nest.outputs[:1]))
     error = next(op for op in nest.ops if is_dot(op) and op is not scored)
     dots = [next(op for op in each.ops if is_dot(op)) for each in others]
     how, whole = ordered_loops(nest, scored), nest.loops[scored.results[0]]
@@ -91,28 +84,22 @@ def streamed_gradient(fusion: Op, target: Target) -> StreamedGradient | None:
     ]
     product, error_product = (product_of(op, nest.sides).transposed for op in (scored, error))
     sides = [nest.side(v) for op in (scored, error) for v in op.operands]
-    return (
-        None
-        if how is None or not fits
-        else StreamedGradient(
-            how.nest,
-            how.batch,
-            how.keys,
-            how.outer,
-            how.queries,
-            nest,
-            scored.results[0],
-            nest.outputs[0],
-            _largest(nest),
-            nest.outputs[1],
-            error.results[0],
-            product,
-            error_product,
-            tuple(totals),
-            tuple([(numbers[0][number], shape) for number, shape in how.nest.sources]),
-            tuple([(numbers[0][number], shape) for number, shape in sides]),
-            scores,
-        )
+    if how is None or not fits:
+        return None
+    return StreamedGradient(
+        **vars(how),
+        straight=nest,
+        scores=product,
+        scored=scored.results[0],
+        masked=nest.outputs[0],
+        inputs=tuple([(numbers[0][number], shape) for number, shape in how.nest.sources]),
+        sides=tuple([(numbers[0][number], shape) for number, shape in sides]),
+        located_op=scores,
+        largest=_largest(nest),
+        weights=nest.outputs[1],
+        errors=error.results[0],
+        error_product=error_product,
+        totals=tuple(totals),
     )
 
 
@@ -135,14 +122,3 @@ def _largest(nest: LoopNest) -> Value:
     less = source(powers.operands[0]).owner
     assert isinstance(less, Op)
     return without_broadcast(less.operands[1])
-
-
-def _dependencies(value: Value) -> set[Value]:
-    """A value and all values that it is computed from."""
-    found, stack = {value}, [value]
-    while stack:
-        op = stack.pop().owner
-        new = [v for v in op.operands if v not in found] if isinstance(op, Op) else []
-        found.update(new)
-        stack += new
-    return found

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...ir.core import Block, Op, Region, Value
 from ...ops import ng
 from ...support.diagnostics import Limit
 from ...support.target import Target
+from ..analysis.views import needed
 from ..graph.inline import copied
 from .loops import loops_of
 
@@ -58,7 +59,7 @@ def giving(fusion: Op, kept: Sequence[bool]) -> Op:
 def yielding(fusion: Op, results: Sequence[Value], names: Sequence[str]) -> Op:
     """A fusion that yields these values of its block, with the ops that they need."""
     block = fusion.block
-    ops = [*reversed([*needed(block, results)])]
+    ops = needed(block.ops[:-1], results)
     read = {v for op in ops for v in op.operands} | {*results}
     pairs = [(v, a) for v, a in zip(fusion.operands, block.args, strict=True) if a in read]
     body = Block([a.type for _, a in pairs], [a.name for _, a in pairs])
@@ -73,12 +74,3 @@ def yielding(fusion: Op, results: Sequence[Value], names: Sequence[str]) -> Op:
         fusion.location,
         names=names,
     )
-
-
-def needed(block: Block, results: Sequence[Value]) -> Iterator[Op]:
-    """The ops of a body that some values depend on, the last one first."""
-    wanted = {*results}
-    for op in reversed(block.ops[:-1]):
-        if not wanted.isdisjoint(op.results):
-            wanted.update(op.operands)
-            yield op

@@ -14,7 +14,8 @@ from ...ops.library import MATH_WORK, in_library
 from ...rewrite.contracts import contract
 from ...support.target import Target
 from ..analysis.group import FREE, has_elements, kind
-from .recipes import Recipe, giving, inlined, needed
+from ..analysis.views import needed
+from .recipes import Recipe, giving, inlined
 from .regions import in_functions, nested
 from .writer import FusionWriter
 
@@ -125,7 +126,7 @@ def _recipes(fusion: Op, number: int) -> Iterator[Recipe]:
     suit the loops of other fusions. There are none if it is computed otherwise."""
     block = fusion.block
     result = block.ops[-1].operands[number]
-    ops = [*reversed([*needed(block, [result])])]
+    ops = needed(block.ops[:-1], [result])
     simple = all("elementwise" in op.traits or op.name in FREE for op in ops)
     if not simple or not has_elements(result) or not isinstance(result.owner, Op):
         return

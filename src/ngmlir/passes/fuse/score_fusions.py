@@ -83,24 +83,3 @@ def fusion_of(
         end,
         names=[v.name for v in outputs],
     )
-
-
-def dependencies(ends: Sequence[Value], known: Collection[Op]) -> set[Op]:
-    """The ops among `known` that some values depend on."""
-    found, stack = set[Op](), list(ends)
-    while stack:
-        op = stack.pop().owner
-        if isinstance(op, Op) and op in known and op not in found:
-            found.add(op)
-            stack += op.operands
-    return found
-
-
-def needed(ops: Sequence[Op], ends: Sequence[Value]) -> list[Op]:
-    """Those of some ops, in their order, that some values depend on."""
-    values, found = set(ends), list[Op]()
-    for op in reversed(ops):
-        if any(v in values for v in op.results):
-            values.update(op.operands)
-            found.append(op)
-    return found[::-1]

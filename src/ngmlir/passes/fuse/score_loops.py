@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Protocol
 
 from ...ir.core import Op, Value
 from ...ir.types import element_type, f32, f64
@@ -16,9 +15,10 @@ from ...support.target import Target
 from ..analysis.loop_nest import LoopNest, Shape, loop_nest
 from ..analysis.product import Product, product_of
 from ..analysis.sides import Implicit
+from ..analysis.views import needed
 from .loops import loops_of
 from .nest import in_nest
-from .score_fusions import fusion_of, needed
+from .score_fusions import fusion_of
 from .scores import Attention, attention_of, is_dot
 
 
@@ -48,36 +48,30 @@ class OrderedLoops:
 
 
 @dataclass(frozen=True, eq=False)
-class Streamed(OrderedLoops):
-    """The loops of an attention's scores, with the loop over keys before those over queries, and both products as they are
-    computed, with queries along the lanes of vector registers.
+class Streams(OrderedLoops):
+    """The loops and operands of an attention or of its gradient, computed with queries along the lanes of vector registers.
 
     `nest` has the loops [batch..., keys, outer queries..., queries]: the mask may differ for parts of the queries, such as
-    heads that share keys; `straight` has the keys last, in the order of the scores' dimensions. `inputs` are the operands of the
-    fusion that masking reads, by number, with the shapes in which they are read; `sides` the same for queries, keys and values.
+    heads that share keys; `straight` has the keys last, in the order of the scores' dimensions. Among the values of the nest are
+    the product of queries and keys (`scored`) and the operand of the softmax (`masked`). `inputs` are the operands of the
+    fusion that masking reads, by number, with the shapes in which they are read; `sides` the same for those of the products.
     """
 
-    attention: Attention
     straight: LoopNest
     scores: Product
-    result: Product
+    scored: Value
+    masked: Value
     inputs: tuple[tuple[int, Shape], ...]
     sides: tuple[tuple[int, Shape], ...]
+    located_op: Op  # gives the kernel its location
 
-    @property
-    def masked(self) -> Value:
-        """The operand of the softmax, among the values of the nest."""
-        return self.nest.outputs[0]
 
-    @property
-    def located_op(self) -> Op:
-        """The op that gives the kernel its location."""
-        return self.attention.scores
+@dataclass(frozen=True, eq=False)
+class Streamed(Streams):
+    """Those of an attention, with its second product. `sides` are queries, keys and values."""
 
-    @property
-    def scored(self) -> Value:
-        """The product of queries and keys, among the values of the nest."""
-        return next(op.results[0] for op in self.nest.ops if op.name == "ng.dot")
+    attention: Attention
+    result: Product
 
 
 def looped(fusion: Op, target: Target) -> tuple[LoopNest, tuple[Value, ...]] | None:
@@ -141,17 +135,16 @@ def _streamed(
         for (p, dot, i), own in zip(sides, (numbers, numbers, others), strict=True)
     ]
     return Streamed(
-        how.nest,
-        how.batch,
-        how.keys,
-        how.outer,
-        how.queries,
-        attention,
-        first,
-        scores.transposed,
-        result.transposed,
-        tuple([(numbers[number], shape) for number, shape in how.nest.sources]),
-        tuple([(own[number], shape) for (number, shape), own in read]),
+        **vars(how),
+        straight=first,
+        scores=scores.transposed,
+        scored=dots[0].results[0],
+        masked=masked,
+        inputs=tuple([(numbers[number], shape) for number, shape in how.nest.sources]),
+        sides=tuple([(own[number], shape) for (number, shape), own in read]),
+        located_op=attention.scores,
+        attention=attention,
+        result=result.transposed,
     )
 
 
@@ -198,38 +191,3 @@ def permuted(nest: LoopNest, to: Mapping[int, int]) -> LoopNest:
         loops={v: tuple(to[l] for l in own) for v, own in nest.loops.items()},
         dimension_loops={op: tuple(to[l] for l in own) for op, own in nest.dimension_loops.items()},
     )
-
-
-class Streams(Protocol):
-    """The common interface of `Streamed` and `StreamedGradient`: their loops and operands."""
-
-    @property
-    def nest(self) -> LoopNest: ...
-    @property
-    def straight(self) -> LoopNest: ...
-    @property
-    def batch(self) -> tuple[int, ...]: ...
-    @property
-    def outer(self) -> tuple[int, ...]: ...
-    @property
-    def keys(self) -> int: ...
-    @property
-    def queries(self) -> int: ...
-    @property
-    def key_count(self) -> int: ...
-    @property
-    def query_count(self) -> int: ...
-    @property
-    def parts(self) -> int: ...
-    @property
-    def scored(self) -> Value: ...
-    @property
-    def masked(self) -> Value: ...
-    @property
-    def scores(self) -> Product: ...
-    @property
-    def inputs(self) -> tuple[tuple[int, Shape], ...]: ...
-    @property
-    def sides(self) -> tuple[tuple[int, Shape], ...]: ...
-    @property
-    def located_op(self) -> Op: ...

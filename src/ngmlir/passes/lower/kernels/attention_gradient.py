@@ -62,7 +62,7 @@ class _Builder(Streaming):
         self.copy_masks(schedule.queries)
         for total, result in zip(how.totals, self.builder.results, strict=True):
             if total.by_key:
-                self.clear(result, [self.batch], how.key_count, total.product.columns)
+                self.clear(result, Extent(b, how.key_count), total, lambda i: [self.batch, i], False)
         strips = -(-how.query_count // schedule.queries)
 
         def strip(number: Value, _: object) -> None:
@@ -78,23 +78,32 @@ class _Builder(Streaming):
         b.loop(0, how.parts, 1, (), part, name="part")
         return Finished(self.builder.finish(), self.inputs, self.shapes, name="attention_gradient")
 
-    def columns(self, total: Total, body: Callable[[Value, int], None]) -> None:
-        """Runs over the columns of a result, in tiles of some registers."""
-        Extent(self.b, total.product.columns).tiles(
-            self.lanes, lambda span: body(span.start, span.size), "column"
-        )
+    def over_tiles(
+        self, rows: Extent, columns: int, body: Callable[[Value, Value, VectorType], None], name: str
+    ) -> None:
+        """Runs over tiles of some registers of a part of a result: `body(row, column, type)`."""
 
-    def clear(self, result: Value, before: Sequence[Value], rows: int, columns: int) -> None:
-        b = self.b
+        def line(i: Value, m: int) -> None:
+            def tile(span: Span) -> None:
+                body(i, span.start, VectorType((m, span.size), self.element))
 
-        def tile(i: Value, m: int) -> None:
-            def some(span: Span) -> None:
-                zero = b.number(0, VectorType((m, span.size), self.element))
-                b.store(zero, result, [*before, i, span.start])
+            Extent(self.b, columns).tiles(self.lanes, tile, "column")
 
-            Extent(b, columns).tiles(self.lanes, some)
+        rows.even_tiles(self.rows, line, name)
 
-        Extent(b, rows).even_tiles(self.rows, tile, "row")
+    def clear(
+        self, result: Value, rows: Extent, total: Total, place: Callable[[Value], list[Value]], masked: bool
+    ) -> None:
+        """Sets rows of a result to zero."""
+
+        def zero(i: Value, j: Value, type: VectorType) -> None:
+            self.b.store(self.b.number(0, type), result, [*place(i), j], masked=masked)
+
+        self.over_tiles(rows, total.product.columns, zero, "row")
+
+    def results_of(self, panel: Value) -> Callable[[Value], list[Value]]:
+        """The place of the i-th query of a panel in a result by queries."""
+        return lambda i: [self.batch, self.outer, self.b.add(self.query(panel), i)]
 
     def begin(self, panel: Value) -> None:
         """Loads the queries of a panel and the gradients of their results, transposed; sets the gradients of the queries to zero."""
@@ -103,17 +112,7 @@ class _Builder(Streaming):
         self.copy_transposed(how.error_product, self.error_side, self.turned_errors, panel)
         for total, result in zip(how.totals, self.builder.results, strict=True):
             if not total.by_key:
-
-                def tile(i: Value, m: int, total: Total = total, result: Value = result) -> None:
-                    place = [self.batch, self.outer, b.add(self.query(panel), i)]
-
-                    def columns(j: Value, n: int) -> None:
-                        zero = b.number(0, VectorType((m, n), self.element))
-                        b.store(zero, result, [*place, j], masked=self.masked)
-
-                    self.columns(total, columns)
-
-                Extent(b, self.lanes).even_tiles(self.rows, tile, "query")
+                self.clear(result, Extent(b, self.lanes), total, self.results_of(panel), self.masked)
 
     def block(self, count: Value, start: Value, keys: Extent) -> None:
         """Adds a block of keys to all results, unless all of it is masked for all queries."""
@@ -187,49 +186,43 @@ class _Builder(Streaming):
         """Adds the contribution of some queries to the results of a block of keys."""
         b, result, left = self.b, self.builder.results[number], self.lefts[total.left]
 
-        def tile(i: Value, m: int) -> None:
-            def columns(j: Value, n: int) -> None:
-                place = [self.batch, b.add(start, i), j]
+        def add(i: Value, j: Value, type: VectorType) -> None:
+            (m, n), place = type.shape, [self.batch, b.add(start, i), j]
 
-                def one(panel: Value, values: Sequence[Value]) -> Sequence[Value]:
-                    row = self.row(panel)
+            def one(panel: Value, values: Sequence[Value]) -> Sequence[Value]:
+                row = self.row(panel)
 
-                    def step(k: Span, values: Sequence[Value]) -> list[Value]:
-                        tile = b.load(left, [panel, i, k.start], type=VectorType((m, k.size), self.element))
-                        line = self.right_rows(number, total, b.add(row, k.start), k.size, j, n, self.masked)
-                        return [b.dot_tile(tile, line, values[0])]
+                def step(k: Span, values: Sequence[Value]) -> list[Value]:
+                    tile = b.load(left, [panel, i, k.start], type=VectorType((m, k.size), self.element))
+                    line = self.right_rows(number, total, b.add(row, k.start), k.size, j, n, self.masked)
+                    return [b.dot_tile(tile, line, values[0])]
 
-                    return self.builder.tiles(self.lanes, DEPTH, values, step, "query", masks=False)
+                return self.builder.tiles(self.lanes, DEPTH, values, step, "query", masks=False)
 
-                before = b.load(result, place, type=VectorType((m, n), self.element))
-                (after,) = b.loop(0, count, 1, [before], one, name="panel")
-                b.store(after, result, place)
+            (after,) = b.loop(0, count, 1, [b.load(result, place, type=type)], one, name="panel")
+            b.store(after, result, place)
 
-            self.columns(total, columns)
-
-        keys.even_tiles(self.rows, tile, "key")
+        self.over_tiles(keys, total.product.columns, add, "key")
 
     def by_query(self, number: int, total: Total, panel: Value, start: Value, keys: Extent) -> None:
         """Adds the contribution of a block of keys to the results of a panel."""
         b, result, left = self.b, self.builder.results[number], self.lefts[total.left]
 
-        def tile(i: Value, m: int) -> None:
-            def columns(j: Value, n: int) -> None:
-                place = [self.batch, self.outer, b.add(self.query(panel), i), j]
+        def add(i: Value, j: Value, type: VectorType) -> None:
+            (m, n), place = type.shape, [*self.results_of(panel)(i), j]
 
-                def step(k: Span, values: Sequence[Value]) -> list[Value]:
-                    type = VectorType((m, k.size), self.element)
-                    tile = b.load(left, [panel, k.start, i], type=type, dims=[2, 1])
-                    line = self.right_rows(number, total, b.add(start, k.start), k.size, j, n, False)
-                    return [b.dot_tile(tile, line, values[0])]
+            def step(k: Span, values: Sequence[Value]) -> list[Value]:
+                tile = b.load(
+                    left, [panel, k.start, i], type=VectorType((m, k.size), self.element), dims=[2, 1]
+                )
+                line = self.right_rows(number, total, b.add(start, k.start), k.size, j, n, False)
+                return [b.dot_tile(tile, line, values[0])]
 
-                before = b.load(result, place, type=VectorType((m, n), self.element), masked=self.masked)
-                (after,) = self.builder.tiles(keys.most, DEPTH, [before], step, "key", masks=False)
-                b.store(after, result, place, masked=self.masked)
+            before = b.load(result, place, type=type, masked=self.masked)
+            (after,) = self.builder.tiles(keys.most, DEPTH, [before], step, "key", masks=False)
+            b.store(after, result, place, masked=self.masked)
 
-            self.columns(total, columns)
-
-        Extent(b, self.lanes).even_tiles(self.rows, tile, "query")
+        self.over_tiles(Extent(b, self.lanes), total.product.columns, add, "query")
 
     def right_rows(
         self, number: int, total: Total, row: Value, rows: int, column: Value, columns: int, masked: bool
