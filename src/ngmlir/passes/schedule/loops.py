@@ -172,25 +172,25 @@ def requests_in_flight(nest: LoopNest) -> int:
     return 1 << max(0, most.bit_length() - 1)
 
 
+def column_loops(nest: LoopNest, target: Target) -> tuple[list[Reduction], list[int], list[int]]:
+    """The reductions of a nest of columns, and which of its loops but the last they keep and reduce."""
+    found = reductions(nest.ops, target)
+    kept, outside = nest.loops[found[0].result], range(len(nest.sizes) - 1)
+    return found, [l for l in outside if l in kept], [l for l in outside if l not in kept]
+
+
 def columns(nest: LoopNest, target: Target, given: Given) -> Iterator[Candidate[Columns]]:
     """Schedules of reductions over outer loops. Data that fit into the L1 cache are read one tile of columns after the other; more
     data in memory order: bands of some rows by a stripe of many columns, whose sums are in scratch."""
-    found = reductions(nest.ops, target)
-    kept = set(nest.loops[found[0].result])
-    last = len(nest.sizes) - 1
+    found, outer, inner = column_loops(nest, target)
     sizes = usual(nest.sizes)
-    outer = [sizes[l] for l in range(last) if l in kept]
-    inner = [l for l in range(last) if l not in kept]
     reduced = [sizes[l] for l in inner]
-    count, steps, size = prod(outer), prod(reduced), sizes[-1]
+    count, steps, size = prod(sizes[l] for l in outer), prod(reduced), sizes[-1]
     if target.has_thread_blocks:
-        yield Candidate(
-            _bands(nest, target, given, count, [l for l in range(last) if l in kept], inner),
-            count * steps * size / target.threads,
-            count * steps * size / target.threads,
-        )
+        cycles = count * steps * size / target.threads
+        yield Candidate(_bands(nest, target, given, count, outer, inner), cycles, cycles)
         return
-    windows = staged_windows(nest, target, given, [l for l in range(last) if l in kept])
+    windows = staged_windows(nest, target, given, outer)
     if windows is not None:
         yield windows
         return

@@ -12,8 +12,8 @@ from ....ops.schedules import Columns
 from ....support.lengths import is_multiple, is_open, may_be_several, power_of_two
 from ....support.target import Target
 from ...analysis.loop_nest import LoopNest, chunk_width, loop_nest
-from ...analysis.reduction import Position, Reduction, reductions
-from ...schedule.loops import merged, rows_at_once
+from ...analysis.reduction import Position, Reduction
+from ...schedule.loops import column_loops, merged, rows_at_once
 from ...schedule.windows import order, staged
 from .column_tiles import ColumnTiles, MergedColumns
 from .finished import Finished
@@ -28,13 +28,9 @@ _LEAST_LANES = 8
 def columns_kernel(fusion: Op, target: Target, schedule: Columns) -> Finished:
     """The kernel of a `columns` fusion: the innermost loop is kept, one of the others is reduced."""
     nest = loop_nest(fusion)
-    found = reductions(nest.ops, target)
-    kept = set(nest.loops[found[0].result])
-    last = len(nest.sizes) - 1
-    outer = [l for l in range(last) if l in kept]
-    reduced = [l for l in range(last) if l not in kept]
+    found, outer, reduced = column_loops(nest, target)
     if lines := merged(nest, reduced, target, schedule.tile):
-        outer = [l for l in outer if l != last - 1]
+        outer = [l for l in outer if l != len(nest.sizes) - 2]
         return _for_vectors(_Inputs(lines, target, schedule, outer, reduced, found))
     staging = _for_staged_windows if schedule.stage and outer else _for_vectors
     build = _for_threads if target.has_thread_blocks else staging

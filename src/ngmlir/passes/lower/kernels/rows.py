@@ -86,17 +86,10 @@ def _several(nest: LoopNest, target: Target, schedule: Rows, outer: Sequence[int
     """Each program computes one tile of several adjacent rows."""
     *far, near = outer
     kernel = Kernel(nest, target, (prod(far), -(-near // schedule.rows)))
-    b = kernel.b
-    start = b.multiply(kernel.programs[1], b.index(schedule.rows))
+    start = kernel.b.multiply(kernel.programs[1], kernel.b.index(schedule.rows))
     places = kernel.delinearize(kernel.programs[0], far) if far else []
-    size = power_of_two(width)
-    spans = [*places, Span(start, schedule.rows, near % schedule.rows != 0)]
-    found = reductions(nest.ops, target)
-    tile = Tile(kernel, [*spans, Span(b.index(0), size, size != width)], beyond=found[0].beyond)
-    for reduction in found:
-        total = reduction.of_tile(b, tile.neutral(reduction, len(outer)), 1)
-        tile.known[reduction.result] = reduction.result_of(b, total)
-    tile.store(list(zip(nest.outputs, kernel.results, strict=True)))
+    rows = Span(start, schedule.rows, near % schedule.rows != 0)
+    _Row(kernel, schedule, [*places, rows], [width]).in_one_tile(width)
     return kernel.done(schedule.threads)
 
 
