@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Literal, TypeAlias
 
+from ...ir.attributes import UnitAttr
 from ...ir.core import Module, Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import FloatType, TensorType, element_type, shape_of
@@ -18,7 +19,7 @@ from ...rewrite.sweep import sweep_op
 from ...support.lengths import is_open, usual
 from ...support.target import Target
 from ..analysis.product import Product, product_of
-from ..analysis.reduction import POSITIONS, Accumulation, merged
+from ..analysis.reduction import CONTRACT, POSITIONS, Accumulation, merged
 from ..analysis.views import view
 from ..graph.dead_code import without_dead
 from .splitting.factors import LEAST_TILE, PATIENCE, TILE, Cut, SplitFactors
@@ -85,6 +86,7 @@ def _function(function: Op, target: Target, elements: int) -> Op:
 class _Splitting:
     def __init__(self, function: Op, target: Target, elements: int):
         self.target, self.elements = target, elements
+        self.contracts = False  # whether the op that is split adds products by fma
         together = _read_again(function)
         #: For each reduction, in the order of the sweep, whether its operand is read again.
         self.again = iter([op in together for op in function.walk() if "reduction" in op.traits])
@@ -96,6 +98,7 @@ class _Splitting:
         again = "reduction" in op.traits and next(self.again)
         if again and not self.target.has_thread_blocks:
             return None
+        self.contracts = CONTRACT in op.attributes
         if SCHEDULE in op.attributes or not all(_plain(v) for v in (*op.operands, *op.results)):
             return None
         if op.name in POSITIONS:
@@ -139,6 +142,9 @@ class _Splitting:
         cut = (*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :])
         value = view(b, widened(b, name, source), cut)
         value = reduce(value, axes=[d + 1 if d >= axis else d for d in axes])
+        if self.contracts and isinstance(made := value.owner, Op):
+            b.block.ops[-1] = made = made.rebuilt(attributes={**made.attributes, CONTRACT: UnitAttr()})
+            value = made.result
         value = reduce(value, axes=[sum(d not in axes for d in range(axis))])
         return converted(b, value, element_type(source.type))
 
