@@ -83,6 +83,15 @@ def identity(name: str, element: Type) -> int | float:
             raise KeyError(name)
 
 
+def tree(join: Callable[[Value, Value], Value], values: Sequence[Value]) -> Value:
+    """Combines neighbours pairwise: a short dependency chain, in an order that depends only on the number of values."""
+    values = list(values)
+    while len(values) > 1:
+        rest = values[len(values) // 2 * 2 :]
+        values = [join(x, y) for x, y in zip(values[::2], values[1::2], strict=False)] + rest
+    return values[0]
+
+
 def multiply_words(b: Instructions, words: str, x: Value, y: Value) -> Value:
     """The dot product of the narrow elements in each i32; `words` names their types, such as `ui8_i8`."""
     left, right = (_parts(b, side, element) for side, element in zip((x, y), words.split("_"), strict=True))

@@ -249,31 +249,21 @@ def copy_apart(
     while inner and all(is_same(t.row_strides[inner - 1], run) for t in (source.type, target.type)):
         inner -= 1
         run *= shape[inner]
-    _copy_rows(e, source.pointer, target.pointer, source.type, target.type, inner, run, run_of or e.b.memcpy)
+    b, kind, size = e.b, memory(source.type.element), item_bytes(source.type.element)
 
+    def rows(here: Value, there: Value, at: int = 0) -> None:
+        """Copies the dimensions from `at` on."""
+        if at < inner:
+            with b.loop(0, shape[at]) as loop:
+                here = b.getelementptr(kind, here, b.mul(loop.index, source.type.row_strides[at]))
+                there = b.getelementptr(kind, there, b.mul(loop.index, target.type.row_strides[at]))
+                rows(here, there, at + 1)
+        elif run == 1:
+            b.store(b.load(kind, here, align=size), there, align=size)
+        else:
+            (run_of or b.memcpy)(there, here, run * size)
 
-def _copy_rows(
-    e: Emitter,
-    source: Value,
-    target: Value,
-    types: MemRefType,
-    targets: MemRefType,
-    inner: int,
-    run: int,
-    run_of: Callable[[Value, Value, int], object],
-    at: int = 0,
-) -> None:
-    b, kind = e.b, memory(types.element)
-    if at < inner:
-        with b.loop(0, types.shape[at]) as loop:
-            here = b.getelementptr(kind, source, b.mul(loop.index, types.row_strides[at]))
-            there = b.getelementptr(kind, target, b.mul(loop.index, targets.row_strides[at]))
-            _copy_rows(e, here, there, types, targets, inner, run, run_of, at + 1)
-    elif run == 1:
-        size = item_bytes(types.element)
-        b.store(b.load(kind, source, align=size), target, align=size)
-    else:
-        run_of(target, source, run * item_bytes(types.element))
+    rows(source.pointer, target.pointer)
 
 
 def _copy_what_is_there(e: Emitter, op: tile.CopyOp, target: Buffer) -> None:

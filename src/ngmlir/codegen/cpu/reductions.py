@@ -12,6 +12,7 @@ from ...ir.types import element_type, shape_of
 from ...llvm.types import Value, element_of, i1, lanes_of, poison, vector
 from ...ops.fields import get_bool, get_i64, get_i64s
 from .. import elementwise
+from ..elementwise import tree
 from . import formats, rules
 from .emitter import Emitter
 from .tiles import Chunk, assemble, resize
@@ -81,7 +82,7 @@ def reduce(e: Emitter, op: Op) -> None:
             at = dict(zip([*kept, *gone], [*fixed, *moving], strict=True))
             places.append(_number([at[d] for d in range(last)], shape))
         columns = range(len(old.chunks))
-        rows.append([_tree(join, [registers[p * len(old.chunks) + c] for p in places]) for c in columns])
+        rows.append([tree(join, [registers[p * len(old.chunks) + c] for p in places]) for c in columns])
     if last not in axes:
         e.define(op.result, join.packed([register for row in rows for register in row]))
         return
@@ -89,21 +90,12 @@ def reduce(e: Emitter, op: Op) -> None:
     sums: list[Value] = []
     for row in rows:
         filled = [join.filled(x, chunk, width) for x, chunk in zip(row, old.chunks, strict=True)]
-        sums.append(_tree(join, filled))
+        sums.append(tree(join, filled))
     result: list[Value] = []
     for _, chunk in new.each():
         group, sums = sums[: chunk.count], sums[chunk.count :]
         result.append(_lanes_of_rows(e, join, group, chunk.width))
     e.define(op.result, join.packed(result))
-
-
-def _tree(join: Join, values: Sequence[Value]) -> Value:
-    """Combines neighbours pairwise: a short dependency chain, in an order that depends only on the number of values."""
-    values = list(values)
-    while len(values) > 1:
-        rest = values[len(values) // 2 * 2 :]
-        values = [join(x, y) for x, y in zip(values[::2], values[1::2], strict=False)] + rest
-    return values[0]
 
 
 def _lanes_of_rows(e: Emitter, join: _Joining, rows: list[Value], width: int) -> Value:

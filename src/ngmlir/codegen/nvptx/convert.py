@@ -25,7 +25,7 @@ def convert_all(block: Block, wanted: Sequence[tuple[Tile, Layout]]) -> list[Til
     through: list[tuple[Tile, Layout, Storage, int]] = []
     size = 0
     for tile, layout in wanted:
-        results.append(_in_registers(block, tile, layout))
+        results.append(in_registers(block, tile, layout))
         if results[-1] is None:
             through.append((tile, layout, storage(tile.element, [User(tile.layout), User(layout)]), size))
             size += through[-1][2].bytes
@@ -49,21 +49,13 @@ def convert_all(block: Block, wanted: Sequence[tuple[Tile, Layout]]) -> list[Til
 # ---- within a warp
 
 
-def _in_registers(block: Block, tile: Tile, layout: Layout) -> Tile | None:
-    """The conversion by moves and shuffles; None if that is impossible or takes too many instructions."""
+def in_registers(block: Block, tile: Tile, layout: Layout, threads: bool = True) -> Tile | None:
+    """The conversion by moves and shuffles; None if that is impossible or takes too many instructions, or if elements move
+    between `threads` and may not."""
     if layout == tile.layout:
         return tile
     plan = conversion(tile.layout, layout)
-    if plan is None or plan.cost > _SHUFFLES_PER_ELEMENT * layout.registers:
-        return None
-    return Tile(layout, tile.shape, tile.element, _moved(block, tile, plan))
-
-
-def within_threads(block: Block, tile: Tile, layout: Layout) -> Tile | None:
-    """The tile in a layout in which each thread holds only elements that it already has; None if it needs some of other
-    threads."""
-    plan = conversion(tile.layout, layout)
-    if plan is None or plan.moves or plan.cost > _SHUFFLES_PER_ELEMENT * layout.registers:
+    if plan is None or (plan.moves and not threads) or plan.cost > _SHUFFLES_PER_ELEMENT * layout.registers:
         return None
     return Tile(layout, tile.shape, tile.element, _moved(block, tile, plan))
 

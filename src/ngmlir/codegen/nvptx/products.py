@@ -14,7 +14,7 @@ from ...ops.layouts import Layout, MatrixLayouts, matrix_fragments, padded
 from ...support.machines import Gpu, MatrixAtom
 from ..elementwise import apply, cast, llvm_element, multiply_words
 from .block import Block, Tile
-from .convert import within_threads
+from .convert import in_registers
 from .shared import MatrixRows, Storage, Stored, User, matrix_rows, read, read_words, storage, write
 
 
@@ -134,7 +134,7 @@ def _operands(block: Block, wanted: Sequence[tuple[Tile, Layout]]) -> list[list[
     through: list[tuple[Tile, Layout, Storage, int]] = []
     size = 0
     for tile, layout in wanted:
-        moved = within_threads(block, tile, layout)
+        moved = in_registers(block, tile, layout, threads=False)
         results.append(_words(block, tile, moved.values) if moved is not None else None)
         if moved is not None:
             continue

@@ -6,7 +6,7 @@ The order is a tree that depends only on the layout, so the bits are the same on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from ...ir.core import Op
@@ -14,7 +14,7 @@ from ...ir.types import FloatType, Type, f32
 from ...llvm.types import Value, constant
 from ...ops.fields import RARE, get_bool, get_i64, get_i64s
 from ...ops.layouts import LANE_BITS, Layout
-from ..elementwise import JOINS, apply, cast, identity, llvm_element
+from ..elementwise import JOINS, apply, cast, identity, llvm_element, tree
 from .block import Block, Tile
 
 
@@ -51,20 +51,20 @@ def reduce(block: Block, op: Op, tile: Tile) -> Tile:
     join = JOINS["sum" if name == "mean" else name]
     if RARE in op.attributes:
         # Each thread tests its own elements; including those outside the tile is harmless.
-        return Tile(target, (), op.result.type, (_tree(tile.values, b.or_),))
+        return Tile(target, (), op.result.type, (tree(b.or_, tile.values),))
     values, wide = _prepared(block, tile, join, axes)
     groups: dict[tuple[int, ...], list[Value]] = {at: [] for at in target.held}
     for register, value in enumerate(values):
         groups[tuple(layout.held[register][d] for d in kept)].append(value)
     joined = partial(apply, b, join, wide)
-    partials = [_tree(group, joined) for group in groups.values()]
+    partials = [tree(joined, group) for group in groups.values()]
     for bit, basis in enumerate(layout.lane):
         if any(basis[d] for d in axes):
             partials = [joined(value, block.shuffle(value, 1 << bit)) for value in partials]
     crossing = [bit for bit, basis in enumerate(layout.warp) if any(basis[d] for d in axes)]
     if crossing:
         others = block.exchange(partials, _subsets([1 << bit for bit in crossing]))
-        partials = [_tree(row, joined) for row in others]
+        partials = [tree(joined, row) for row in others]
     if name == "mean":
         count = 1
         for d in axes:
@@ -72,14 +72,6 @@ def reduce(block: Block, op: Op, tile: Tile) -> Tile:
         partials = [b.fdiv(value, constant(value.type, count)) for value in partials]
     results = tuple(cast(b, value, wide, tile.element) for value in partials)
     return Tile(target, tuple(tile.shape[d] for d in kept), tile.element, results)
-
-
-def _tree(values: Sequence[Value], joined: Callable[[Value, Value], Value]) -> Value:
-    values = list(values)
-    while len(values) > 1:
-        pairs = [joined(a, c) for a, c in zip(values[::2], values[1::2], strict=False)]
-        values = pairs + values[len(values) - len(values) % 2 :]
-    return values[0]
 
 
 def _subsets(bits: Sequence[int]) -> list[int]:

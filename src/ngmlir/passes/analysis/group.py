@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from ...ir.attributes import StringAttr
 from ...ir.core import Op, Value
 from ...ir.elements import ElementsAttr
-from ...ir.types import TensorType, Type, shape_of
+from ...ir.types import ShapedType, TensorType, Type, shape_of
 from ...ops.builder import Builder
 from ...ops.fields import get_i64
 from ...support.lengths import is_same
@@ -117,7 +117,7 @@ def splat(op: Op) -> bool:
 def with_type(constant: Op, type: Type, b: Builder) -> Value:
     """A splat constant in another shape."""
     literal = constant.attributes["value"]
-    assert isinstance(literal, ElementsAttr)  # functions hold tensors
+    assert isinstance(literal, ElementsAttr) and isinstance(type, ShapedType)  # functions hold tensors
     return b.constant(type=type, value=literal.of_type(type))
 
 

@@ -158,8 +158,7 @@ def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Finished:
 
         b.loop(0, size, 1, [start], step)
 
-    builder.visit(builder.sizes, builder.width, column)
-    return builder.done()
+    return builder.visited(column)
 
 
 def _row_by_row(op: Op, target: Target, shape: Sequence[int]) -> Finished:
@@ -187,8 +186,7 @@ def _rows_at_once(op: Op, target: Target, shape: Sequence[int]) -> Finished:
         tile, along = ((width,), 0) if rows == 1 else ((rows, width), 1)
         run.through(size, tile, along, lambda start: [row.start, start], row.masked)
 
-    builder.visit(builder.sizes, 1, some, rows)
-    return builder.done()
+    return builder.visited(some)
 
 
 def _in_bands(op: Op, target: Target, shape: Sequence[int]) -> Finished:
@@ -203,8 +201,7 @@ def _in_bands(op: Op, target: Target, shape: Sequence[int]) -> Finished:
         row, span = spans
         run.through(size, (steps, width), 0, lambda start: [row.start, start, span.start], span.masked)
 
-    builder.visit(builder.sizes, builder.width, lines)
-    return builder.done()
+    return builder.visited(lines)
 
 
 def runs_kernel(op: Op, target: Target) -> Finished:
@@ -239,5 +236,4 @@ def runs_kernel(op: Op, target: Target) -> Finished:
         carry = b.load(builder.sources[1], at, type=type, masked=masked)
         running.steps(run // step, step, carry, tile)
 
-    builder.visit((before, count, after), width, one)
-    return builder.done()
+    return builder.visited(one)

@@ -30,8 +30,7 @@ def argsort_of_runs(op: Op, target: Target) -> Finished:
         found = b.cast(places, type=VectorType((span.size,), element_type(op.results[0].type)))
         b.store(found, builder.results[0], [span.start], masked=span.masked)
 
-    builder.visit(builder.sizes, builder.width, pick)
-    return builder.done()
+    return builder.visited(pick)
 
 
 class _Merge:

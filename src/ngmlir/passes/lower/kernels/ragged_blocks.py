@@ -52,8 +52,7 @@ def segment_expand_by_blocks(op: Op, target: Target) -> Finished:
             builder.results[0], [span.start], masked=span.masked,
         )  # fmt: skip
 
-    builder.visit(builder.sizes, builder.width, pick)
-    return builder.done()
+    return builder.visited(pick)
 
 
 def segment_cumulative_by_blocks(op: Op, target: Target) -> Finished:
@@ -99,5 +98,4 @@ def segment_cumulative_by_blocks(op: Op, target: Target) -> Finished:
 
         b.loop(0, length, steps, [run.carried(tile[1:])], band, name="row")
 
-    builder.visit(builder.sizes, width, lines)
-    return builder.done()
+    return builder.visited(lines)

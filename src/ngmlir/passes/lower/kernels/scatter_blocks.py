@@ -44,8 +44,7 @@ class _Scatter(Updates):
 
     def build(self) -> Finished:
         builder = self.builder
-        builder.visit(builder.sizes, builder.width, lambda spans: self.program(*spans))
-        return builder.done()
+        return builder.visited(lambda spans: self.program(*spans))
 
     def program(self, owner: Span, row: Span, span: Span) -> None:
         """Copies the columns of `span` of the rows of one owner and applies the updates to them, a tile of indices at a time."""

@@ -80,8 +80,7 @@ class RowsBetween:
         self.at_once = _AT_ONCE * target.threads // self.width
 
     def build(self) -> Finished:
-        self.builder.visit(self.builder.sizes, self.width, lambda spans: self.tile(*spans), self.rows)
-        return self.builder.done()
+        return self.builder.visited(lambda spans: self.tile(*spans))
 
     def tile(self, before: Span, rows: Span, columns: Span) -> None:
         b, whole = self.b, VectorType((self.rows, self.width), self.element)

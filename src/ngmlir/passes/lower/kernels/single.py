@@ -54,6 +54,11 @@ class OpKernelBuilder(KernelBuilder):
         """The finished kernel."""
         return Finished(self.finish(threads), tuple(enumerate(self.operand_shapes)), self.result_shapes)
 
+    def visited(self, body: Callable[[list[Span]], None]) -> Finished:
+        """The finished kernel, which runs `body` on every tile of this program's part of `sizes`."""
+        self.visit(self.sizes, self.width, body, self.rows)
+        return self.done()
+
     def each_row(self, body: Callable[[Span], None]) -> None:
         """Runs `body` on this program's iterations of the outermost loop. `sizes` determine how many programs there are."""
         b, rows = self.b, self.sizes[0]

@@ -175,5 +175,4 @@ def overlap_add_kernel(op: Op, target: Target) -> Finished:
             else:
                 every(at, phases, [])
 
-    builder.visit(space, builder.width, tile, rows)
-    return builder.done()
+    return builder.visited(tile)
