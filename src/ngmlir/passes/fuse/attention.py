@@ -16,12 +16,11 @@ from ...support.target import Target
 from ..analysis.views import dependencies
 from ..graph.dead_code import without_dead
 from .gradient_loops import streamed_gradient
-from .regions import in_functions, nested
 from .score_fusions import fusion_of, members
 from .score_gradients import Gradient, gradient_of, written
 from .score_loops import Streams, streamed
 from .scores import attention_of
-from .writer import FusionWriter
+from .writer import FusionWriter, in_functions, nested
 
 
 @contract(needs=("plain", "fused"), gives="fused", anchor="function", only="cpu")

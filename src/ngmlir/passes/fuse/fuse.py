@@ -21,7 +21,7 @@ from ...support.target import Target
 from ..analysis.group import FREE, Group, indexed, reads
 from ..graph.dead_code import renamed
 from .groups import Groups
-from .regions import in_functions, nested
+from .writer import in_functions, nested
 
 
 @contract(needs=("plain", "fused"), gives="fused", anchor="function")

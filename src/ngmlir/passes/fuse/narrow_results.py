@@ -13,8 +13,7 @@ from ...rewrite.contracts import contract
 from ...support.target import Target
 from ..analysis.group import FREE, LOOP_NESTS, indexed, kind
 from .recipes import Recipe, giving, inlined, yielding
-from .regions import in_functions, nested
-from .writer import FusionWriter
+from .writer import FusionWriter, in_functions, nested
 
 
 @contract(needs=("plain", "fused"), gives="fused", anchor="function")

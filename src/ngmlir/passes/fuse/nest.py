@@ -20,7 +20,7 @@ from ..analysis.group import LOOP_NESTS, has_elements, is_move, kind, with_type
 from ..analysis.sides import depths
 from ..graph.inline import copied
 from .loops import FusionLoops, loops_of
-from .regions import in_functions, nested
+from .writer import in_functions, nested
 
 
 @contract(needs=("plain", "fused"), gives="fused", anchor="function")

@@ -16,8 +16,7 @@ from ...support.target import Target
 from ..analysis.group import FREE, has_elements, kind
 from ..analysis.views import needed
 from .recipes import Recipe, giving, inlined
-from .regions import in_functions, nested
-from .writer import FusionWriter
+from .writer import FusionWriter, in_functions, nested
 
 #: Kinds of fusions that values can be recomputed in.
 _KINDS = frozenset({"map", "rows", "columns"})

@@ -16,7 +16,7 @@ from ..analysis.group import kind
 from ..analysis.views import source
 from ..fuse.links import Link, link_of, obstacle
 from ..fuse.nest import nest
-from ..fuse.regions import in_functions, nested
+from ..fuse.writer import in_functions, nested
 from ..graph.inline import copied
 from .strips import fits
 

@@ -14,7 +14,7 @@ from ...schedule.moves import box_of, permuted, stripes
 from ...schedule.programs import grid_for
 from .finished import Finished
 from .fusion_kernel import Kernel, Tile
-from .tiling import Span, peel_last
+from .tiling import Span, peel_last, tile_at
 
 
 def boxes_kernel(fusion: Op, target: Target, schedule: Boxes) -> Finished:
@@ -85,12 +85,9 @@ def _shared(nest: LoopNest, target: Target, schedule: Boxes) -> Kernel:
     loops = [*(loop for loop in range(len(sizes)) if loop not in near), *dict.fromkeys(near)]
     numbers = kernel.delinearize(kernel.programs[0], [counts[loop] for loop in loops])
     at = {
-        loop: kernel.b.multiply(n.start, kernel.b.index(box[loop]))
+        loop: tile_at(kernel.b, n.start, box[loop], sizes[loop])
         for loop, n in zip(loops, numbers, strict=True)
     }
-    spans = [
-        Span(at[loop], step, size % step != 0) if step > 1 else Span(at[loop])
-        for loop, (size, step) in enumerate(zip(sizes, box, strict=True))
-    ]
+    spans = [at[loop] for loop in range(len(sizes))]
     Tile(kernel, spans).store(list(zip(nest.outputs, kernel.results, strict=True)))
     return kernel

@@ -8,6 +8,7 @@ the logits of a loss. Each fusion computes its rows as its own kernel would, in 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from ....ir.core import Op, Value
 from ....ir.literals import item_bytes
@@ -24,11 +25,11 @@ from .extents import Extent
 from .finished import Finished
 from .fusion_kernel import Part
 from .kernel_builder import KernelBuilder
-from .packing import Packing
+from .packing import Packing, conflict_free_stride
 from .panels import PanelKernel
 from .reading import Matrix
 from .rows import rows_strip
-from .tiling import several
+from .tiling import peel_last, several
 
 
 def chain_kernel(chain: Op, target: Target, schedule: Strips, inner: Sequence[Schedule]) -> Finished:
@@ -101,7 +102,9 @@ class _Builder:
             if rest is None:
                 raise Bug("the fusion of a chain is not contiguous by rows", link.fusion.location)
             if value is place:
-                shape = (self.schedule.rows, *_conflict_free(rest, item_bytes(element), self.target))
+                if len(rest) == 1:
+                    rest = (conflict_free_stride(rest[0], item_bytes(element), self.target),)
+                shape = (self.schedule.rows, *rest)
                 scratch[value] = self.b.alloc(type=MemRefType(shape, element, None, 0, 3))
             else:
                 scratch[value] = scratch[place]
@@ -127,12 +130,12 @@ class _Builder:
 
     def whole_or_rest(self) -> None:
         """Computes this program's strip; the last one may have fewer rows."""
-        b, block, rows = self.b, self.schedule.rows, self.rows
+        block, rows = self.schedule.rows, self.rows
         if rows % block == 0:
             self.all_of(block)
         else:
-            whole = b.less(self.strip, b.index(rows // block))
-            b.branch(whole, lambda: self.all_of(block), lambda: self.all_of(rows % block))
+            each, last = (partial(self.all_of, count) for count in (block, rows % block))
+            peel_last(self.b, self.strip, -(-rows // block), each, last)
 
     def all_of(self, rows: int) -> None:
         """Emits all fusions for a strip of `rows` rows."""
@@ -157,13 +160,6 @@ class _Builder:
         product, _ = self.products[link]
         made = _StripProduct(link.nest, self.target, cut, dot, product, (), kernel)
         made.strip([self.element] if product.batch else [], first, rows, left)
-
-
-def _conflict_free(rest: Sequence[int], item: int, target: Target) -> tuple[int, ...]:
-    """The shape of a row in scratch, padded by a cache line where rows would conflict in the L1 cache."""
-    way = target.l1_bytes // target.l1_ways
-    crowded = len(rest) == 1 and rest[0] * item % (way // 8) == 0
-    return (rest[0] + target.alignment // item,) if crowded else tuple(rest)
 
 
 class _StripProduct(PanelKernel):

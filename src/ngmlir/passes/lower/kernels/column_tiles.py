@@ -41,7 +41,6 @@ class ColumnTiles:
         self.rows = band
         self.together = together  # rows of one tile, if several
         self.gathered = gathered  # rows of accumulators that they become: no thread has several of one column
-        self.back = False  # whether the last tile of several rows may overlap the one before
         self.kernel, self.b = kernel, kernel.b
         self.outer, self.reduced, self.found = outer, reduced, found
         self.sizes = kernel.nest.sizes
@@ -51,6 +50,11 @@ class ColumnTiles:
     def every(self, output: Value) -> bool:
         """Whether an output has all elements, not only those of the results."""
         return {*self.reduced} <= {*self.kernel.nest.loops[output]}
+
+    @property
+    def may_overlap(self) -> bool:
+        """Whether the last tile of several rows may overlap the one before."""
+        return False
 
     def tile(self, span: Span) -> None:
         """One tile of results: the reduced loops run over vectors of accumulators, then the epilogue. Most windows are
@@ -106,7 +110,7 @@ class ColumnTiles:
                     values,
                     lambda rows, v: level({**inner, l: rows}, v),
                     alike=True,
-                    back=self.back,
+                    back=self.may_overlap,
                 )
             if not unrolled(len(inner)):
                 for section in sections(size, cuts[l]):
@@ -226,19 +230,14 @@ class MergedColumns(ColumnTiles):
 
     of = LineTile
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        outer: dict[int, Span],
-        reduced: Sequence[int],
-        found: Sequence[Reduction],
-        width: int,
-    ):
-        super().__init__(kernel, outer, reduced, found)
-        self.near, self.columns = (self.sizes[l] for l in kernel.nest.merged)
-        if kernel.nest.merged[0] in reduced:
-            self.together = min(width // self.columns, self.near)
-            self.back = all(r.idempotent for r in found) and not any(map(self.every, self.buffers))
+    @property
+    def columns(self) -> int:
+        """The number of columns."""
+        return self.sizes[self.kernel.nest.merged[1]]
+
+    @property
+    def may_overlap(self) -> bool:
+        return all(r.idempotent for r in self.found) and not any(map(self.every, self.buffers))
 
     def every(self, output: Value) -> bool:
         # The loops of a value with all elements end in the merged one.
@@ -253,7 +252,8 @@ class MergedColumns(ColumnTiles):
 
     def starts(self, span: Span) -> list[Value]:
         found = [r.starts(self.b, ((self.together or span.size) * self.columns,)) for r in self.found]
-        if self.together and self.near % self.together and not self.back:
+        near = self.sizes[self.kernel.nest.merged[0]]
+        if self.together and near % self.together and not self.may_overlap:
             found += [r.starts(self.b, (self.columns,), none=True) for r in self.found]
         return flat(found)
 

@@ -19,7 +19,7 @@ from .column_tiles import ColumnTiles, MergedColumns
 from .finished import Finished
 from .fusion_kernel import Kernel
 from .staged import Staged
-from .tiling import Span, each_position, linear, masked_tile, round_up, several, share
+from .tiling import Span, each_position, linear, masked_tile, round_up, several, share, tile_at
 
 #: Elements of the narrowest tile of columns that are left over.
 _LEAST_LANES = 8
@@ -87,14 +87,11 @@ def _for_threads(of: _Inputs) -> Finished:
     groups = [-(-size // group) for size, group in zip(rows, at_once, strict=True)]
     kernel = Kernel(nest, target, (prod(groups), -(-columns // width)))
     b, places = kernel.b, kernel.delinearize(kernel.programs[0], groups) if groups else []
-    places = [
-        Span(b.multiply(place.start, b.index(group)), group, size % group != 0) if group > 1 else place
-        for place, group, size in zip(places, at_once, rows, strict=True)
-    ]
+    spans = [tile_at(b, at.start, *each) for at, *each in zip(places, at_once, rows, strict=True)]
     span = Span(b.multiply(kernel.programs[1], b.index(width)), width, columns % width != 0)
     together = min(schedule.band, power_of_two(nest.sizes[reduced[-1]])) if schedule.band > 1 else 0
     together = together if prod(at_once) == 1 and nest.has_tiles(reduced[-1]) else 0
-    positions = dict(zip(outer, places, strict=True))
+    positions = dict(zip(outer, spans, strict=True))
     gathered = min(together, max(1, chunk_width(nest, schedule.threads) // width))
     if any(isinstance(r, Position) for r in found):
         gathered = together
@@ -113,13 +110,14 @@ def _for_vectors(of: _Inputs) -> Finished:
     rows, group = prod(sizes), schedule.rows
     stripes = _Stripes(of, -(-rows // group))
     kernel, b = stripes.kernel, stripes.kernel.b
+    tiles, band, together = ColumnTiles, schedule.band, 0
+    if nest.merged:
+        near, columns = (nest.sizes[l] for l in nest.merged)
+        tiles, band = MergedColumns, 0
+        together = min(schedule.tile // columns, near) if nest.merged[0] in reduced else 0
 
     def row(places: Sequence[Span]) -> None:
-        at = dict(zip(outer, places, strict=True))
-        if nest.merged:
-            body = MergedColumns(kernel, at, reduced, found, schedule.tile)
-        else:
-            body = ColumnTiles(kernel, at, reduced, found, schedule.band)
+        body = tiles(kernel, dict(zip(outer, places, strict=True)), reduced, found, band, together)
         if body.rows:
             body.bands(stripes.between, stripes.start, stripes.stripe)
         else:

@@ -120,6 +120,13 @@ def delinearize(b: Builder, number: Value, sizes: Sequence[int]) -> list[Span]:
     return spans
 
 
+def tile_at(b: Builder, number: Value, step: int, size: int) -> Span:
+    """The tile of this number of a loop of `size` iterations in tiles of `step`, the last of which is masked."""
+    if step == 1:
+        return Span(number)
+    return Span(b.multiply(number, b.index(step)), step, size % step != 0)
+
+
 def linear(b: Builder, spans: Sequence[Span], sizes: Sequence[int]) -> Value:
     """The linear index for positions in a nest of loops, the last loop fastest."""
     number = spans[0].start
