@@ -19,7 +19,7 @@ from .epilogue import store_epilogue
 from .finished import Finished
 from .fusion_kernel import Kernel
 from .reading import Matrix
-from .tiling import several, share
+from .tiling import Span, several, share
 
 
 class AlongKernel:
@@ -92,26 +92,16 @@ class AlongKernel:
             return [b.add(b.multiply(left, right), carried[0])]
 
         (total,) = b.loop(0, depth, width, [b.number(0, sums)], step, name="k")
-        store_epilogue(
-            self.kernel,
-            self.dot,
-            product,
-            self.batch,
-            b.index(0),
-            rows,
-            column,
-            columns,
-            b.sum(total, axes=[2]),
-        )
+        place = Span(b.index(0), rows), Span(column, columns)
+        store_epilogue(self.kernel, self.dot, product, self.batch, place, b.sum(total, axes=[2]))
 
     def side(
         self, matrix: Matrix, element: Type, across: Value, size: int, k: Value, depth_first: bool
     ) -> Value:
         """Loads rows of one operand along the depth. Elements beyond its end are 0."""
         b = self.b
-        place = (k, across) if depth_first else (across, k)
         masked = not is_multiple(self.product.depth, self.width)
-        tile = matrix.load(*place, VectorType((size, self.width), element), depth_first, masked)
+        tile = matrix.along(across, k, VectorType((size, self.width), element), depth_first, masked)
         if element is self.product.accumulator:
             return tile
         return b.cast(tile, type=VectorType((size, self.width), self.product.accumulator))

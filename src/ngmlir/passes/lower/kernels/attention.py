@@ -166,10 +166,7 @@ class _Builder(Streaming):
 
             def step(k: Span, values: Sequence[Value]) -> list[Value]:
                 at, kind = b.add(self.first_value, k.start), VectorType((rows, k.size), self.element)
-                if self.result.lhs_depth_first:
-                    left = self.values.load(at, i, kind, turned=True)
-                else:
-                    left = self.values.load(i, at, kind)
+                left = self.values.along(i, at, kind, self.result.lhs_depth_first)
                 right = b.load(
                     self.scores, [k.start, zero], type=VectorType((k.size, self.lanes), self.element)
                 )

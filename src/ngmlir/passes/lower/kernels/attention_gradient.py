@@ -229,6 +229,4 @@ class _Builder(Streaming):
     ) -> Value:
         """Some rows of a right operand."""
         side, type = self.right[number], VectorType((rows, columns), self.element)
-        if total.product.rhs_depth_first:
-            return side.load(row, column, type, masked=masked)
-        return side.load(column, row, type, turned=True, masked=masked)
+        return side.along(row, column, type, not total.product.rhs_depth_first, masked)

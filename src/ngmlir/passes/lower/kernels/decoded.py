@@ -284,7 +284,8 @@ class _Rows:
         sums: Sequence[Value] = [zero] * many
         sums = exact_tiles(b, depth, step, sums, steps, "k")
         total = b.sum(reduce(b.add, sums), axes=[2])
-        store_epilogue(self.kernel, self.dot, self.product, [], row, rows, column, columns, total)
+        place = Span(row, rows), Span(column, columns)
+        store_epilogue(self.kernel, self.dot, self.product, [], place, total)
 
     def added(self, total: Value, row: Value, weight: Value, k: Span, number: int) -> Value:
         """Adds the product of a tile of the weight and of the left operand to a sum. Beyond the end of the depth both are 0."""

@@ -99,9 +99,7 @@ class DigitsKernel:
             (total,) = exact_tiles(b, self.found.shape[1], self.sharing * step, start, blocks, "s")
             if columns < self.tile_columns:
                 total = self.b.slice(total, starts=[0, 0], limits=[rows.size, columns], steps=[1, 1])
-            store_epilogue(
-                self.kernel, self.dot, self.product, [], rows.start, rows.size, column, columns, total
-            )
+            store_epilogue(self.kernel, self.dot, self.product, [], (rows, Span(column, columns)), total)
 
         Extent(b, self.product.rows).even_tiles(self.tile_rows, some, "m")
 

@@ -24,6 +24,7 @@ from .packing import Packing, left_side, right_side
 from .panels import PanelKernel
 from .reading import Matrix, gathered
 from .staging import StagedOperands
+from .tiling import Span
 
 
 def dot_kernel(fusion: Op, target: Target, schedule: Panels | Along | Blocks) -> Finished:
@@ -124,8 +125,8 @@ def _for_threads(
     for axis, size in ((1, product.columns), (0, product.rows)):
         if size == 1:
             total = _first(b, total, axis)
-    masked = (product.rows % rows != 0, product.columns % columns != 0)
-    store_epilogue(kernel, dot, product, batch, row, rows, column, columns, total, masked)
+    place = Span(row, rows, product.rows % rows != 0), Span(column, columns, product.columns % columns != 0)
+    store_epilogue(kernel, dot, product, batch, place, total)
     return kernel.done(schedule.threads)
 
 

@@ -6,11 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....ir.core import Op, Value
-from ....ir.types import (
-    VectorType,
-    shape_of,
-    with_element,
-)
+from ....ir.types import VectorType, shape_of, with_element
 from ....support.lengths import is_same
 from ...analysis.product import Product
 from .fusion_kernel import Kernel, Tile
@@ -18,10 +14,9 @@ from .tiling import Span
 
 
 def store_epilogue(
-    kernel: Kernel, dot: Op, product: Product, batch: Sequence[Value], row: Value, rows: int,
-    column: Value, columns: int, total: Value, masked: tuple[bool, bool] = (False, False),
-) -> None:  # fmt: skip
-    """Computes the rest of the fusion on a tile of the product and stores the outputs."""
+    kernel: Kernel, dot: Op, product: Product, batch: Sequence[Value], place: tuple[Span, Span], total: Value
+) -> None:
+    """Computes the rest of the fusion on a tile of the product, some rows and columns, and stores the outputs."""
     b = kernel.b
     if product.accumulator is not product.result:
         total = b.cast(total, type=with_element(total.type, product.result))
@@ -30,11 +25,10 @@ def store_epilogue(
     loops = kernel.nest.loops[dot.results[0]]
     spans: list[Span] = [Span(b.index(0)) for _ in kernel.nest.sizes]
     dims = [(Span(v), product.batch) for v in batch]
-    sides = [(Span(row, rows, masked[0]), product.rows), (Span(column, columns, masked[1]), product.columns)]
+    sides = [*zip(place, (product.rows, product.columns), strict=True)]
     dims += sides[::-1] if product.turned else sides
-    kept = [
-        (span, size) for span, size in dims if not is_same(size, 1)
-    ]  # a dimension of one element is no loop
+    # A dimension of one element is no loop.
+    kept = [(span, size) for span, size in dims if not is_same(size, 1)]
     placed = [span for span, _ in kept]
     if len(loops) > len(kept):
         # In the written result the batch may be split into several loops.

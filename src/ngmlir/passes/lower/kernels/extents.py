@@ -89,19 +89,11 @@ class Extent:
             if (start, stop) == (other_start, other_stop) and stop - start == size:
                 body(b.index(start), size)
                 continue
-            b.loop(
-                self.pick(start, other_start),
-                self.pick(stop, other_stop),
-                size,
-                (),
-                lambda i, _, size=size: body(i, size),
-                name=name,
-            )
+            self.each_tile(size, (start, other_start), (stop, other_stop), body, name)
 
     def any_tiles(self, most: int, body: Callable[[Value, int], None], name: str) -> None:
         """The same for a number of iterations that is known at run time. Beyond `EACH_SIZE` their sizes differ more, for less code: tiles of
         `most`, then of half of it rounded up, and so on down to 1."""
-        b = self.b
         if len(halves(most)) < most <= EACH_SIZE:
             self.each_size(most, body, name)
             return
@@ -109,15 +101,20 @@ class Extent:
         for size in halves(most):
             stop = start + (self.most - start) // size * size
             end = last + (self.last - last) // size * size
-            b.loop(
-                self.pick(start, last),
-                self.pick(stop, end),
-                size,
-                (),
-                lambda i, _, size=size: body(i, size),
-                name=name,
-            )
+            self.each_tile(size, (start, last), (stop, end), body, name)
             start, last = stop, end
+
+    def each_tile(
+        self,
+        size: int,
+        starts: tuple[int, int],
+        stops: tuple[int, int],
+        body: Callable[[Value, int], None],
+        name: str,
+    ) -> None:
+        """Runs over tiles of `size` between two positions, each of which depends on the length of this program."""
+        b = self.b
+        b.loop(self.pick(*starts), self.pick(*stops), size, (), lambda i, _: body(i, size), name=name)
 
     def each_size(self, most: int, body: Callable[[Value, int], None], name: str) -> None:
         """The same with code for each size: as `split` does, the first tiles have one iteration more than the others."""

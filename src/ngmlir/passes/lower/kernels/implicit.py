@@ -102,9 +102,7 @@ class ImplicitKernel(PanelKernel):
         b = self.b
         at, deep = b.subtract(row, self.first[0]), b.subtract(k, self.first[1])
         type = VectorType((rows, size), self.product.packed_element)
-        if lhs.along_depth:
-            return self.left_block.load(at, deep, type)
-        return self.left_block.load(deep, at, type, turned=True)
+        return self.left_block.along(at, deep, type, not lhs.along_depth)
 
     def right(self, column: Value, columns: int, place: Value, first: Value, k: Value, size: int) -> Value:
         if not isinstance(self.product.rhs, Implicit):

@@ -330,9 +330,8 @@ class PanelKernel:
 
     def finish(self, total: Value, row: Value, rows: int, column: Value, columns: int) -> None:
         """Computes the epilogue of a tile and stores it."""
-        place = (row, rows, column, columns)
-        masked = (False, self.masked)
-        store_epilogue(self.kernel, self.dot, self.product, self.batch, *place, total, masked)
+        place = Span(row, rows), Span(column, columns, self.masked)
+        store_epilogue(self.kernel, self.dot, self.product, self.batch, place, total)
 
     def left(self, row: Value, rows: int, k: Value, size: int) -> Value:
         """A tile of rows by `size` steps of the depth."""
@@ -343,9 +342,7 @@ class PanelKernel:
         type = VectorType(
             (rows, size), self.product.packed_element if self.product.words else self.product.lhs_element
         )
-        if self.product.lhs_depth_first:
-            return self.left_matrix.load(k, row, type, turned=True)
-        return self.left_matrix.load(row, k, type)
+        return self.left_matrix.along(row, k, type, self.product.lhs_depth_first)
 
     def right(self, column: Value, columns: int, place: Value, first: Value, k: Value, size: int) -> Value:
         """A tile of `size` steps of the depth, from `first` + `k` on, by columns."""

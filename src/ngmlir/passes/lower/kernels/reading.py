@@ -221,6 +221,11 @@ class Matrix:
             self.buffer, indices, type=type, dims=None if usual else dims, steps=steps, masked=masked
         )
 
+    def along(self, row: Value, depth: Value, type: Type, depth_first: bool, masked: bool = False) -> Value:
+        """A tile of rows by steps of the depth, of a matrix that is stored depth x rows if `depth_first`."""
+        place = (depth, row) if depth_first else (row, depth)
+        return self.load(*place, type, turned=depth_first, masked=masked)
+
     def place(self, row: Value, column: Value) -> tuple[list[Value], list[int]]:
         """The indices of an element in the buffer, and which of them are the row and the column."""
         indices, dims = list(self.before), [self.row, len(self.before) - 1]

@@ -139,10 +139,7 @@ class Streaming:
 
         def step(k: Span, values: Sequence[Value]) -> list[Value]:
             kind = VectorType((rows, k.size), self.element)
-            if product.lhs_depth_first:
-                tile = left.load(k.start, key, kind, turned=True)
-            else:
-                tile = left.load(key, k.start, kind)
+            tile = left.along(key, k.start, kind, product.lhs_depth_first)
             line = VectorType((k.size, self.lanes), self.element)
             return [b.dot_tile(tile, b.load(right, [panel, k.start, b.index(0)], type=line), values[0])]
 
