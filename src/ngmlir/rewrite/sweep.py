@@ -6,7 +6,8 @@ A rule sees each op after its operands were replaced, so one sweep reaches the f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from ..ir.core import Block, Module, Op, Value
 from ..ops.builder import Builder
@@ -19,6 +20,7 @@ from ..ops.stated_schedules import merged
 RewriteRule = Callable[[Op, Builder], Sequence[Value] | None]
 #: Called with the results of an op that is rebuilt or replaced, and the values that replace them.
 Follower = Callable[[Sequence[Value], Sequence[Value]], None]
+M = TypeVar("M")
 
 
 def sweep(
@@ -38,10 +40,29 @@ def sweep_op(
     kinds: frozenset[str] | None = None,
     closed: frozenset[str] = frozenset(),
     follow: Follower | None = None,
+    mapping: dict[Value, Value] | None = None,
 ) -> Op:
-    """A function (or other isolated op) after a sweep over its regions; the same op if nothing changed."""
-    mapping: dict[Value, Value] = {}
-    return op.with_blocks(lambda block: _block(block, mapping, rule, kinds, closed, follow))
+    """A function (or other isolated op) after a sweep over its regions; the same op if nothing changed. `mapping` gets the values that
+    replace others."""
+    known = {} if mapping is None else mapping
+    return op.with_blocks(lambda block: _block(block, known, rule, kinds, closed, follow))
+
+
+def sweep_found(
+    op: Op,
+    found: Mapping[Op, M],
+    rule: Callable[[Op, M, Builder], Sequence[Value] | None],
+    mapping: dict[Value, Value] | None = None,
+) -> Op:
+    """The same for a rule that applies to the ops (without regions) that were `found` in the function, each with what was found."""
+    kinds = frozenset(each.name for each in found)
+    wanted = iter([found.get(each) for each in op.walk() if each.name in kinds])
+
+    def apply(each: Op, b: Builder) -> Sequence[Value] | None:
+        known = next(wanted)
+        return None if known is None else rule(each, known, b)
+
+    return sweep_op(op, apply, kinds, mapping=mapping)
 
 
 def _block(

@@ -14,7 +14,7 @@ from ...ops.builder import Builder
 from ...ops.fields import get_i64, get_i64s
 from ...ops.rules import names_of, reshaped
 from ...rewrite.contracts import contract
-from ...rewrite.sweep import sweep_op
+from ...rewrite.sweep import sweep_found
 from ...support.target import Target
 from ..analysis.access import MOVES, is_long, masks
 from ..analysis.group import fusible, has_elements, indexed, reads, splat, with_type
@@ -73,13 +73,7 @@ def select_parts(module: Module, target: Target) -> Module:
 def _function(function: Op, target: Target) -> Op:
     blocks = [b for op in function.walk() for region in op.regions for b in region.blocks]
     found = {op: parts for block in blocks for op, parts in _selections(block, target)}
-    wanted = iter([found.get(op) for op in function.walk() if op.name == "ng.concatenate"])
-
-    def rule(op: Op, b: Builder) -> Sequence[Value] | None:
-        alone = next(wanted)
-        return None if alone is None else _selection(b, op, alone)
-
-    made = sweep_op(function, rule, frozenset({"ng.concatenate"}))
+    made = sweep_found(function, found, _selection)
     return function if made is function else without_dead(made)
 
 
@@ -112,7 +106,7 @@ def _suits(op: Op, target: Target) -> bool:
     return masks(item, target) or target.has_thread_blocks or all(is_long(row, item, target) for row in rows)
 
 
-def _selection(b: Builder, op: Op, alone: Sequence[bool]) -> Sequence[Value] | None:
+def _selection(op: Op, alone: Sequence[bool], b: Builder) -> Sequence[Value] | None:
     """The concatenation as a selection; None where an operand is a move that cannot be padded and still be read in place."""
     axis, size = get_i64(op, "axis"), shape_of(op.result.type)[get_i64(op, "axis")]
     if size > _MOST_POSITIONS:

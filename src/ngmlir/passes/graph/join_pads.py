@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from itertools import groupby
@@ -17,6 +18,7 @@ from ...ops.fields import get_i64s
 from ...ops.rules import names_of, reshaped
 from ...ops.schedules import SCHEDULE
 from ...rewrite.contracts import contract
+from ...rewrite.sweep import sweep_found
 from ...support.target import Target
 from .dead_code import without_dead
 
@@ -83,43 +85,14 @@ _Run = Sequence[Value | _Part]
 
 
 def _function(function: Op) -> Op:
-    uses: dict[Value, int] = {}
-    for op in function.walk():
-        for value in op.operands:
-            uses[value] = uses.get(value, 0) + 1
-    joined = _regions(function, uses, {})
-    return (
-        function
-        if joined is function
-        else without_dead(joined, ("ng.add", "ng.pad", "ng.reshape", "ng.slice"))
-    )
-
-
-def _regions(op: Op, uses: Mapping[Value, int], mapping: dict[Value, Value]) -> Op:
-    return op.with_blocks(lambda block: _block(block, uses, mapping))
-
-
-def _block(block: Block, uses: Mapping[Value, int], mapping: dict[Value, Value]) -> Block:
-    """The block with its sums joined; itself if there is nothing to join."""
-    sums = _sums(block, uses)
-    out = block.emptied()
-    builder = Builder(out)
-    for old in block.ops:
-        if old in sums:
-            builder.location = old.location
-            made = _Joining(mapping, builder).total(sums[old])
-            made.name = made.name or old.result.name
-            mapping[old.result] = made
-            continue
-        op = old
-        if any(v in mapping for v in old.operands):
-            op = old.rebuilt([mapping.get(v, v) for v in old.operands])
-        if op.regions:
-            op = _regions(op, uses, mapping)
-        if op is not old:
-            mapping.update(zip(old.results, op.results, strict=True))
-        out.ops.append(op)
-    return block if out.ops == block.ops else out
+    blocks = [b for op in function.walk() for region in op.regions for b in region.blocks]
+    uses = Counter(value for op in function.walk() for value in op.operands)
+    sums = {op: runs for block in blocks for op, runs in _sums(block, uses).items()}
+    now = dict[Value, Value]()
+    joined = sweep_found(function, sums, lambda _, runs, b: [_Joining(now, b).total(runs)], now)
+    if joined is function:
+        return function
+    return without_dead(joined, ("ng.add", "ng.pad", "ng.reshape", "ng.slice"))
 
 
 def _sums(block: Block, uses: Mapping[Value, int]) -> dict[Op, list[_Run]]:

@@ -14,7 +14,7 @@ from ...ops.builder import Builder
 from ...ops.fields import get_i64, get_i64s
 from ...ops.rules import names_of, reshaped
 from ...rewrite.contracts import contract
-from ...rewrite.sweep import sweep_op
+from ...rewrite.sweep import sweep_found
 from ...support.target import Target
 from .dead_code import without_dead
 
@@ -47,13 +47,7 @@ def write_parts(module: Module, target: Target) -> Module:
 def _function(function: Op) -> Op:
     blocks = [b for op in function.walk() for region in op.regions for b in region.blocks]
     found = {op: whole for block in blocks for op, whole in _writes(block).items()}
-    wanted = iter([found.get(op) for op in function.walk() if op.name == "ng.concatenate"])
-
-    def rule(op: Op, b: Builder) -> Sequence[Value] | None:
-        kept = next(wanted)
-        return None if kept is None else [_scatter(op, kept, b)]
-
-    made = sweep_op(function, rule, frozenset({"ng.concatenate"}))
+    made = sweep_found(function, found, lambda op, kept, b: [_scatter(op, kept, b)])
     return function if made is function else without_dead(made)
 
 

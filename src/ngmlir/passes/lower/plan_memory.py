@@ -14,7 +14,7 @@ from ...rewrite.contracts import contract
 from ...support.diagnostics import Bug
 from ...support.target import Target
 from .memory.live_ranges import LiveRanges
-from .memory.schedule import Schedule
+from .memory.schedule import Schedule, planned_functions
 from .memory.steps import (
     Buffer,
     Choice,
@@ -65,10 +65,7 @@ def plan_memory(module: Module, target: Target) -> Module:
         }
     """
     kernels = {op.symbol: op for op in module.ops if op.name == "tile.kernel"}
-    functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
-    # A function that is called when the program is loaded must not call others.
-    once = {f.symbol for f in functions if not any(op.name == "func.call" for op in f.walk())}
-    known = set(functions)
+    known, once = planned_functions(module)
     return module.with_ops([_planned(op, kernels, once, target) if op in known else op for op in module.ops])
 
 

@@ -19,7 +19,7 @@ from ..graph.dead_code import without
 from ..graph.inline import copied
 from ..graph.invariants import reads
 from .memory.live_ranges import LiveRanges
-from .memory.schedule import Schedule
+from .memory.schedule import Schedule, planned_functions
 from .memory.steps import Buffer, buffer_of
 from .rematerialization.blocks import scans_in_blocks, with_blocks
 from .rematerialization.keeping import LimitExceeded, sequence
@@ -75,10 +75,8 @@ def rematerialize(module: Module, target: Target, *, limit: int = 0) -> Module:
         }
         ...
     """
-    functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
-    once = {f.symbol for f in functions if not any(op.name == "func.call" for op in f.walk())}
     kernels = {op.symbol: op for op in module.ops if op.name == "tile.kernel"}
-    known = set(functions)
+    known, once = planned_functions(module)
     return module.with_ops(
         [
             _Function(op, kernels, once, target).within(limit or limit_of(op)) if op in known else op

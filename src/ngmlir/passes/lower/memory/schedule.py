@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ....ir.attributes import FloatAttr, IntegerAttr
-from ....ir.core import Op, Value, callee
+from ....ir.core import Module, Op, Value, callee
 from ....ir.elements import ElementsAttr
 from ....ir.literals import bytes_of, item_bytes
 from ....ir.types import MemRefType, TensorType, Type, shape_of
@@ -28,6 +28,13 @@ from .steps import (
     buffer_of,
     memref_of,
 )
+
+
+def planned_functions(module: Module) -> tuple[set[Op], set[str]]:
+    """The functions of a module that get a memory plan, and the names of those that may be called when the program is loaded: these must
+    not call others."""
+    functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
+    return {*functions}, {f.symbol for f in functions if not any(op.name == "func.call" for op in f.walk())}
 
 
 class Schedule:
