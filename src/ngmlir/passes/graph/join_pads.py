@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 from ...ir.attributes import numeric_literal
 from ...ir.core import Block, Module, Op, Value
-from ...ir.types import FloatType, Type, as_tensor, element_type, shape_of
+from ...ir.types import FloatType, TensorType, Type, as_tensor, element_type, shape_of
 from ...ops.builder import Builder
 from ...ops.fields import get_i64s
-from ...ops.rules import names_of, reshaped
 from ...ops.schedules import SCHEDULE
 from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep_found
@@ -237,7 +236,7 @@ class _Joining:
     ) -> Value:
         """Zeros for the range from `start` to `end` along dimension `d` of a box, which no part covers."""
         shape = [b - a for a, b in zip(_replaced(low, d, start), _replaced(high, d, end), strict=True)]
-        return self.b.number(0, reshaped(like, shape, names_of(like)))
+        return self.b.number(0, TensorType(tuple(shape), element_type(like), as_tensor(like).encoding))
 
 
 def _replaced(sizes: Sequence[int], d: int, size: int) -> list[int]:

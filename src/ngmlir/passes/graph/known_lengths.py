@@ -9,7 +9,7 @@ from math import prod
 from ...ir.core import Block, Module, Op, Region, Value, module
 from ...ir.definition import Typing
 from ...ir.lengths import attribute_at, type_at
-from ...ir.types import DYNAMIC, TensorType, Type, shape_of
+from ...ir.types import DYNAMIC, TensorType, Type, as_tensor, shape_of
 from ...ir.verifier import check
 from ...ops import ng
 from ...ops.builder import Builder, function
@@ -183,7 +183,9 @@ def _sized(type: Type, sizes: Mapping[int, int]) -> Type:
     """The type with other sizes of some dimensions."""
     if not sizes:
         return type
-    return reshaped(type, [sizes.get(d, n) for d, n in enumerate(shape_of(type))], names_of(type))
+    whole = as_tensor(type)
+    shape = tuple(sizes.get(d, size) for d, size in enumerate(whole.shape))
+    return TensorType(shape, whole.element, whole.encoding)
 
 
 def _constant(of: ng.ExtentOp) -> Op:
