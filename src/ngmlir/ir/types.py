@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, ClassVar
 
+from ..collections.abc import Sequence
 from .context import Uniqued
 
 #: A dimension that is known at run time only; printed `?`.
@@ -205,6 +206,11 @@ def element_type(type: Type) -> Type:
 def shape_of(type: Type) -> tuple[int, ...]:
     """The shape; `()` for a scalar type."""
     return type.shape if isinstance(type, ShapedType) else ()
+
+
+def tile_type(shape: Sequence[int], element: Type) -> Type:
+    """The type of a tile; that of a scalar if it has no dimensions."""
+    return VectorType(tuple(shape), element) if shape else element
 
 
 def as_memref(type: Type) -> MemRefType:

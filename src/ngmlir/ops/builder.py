@@ -12,7 +12,17 @@ from ..ir.context import CONTEXT
 from ..ir.core import Block, Op, Region, Value, kind_key
 from ..ir.definition import Typing
 from ..ir.elements import filled
-from ..ir.types import DYNAMIC, FunctionType, MemRefType, ShapedType, Type, as_memref, element_type, index
+from ..ir.types import (
+    DYNAMIC,
+    FunctionType,
+    MemRefType,
+    ShapedType,
+    Type,
+    VectorType,
+    as_memref,
+    element_type,
+    index,
+)
 from ..support.diagnostics import UNKNOWN, Diagnostic, Location, UserError
 from ..support.lengths import Length, is_same
 from . import func, ng, tile
@@ -137,6 +147,10 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
         if value not in numbers:
             numbers[value] = self.number(value, index)
         return numbers[value]
+
+    def splat(self, scalar: Value, type: Type) -> Value:
+        """A scalar in every element of a tile; the scalar itself for a scalar type."""
+        return self.broadcast(scalar, type=type, dimensions=()) if isinstance(type, VectorType) else scalar
 
     def window(
         self, buffer: Value, indices: Sequence[Value], shape: Sequence[int], masked: bool = False

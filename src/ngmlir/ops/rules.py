@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from ..ir.attributes import AxesAttr
 from ..ir.definition import Typing
-from ..ir.types import DYNAMIC, TensorType, Type, VectorType, element_type, shape_of
+from ..ir.types import DYNAMIC, TensorType, Type, element_type, shape_of, tile_type
 from ..support.diagnostics import UserError
 from .fields import get_i64, get_i64s
 
@@ -26,7 +26,7 @@ def reshaped(
     element = element or element_type(like)
     if isinstance(like, TensorType):
         return TensorType(tuple(shape), element, AxesAttr(*names) if names is not None else None)
-    return VectorType(tuple(shape), element) if shape else element
+    return tile_type(shape, element)
 
 
 def names_of(type: Type) -> tuple[str, ...] | None:

@@ -10,7 +10,16 @@ from ...ir.attributes import FloatAttr, IntegerAttr
 from ...ir.core import Op
 from ...ir.core import Value as IRValue
 from ...ir.literals import bytes_of, item_bytes
-from ...ir.types import DYNAMIC, MemRefType, Type, VectorType, as_memref, element_type, i1, shape_of
+from ...ir.types import (
+    DYNAMIC,
+    MemRefType,
+    Type,
+    as_memref,
+    element_type,
+    i1,
+    shape_of,
+    tile_type,
+)
 from ...llvm import types as llvm
 from ...llvm.text import FUNCTION_ATTRIBUTES, Argument, Module
 from ...llvm.types import Value, constant, from_bits, i64, ptr, vector, zero
@@ -79,7 +88,7 @@ def store(e: Emitter, op: tile.StoreOp) -> None:
         access, shape = access.permuted(order), tuple(shape[d] for d in order)
     kind = memory(element)
     conditions: dict[tuple[int, ...], Inside] = {}
-    for (row, chunk), register in zip(e.layout(_tile(shape, element)).each(), registers, strict=True):
+    for (row, chunk), register in zip(e.layout(tile_type(shape, element)).each(), registers, strict=True):
         if row not in conditions:
             conditions[row] = access.inside(row)
         mask = access.chunk(conditions[row], chunk)
@@ -101,7 +110,7 @@ def _load_registers(
 ) -> list[Value]:
     conditions: dict[tuple[int, ...], Inside] = {}
     registers: list[Value] = []
-    for row, chunk in e.layout(_tile(shape, element)).each():
+    for row, chunk in e.layout(tile_type(shape, element)).each():
         if row not in conditions:
             conditions[row] = access.inside(row)
         registers.append(_load_register(e, access, element, pad, conditions[row], row, chunk))
@@ -141,10 +150,6 @@ def _pad_bits(op: tile.LoadOp) -> int:
             return bits
         case _:
             return 0
-
-
-def _tile(shape: tuple[int, ...], element: Type) -> Type:
-    return VectorType(shape, element) if shape else element
 
 
 def _flipped(access: Access) -> tuple[int, ...] | None:

@@ -15,6 +15,7 @@ from .. import elementwise
 from ..elementwise import tree
 from . import formats, rules
 from .emitter import Emitter
+from .shapes import position
 from .tiles import Chunk, assemble, resize
 
 Join: TypeAlias = Callable[[Value, Value], Value]
@@ -80,7 +81,7 @@ def reduce(e: Emitter, op: Op) -> None:
         places: list[int] = []
         for moving in product(*(range(shape[d]) for d in gone)):
             at = dict(zip([*kept, *gone], [*fixed, *moving], strict=True))
-            places.append(_number([at[d] for d in range(last)], shape))
+            places.append(position([at[d] for d in range(last)], shape[:last]))
         columns = range(len(old.chunks))
         rows.append([tree(join, [registers[p * len(old.chunks) + c] for p in places]) for c in columns])
     if last not in axes:
@@ -132,13 +133,6 @@ def _joined_halves(e: Emitter, join: Join, x: Value, y: Value | None, group: int
     if len(low) == 1:
         return join(e.b.extract(x, 0), e.b.extract(x, 1))
     return join(e.b.shuffle(x, y, low), e.b.shuffle(x, y, high))
-
-
-def _number(row: Sequence[int], shape: Sequence[int]) -> int:
-    at = 0
-    for c, size in zip(row, shape, strict=False):
-        at = at * size + c
-    return at
 
 
 # Cumulative ops

@@ -113,10 +113,10 @@ def broadcast(e: Emitter, op: ng.BroadcastOp) -> None:
     registers: list[Value] = []
     for at, (row, chunk) in enumerate(new.each()):
         if keeps_lanes:
-            line = _position([row[d] for d in dims[:-1]], shape[:-1])
+            line = position([row[d] for d in dims[:-1]], shape[:-1])
             registers.append(source[line * len(old.chunks) + at % len(new.chunks)])
             continue
-        key = (_position([row[d] for d in dims], shape), chunk.width)
+        key = (position([row[d] for d in dims], shape), chunk.width)
         if key not in splats:
             register, lane = old.locate(key[0])
             splats[key] = splat_lane(e.b, source[register], lane, chunk.width)
@@ -150,7 +150,7 @@ def slice(e: Emitter, op: ng.SliceOp) -> None:
 
     def place(coordinates: Sequence[int]) -> int:
         moved = [s + c * t for s, c, t in zip(op.starts, coordinates, op.steps, strict=True)]
-        return _position(moved, shape)
+        return position(moved, shape)
 
     picked = [
         [place((*row, chunk.offset + lane)) for lane in range(chunk.count)]
@@ -169,7 +169,7 @@ def concatenate(e: Emitter, op: ng.ConcatenateOp) -> None:
         n = bisect_right(ends, coordinates[axis])
         shape, layout, registers = parts[n]
         moved = [c - (ends[n] - shape[axis]) * (d == axis) for d, c in enumerate(coordinates)]
-        register, lane = layout.locate(_position(moved, shape))
+        register, lane = layout.locate(position(moved, shape))
         return registers[register], lane
 
     made: list[Value] = []
@@ -192,7 +192,7 @@ def _picked(
     return result
 
 
-def _position(coordinates: Sequence[int], shape: Sequence[int]) -> int:
+def position(coordinates: Sequence[int], shape: Sequence[int]) -> int:
     """The row-major position of an element."""
     at = 0
     for c, size in zip(coordinates, shape, strict=True):
@@ -213,7 +213,7 @@ def permuted_registers(
     last = len(shape) - 1
 
     def source(row: Sequence[int], chunk: int) -> Value:
-        return registers[_position(row, old.outer) * len(old.chunks) + chunk]
+        return registers[position(row, old.outer) * len(old.chunks) + chunk]
 
     result: dict[tuple[tuple[int, ...], int], Value] = {}
     if order[-1] == last:

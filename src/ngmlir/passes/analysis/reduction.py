@@ -19,6 +19,7 @@ from ...ir.types import (
     i32,
     i64,
     shape_of,
+    tile_type,
     with_element,
 )
 from ...ops.builder import Builder
@@ -141,7 +142,7 @@ class Reduction(Accumulation):
 
     def starts(self, b: Builder, shape: Sequence[int], none: bool = False) -> Parts:
         """The initial accumulators; `none`: there may be no element at the first positions."""
-        return [b.number(self.start, _tile(shape, self.accumulator))]
+        return [b.number(self.start, tile_type(shape, self.accumulator))]
 
     def gather(self, b: Builder, parts: Parts, tile: Value, at: Value | None) -> Parts:
         """The accumulators combined with one more tile in accumulator form, whose first element is at position `at` of the reduced
@@ -193,8 +194,8 @@ class Position(Reduction):
     def starts(self, b: Builder, shape: Sequence[int], none: bool = False) -> Parts:
         # If no element is better than the initial value, the initial position remains.
         return [
-            b.number(self.start, _tile(shape, self.accumulator)),
-            b.number(self.nowhere if none else 0, _tile(shape, self.count)),
+            b.number(self.start, tile_type(shape, self.accumulator)),
+            b.number(self.nowhere if none else 0, tile_type(shape, self.count)),
         ]
 
     def gather(self, b: Builder, parts: Parts, tile: Value, at: Value | None) -> Parts:
@@ -234,7 +235,7 @@ class Position(Reduction):
         if position is None:
             return b.number(0, type)
         scalar = position if position.type is self.count else b.cast(position, type=self.count)
-        return b.broadcast(scalar, type=type, dimensions=()) if isinstance(type, VectorType) else scalar
+        return b.splat(scalar, type)
 
     def better(self, b: Builder, new: Value, old: Value) -> Value:
         """Whether `new` replaces an earlier `old`: it is better, or the first NaN."""
@@ -250,10 +251,6 @@ class Position(Reduction):
         if not isinstance(self.element, FloatType):
             return equal
         return b.bitwise_or(equal, b.bitwise_and(b.not_equal(x, x), b.not_equal(y, y)))
-
-
-def _tile(shape: Sequence[int], element: Type) -> Type:
-    return VectorType(tuple(shape), element) if shape else element
 
 
 def flat(parts: Sequence[Parts]) -> list[Value]:

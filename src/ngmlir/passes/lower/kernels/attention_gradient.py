@@ -177,7 +177,7 @@ class _Builder(Streaming):
             return value
         b, how = self.b, self.gradient
         counts = VectorType((self.lanes,), i64)
-        first = b.broadcast(b.cast(self.query(panel), type=i64), type=counts, dimensions=())
+        first = b.splat(b.cast(self.query(panel), type=i64), counts)
         inside = b.less(b.add(b.iota(type=counts, dimension=0), first), b.number(how.query_count, counts))
         shown = b.broadcast(inside, type=VectorType(shape_of(value.type), i1), dimensions=[1])
         return b.select(shown, value, b.number(0, value.type))

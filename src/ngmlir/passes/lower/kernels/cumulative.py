@@ -8,7 +8,7 @@ from math import gcd
 
 from ....ir.core import Op, Value
 from ....ir.literals import item_bytes
-from ....ir.types import Type, VectorType, element_type, shape_of
+from ....ir.types import Type, VectorType, element_type, shape_of, tile_type
 from ....ops.fields import get_bool, get_enum, get_i64
 from ....support.lengths import is_open, is_same, power_of_two
 from ....support.target import Target
@@ -50,7 +50,7 @@ class PrefixScan(Accumulation):
 
     def carried(self, lines: Sequence[int]) -> Value:
         """The carry before the first element, for so many columns."""
-        type = VectorType(tuple(lines), self.accumulator) if lines else self.accumulator
+        type = tile_type(lines, self.accumulator)
         return self.empty(type) if self.exclusive else self.begin(type)
 
     def through(

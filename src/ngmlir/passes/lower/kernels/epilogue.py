@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....ir.core import Op, Value
-from ....ir.types import VectorType, shape_of, with_element
+from ....ir.types import shape_of, tile_type, with_element
 from ....support.lengths import is_same
 from ...analysis.product import Product
 from .fusion_kernel import Kernel, Tile
@@ -38,6 +38,6 @@ def store_epilogue(
         spans[l] = span
     shape = tuple(span.size for span, _ in kept if span.size)
     if shape != shape_of(total.type):
-        total = b.reshape(total, type=VectorType(shape, product.result) if shape else product.result)
+        total = b.reshape(total, type=tile_type(shape, product.result))
     tile = Tile(kernel, spans, {dot.results[0]: total})
     tile.store(list(zip(kernel.nest.outputs, kernel.results, strict=True)))

@@ -71,7 +71,7 @@ class _FlatTile(Tile):
 
     def broadcast(self, operand: Value, source: Value, value: Value) -> Value:
         type = self.type(value, element_type(operand.type))
-        return operand if self.kernel.nest.loops[source] else self.splat(operand, type)
+        return operand if self.kernel.nest.loops[source] else self.b.splat(operand, type)
 
     def has_rows(self, type: Type, found: Value) -> bool:
         return isinstance(type, VectorType)

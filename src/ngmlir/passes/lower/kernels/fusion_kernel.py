@@ -17,6 +17,7 @@ from ....ir.types import (
     i64,
     index,
     shape_of,
+    tile_type,
     with_element,
 )
 from ....ops.fields import get_i64
@@ -133,7 +134,7 @@ class Tile:
         """The type of a value on this tile: a dimension for each of its tiled loops, outermost first."""
         element = element or element_type(value.type)
         shape = tuple(self.spans[l].size for l in sorted(self.kernel.nest.loops[value]) if self.spans[l].size)
-        return VectorType(shape, element) if shape else element
+        return tile_type(shape, element)
 
     def at(self, value: Value) -> Value:
         """The tile of a value."""
@@ -241,15 +242,12 @@ class Tile:
             if isinstance(whole, VectorType) and span.size:
                 start = positions(self.b, span.start, whole, tiled.index(l))
             else:
-                start = self.splat(self.b.cast(span.start, type=i64), whole)
+                start = self.b.splat(self.b.cast(span.start, type=i64), whole)
             scalar = self.b.add(scalar, self.b.multiply(start, self.b.number(stride, whole)))
             stride *= self.kernel.nest.sizes[l]
         return scalar if type is whole else self.b.cast(scalar, type=type)
 
-    def splat(self, scalar: Value, type: Type) -> Value:
-        return self.b.broadcast(scalar, type=type, dimensions=()) if isinstance(type, VectorType) else scalar
-
-    def location(self, value: Value) -> tuple[list[Value], list[int] | None, bool]:
+    def location(self, value: Value) -> tuple[list[Value], Sequence[int] | None, bool]:
         """Indices, `dims` (None for the last dimensions in order), and whether a mask is needed."""
         loops = self.kernel.nest.loops[value]
         indices = [self.spans[l].start for l in loops]
@@ -257,13 +255,12 @@ class Tile:
         if rows is not None:
             return [self.kernel.row, *indices[rows:]], None, False
         tiled = [l for l in sorted(loops) if self.spans[l].size]
-        dims = [loops.index(l) for l in tiled]
-        usual = list(range(len(loops) - len(tiled), len(loops)))
-        return indices, None if dims == usual else dims, any(self.spans[l].masked for l in tiled)
+        dims = dims_in(len(loops), [loops.index(l) for l in tiled])
+        return indices, dims, any(self.spans[l].masked for l in tiled)
 
     def row_view(
         self, value: Value, buffer: Value, indices: Sequence[Value]
-    ) -> tuple[Value, list[Value], list[int] | None]:
+    ) -> tuple[Value, list[Value], Sequence[int] | None]:
         """A view of a buffer that begins at the tile's first row, with indices and `dims` in it. It needs no mask for the loops before the
         masked one."""
         spans = [self.spans[l] for l in self.kernel.nest.loops[value]]
@@ -272,9 +269,8 @@ class Tile:
         sizes = [max(1, span.size) for span in spans[first:left]]
         shape, zero = (*sizes, *shape_of(buffer.type)[left:]), self.b.index(0)
         view = self.b.window(buffer, [*indices[:left], *[zero] * (len(spans) - left)], shape)
-        dims = [i - first for i, span in enumerate(spans) if span.size]
-        usual = dims == list(range(len(shape) - len(dims), len(shape)))
-        return view, [*[zero] * len(sizes), *indices[left:]], None if usual else dims
+        dims = dims_in(len(shape), [i - first for i, span in enumerate(spans) if span.size])
+        return view, [*[zero] * len(sizes), *indices[left:]], dims
 
     def load(self, value: Value, buffer: Value) -> Value:
         if (staged := self.kernel.staged.get(value)) is not None:

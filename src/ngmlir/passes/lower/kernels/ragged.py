@@ -119,7 +119,7 @@ class _Reduction(_Segments):
         start = b.number(joins.start, element)
         if joins.kind == "sum" and isinstance(element, FloatType):
             start = b.select(b.less(first, end), start, b.number(0, element))
-        return b.broadcast(start, type=type, dimensions=()) if isinstance(type, VectorType) else start
+        return b.splat(start, type)
 
     def columns(self, before: Value, segment: Value, span: Span, first: Value, end: Value) -> None:
         self.tile(before, segment, span.start, vector(span.size, self.element), first, end)
@@ -163,7 +163,7 @@ class _Reduction(_Segments):
 
         def rest(k: Value, carried: Sequence[Value]) -> list[Value]:
             place = positions(b, k, VectorType((self.lanes,), index))
-            inside = b.less(place, b.broadcast(end, type=place.type, dimensions=()))
+            inside = b.less(place, b.splat(end, place.type))
             new = b.select(inside, joins.enter(b, load(k, True)), nothing)
             return [joins.combine(b, carried[0], new)]
 
@@ -254,7 +254,7 @@ class _Expansion(_Segments):
         b = self.b
         one = self.builder.scalar(self.source, [before, segment, b.index(0)])
         type = VectorType((self.lanes,), self.element)
-        several = b.broadcast(one, type=type, dimensions=())
+        several = b.splat(one, type)
         # Full registers are written where they end within the program's rows; the remainder is written one by one.
         most = b.maximum(b.subtract(self.limit, b.index(self.lanes - 1)), first)
         whole = b.minimum(end, most)

@@ -80,7 +80,7 @@ def segment_cumulative_by_blocks(op: Op, target: Target) -> Finished:
         def band(k: Value, carried: Sequence[Value]) -> list[Value]:
             start = b.add(first, b.subtract(last, k) if run.reverse else k)
             place = positions(b, start, VectorType(tile, i64))
-            inside = b.less(place, b.broadcast(b.cast(end, type=i64), type=place.type, dimensions=()))
+            inside = b.less(place, b.splat(b.cast(end, type=i64), place.type))
             new = b.load(
                 builder.sources[0], [line.start, start, span.start], type=type, dims=dims, masked=True
             )

@@ -116,7 +116,7 @@ def _across_border(b: Builder, spans: Sequence[Span], access: Access, type: Type
     indices, dims, steps, masked = _located(b, spans, here)
     indices = [others.get(dimension, index) for dimension, index in enumerate(indices)]
     if constant:
-        return b.broadcast(b.load(buffer, indices, type=element_type(type)), type=type, dimensions=())
+        return b.splat(b.load(buffer, indices, type=element_type(type)), type)
     return b.load(buffer, indices, type=type, dims=dims, steps=steps, masked=masked)
 
 
@@ -127,7 +127,7 @@ def _gathered_across(b: Builder, spans: Sequence[Span], access: Access, type: Ty
     assert isinstance(counts, VectorType) and len(spans) == 1
     indices: list[Value] = []
     for at, size in zip(access.places, access.shape, strict=True):
-        index = b.broadcast(b.cast(position(b, at, spans), type=i64), type=counts, dimensions=())
+        index = b.splat(b.cast(position(b, at, spans), type=i64), counts)
         for stride in at.terms.values():
             index = b.add(index, b.multiply(b.iota(type=counts, dimension=0), b.number(stride, counts)))
         ends = b.number(0, counts), b.number(size - 1, counts)
@@ -172,9 +172,8 @@ def _located(
     tiled = sorted((l, d) for d, place in enumerate(access.places) for l in place.terms if spans[l].size)
     dims = [d for _, d in tiled]
     steps = [access.places[d].terms[l] for l, d in tiled]
-    usual = dims == list(range(len(indices) - len(dims), len(indices)))
     masked = any(spans[l].masked for l, _ in tiled)
-    return indices, None if usual else dims, None if set(steps) <= {1} else steps, masked
+    return indices, dims_in(len(indices), dims), None if set(steps) <= {1} else steps, masked
 
 
 class Matrix:
@@ -215,11 +214,8 @@ class Matrix:
         """A tile from a row and a column on, in memory order or `turned`: then its rows are the matrix's columns. `steps`: the distance
         between rows of the tile, and between columns."""
         indices, dims = self.place(row, column)
-        usual = not turned and dims[0] == len(indices) - 2
-        dims = dims[::-1] if turned else dims
-        return self.b.load(
-            self.buffer, indices, type=type, dims=None if usual else dims, steps=steps, masked=masked
-        )
+        dims = dims_in(len(indices), dims[::-1] if turned else dims)
+        return self.b.load(self.buffer, indices, type=type, dims=dims, steps=steps, masked=masked)
 
     def along(self, row: Value, depth: Value, type: Type, depth_first: bool, masked: bool = False) -> Value:
         """A tile of rows by steps of the depth, of a matrix that is stored depth x rows if `depth_first`."""
@@ -270,7 +266,7 @@ def gathered(
 
     for dimension, loops in enumerate(side.groups):
         if dimension < first:
-            place = b.broadcast(b.cast(batch[0], type=i32), type=counts, dimensions=())
+            place = b.splat(b.cast(batch[0], type=i32), counts)
         else:
             place = positions(b, starts[dimension - first], counts, dimension - first)
             if not whole:

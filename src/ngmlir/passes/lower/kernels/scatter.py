@@ -12,7 +12,7 @@ from math import prod
 
 from ....ir.core import Op, Value
 from ....ir.literals import item_bytes
-from ....ir.types import Type, VectorType, element_type, i64, index, shape_of
+from ....ir.types import Type, element_type, i64, index, shape_of
 from ....ops.fields import get_i64, get_str
 from ....support.lengths import is_open, usual
 from ....support.target import Target
@@ -73,10 +73,7 @@ class Updates:
     def owned(self, place: Value) -> Value:
         """Whether each of some positions along the axis is in the rows of this program."""
         b = self.b
-        first, stop = (
-            b.broadcast(v, type=place.type, dimensions=()) if isinstance(place.type, VectorType) else v
-            for v in (self.first, self.stop)
-        )
+        first, stop = (b.splat(v, place.type) for v in (self.first, self.stop))
         return b.bitwise_and(b.greater_equal(place, first), b.less(place, stop))
 
     def apply(self, start: Value, stop: Value, each: _EachTile, row: Span) -> None:

@@ -140,7 +140,7 @@ class RowsBetween:
 
         def side_by_side(step: Value, carried: Sequence[Value]) -> list[Value]:
             (total,) = carried
-            number = b.add(first, b.broadcast(b.cast(step, type=self.number), type=first.type, dimensions=()))
+            number = b.add(first, b.splat(b.cast(step, type=self.number), first.type))
             new = self.joins.combine(b, total, self.read(number))
             return [b.select(b.less(number, end), new, total)]
 
@@ -165,7 +165,7 @@ class RowsBetween:
 
             def joined() -> list[Value]:
                 line = b.broadcast(self.segment(start, stop), type=total.type, dimensions=[1])
-                here = b.broadcast(b.cast(row, type=self.number), type=places.type, dimensions=())
+                here = b.splat(b.cast(row, type=self.number), places.type)
                 return [b.select(b.equal(places, here), self.joins.combine(b, total, line), total)]
 
             return [*b.branch(b.less(start, stop), joined, lambda: [total])]
@@ -178,7 +178,7 @@ class RowsBetween:
         b, shape = self.b, (self.at_once, self.width)
         nothing = b.number(self.joins.start, VectorType(shape, self.joins.accumulator))
         numbers = VectorType(shape, self.number)
-        beyond = b.broadcast(stop, type=numbers, dimensions=())
+        beyond = b.splat(stop, numbers)
 
         def some(k: Value, carried: Sequence[Value]) -> list[Value]:
             number = positions(b, k, numbers)

@@ -8,7 +8,7 @@ from math import prod
 
 from ....ir.core import Op, Value
 from ....ir.literals import item_bytes
-from ....ir.types import MemRefType, Type, VectorType, element_type, i64, shape_of, ui32, ui64
+from ....ir.types import MemRefType, Type, VectorType, element_type, i64, shape_of, tile_type, ui32, ui64
 from ....ops.builder import Builder
 from ....support.target import Target
 from ...schedule.programs import flat_width, grid_for, part_of, steps_of, tile_width
@@ -102,4 +102,4 @@ def unsigned_positions_in(b: Builder, span: Span, shape: Sequence[int], most: in
 
 def vector(size: int, element: Type) -> Type:
     """The type of a tile of one dimension; of a scalar for size 0."""
-    return VectorType((size,), element) if size else element
+    return tile_type((size,) if size else (), element)

@@ -245,7 +245,7 @@ class _Row:
                 return list(b.branch(full, lambda: self.shortened(more), lambda: [more, bound]))
 
             key = b.cast(self.tile(start, span.size), type=VectorType((span.size,), number))
-            less = b.less(key, b.broadcast(bound, type=key.type, dimensions=()))
+            less = b.less(key, b.splat(bound, key.type))
             return list(b.branch(b.any(less, axes=[0]), enter, lambda: [count, bound]))
 
         if begin < size:
@@ -279,7 +279,7 @@ class _Row:
             mine = b.load(records, [start], type=type)
 
             def one(i: Value, carried: Sequence[Value]) -> list[Value]:
-                less = b.less(b.broadcast(self.element(records, i), type=type, dimensions=()), mine)
+                less = b.less(b.splat(self.element(records, i), type), mine)
                 return [b.add(carried[0], b.select(less, b.number(1, type), b.number(0, type)))]
 
             b.store(b.loop(0, self.kept, 1, [b.number(0, type)], one)[0], ranks, [start])
@@ -320,7 +320,7 @@ class _Row:
                 return list(b.loop(start, b.add(start, b.index(width)), 1, carried, one))
 
             keys = b.load(self.keys, [start], type=type)
-            among = b.less_equal(keys, b.broadcast(last, type=type, dimensions=()))
+            among = b.less_equal(keys, b.splat(last, type))
             return list(b.branch(b.any(among, axes=[0]), keep, lambda: carried))
 
         b.loop(0, count, width, [b.index(0), b.subtract(b.index(self.kept), less)], some)
@@ -338,7 +338,7 @@ class _Row:
             def tried() -> list[Value]:
                 shift = b.cast(b.subtract(b.index(self.key.width - 1), i), type=number)
                 next = b.add(least, b.shift_left(b.number(1, number), shift))
-                other = b.broadcast(next, type=self.wide, dimensions=())
+                other = b.splat(next, self.wide)
 
                 def add(start: Value, carried: Sequence[Value]) -> list[Value]:
                     there = b.less(b.load(self.keys, [start], type=self.wide), other)

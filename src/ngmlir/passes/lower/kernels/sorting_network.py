@@ -109,7 +109,7 @@ class _Network:
         is set, else the lesser one."""
         b = self.b
         whole = self.place.type
-        across, bit = (b.broadcast(x, type=whole, dimensions=()) for x in (across, bit))
+        across, bit = (b.splat(x, whole) for x in (across, bit))
         other = b.bitwise_xor(self.place, across)
         for record, buffer in zip(records, self.buffers, strict=True):
             b.store(record, buffer, [b.index(0)] * 2)

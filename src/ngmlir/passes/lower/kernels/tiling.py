@@ -127,6 +127,11 @@ def tile_at(b: Builder, number: Value, step: int, size: int) -> Span:
     return Span(b.multiply(number, b.index(step)), step, size % step != 0)
 
 
+def dims_in(rank: int, dims: Sequence[int]) -> Sequence[int] | None:
+    """The dimensions of a buffer that those of a tile run along, as ops state them: None for the last ones in order."""
+    return None if [*dims] == [*range(rank - len(dims), rank)] else dims
+
+
 def linear(b: Builder, spans: Sequence[Span], sizes: Sequence[int]) -> Value:
     """The linear index for positions in a nest of loops, the last loop fastest."""
     number = spans[0].start
@@ -191,7 +196,7 @@ def positions(b: Builder, start: Value, type: VectorType, dimension: int = 0) ->
     """A tile of consecutive positions from `start` on, which increase along one of its dimensions."""
     if start.type is not type.element:
         start = b.cast(start, type=type.element)
-    return b.add(b.iota(type=type, dimension=dimension), b.broadcast(start, type=type, dimensions=()))
+    return b.add(b.iota(type=type, dimension=dimension), b.splat(start, type))
 
 
 def within(b: Builder, tile: Value, start: Value, size: int, fill: Value, dimension: int = 0) -> Value:
