@@ -6,10 +6,10 @@ A named tensor type carries its axes in the encoding slot: `tensor<4x3xf32, #ng.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar
 
-from ..collections.abc import Sequence
 from .context import Uniqued
 
 #: A dimension that is known at run time only; printed `?`.

@@ -30,7 +30,7 @@ from .finished import Finished
 from .kernel_builder import KernelBuilder
 from .reading import read, write
 from .staged import Staged
-from .tiling import Span, positions, within
+from .tiling import Span, dims_in, positions, within
 
 
 class Kernel(KernelBuilder):

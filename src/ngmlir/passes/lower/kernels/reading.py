@@ -20,7 +20,7 @@ from ....support.lengths import at_least, below, is_multiple
 from ...analysis.access import Access
 from ...analysis.sides import Implicit, Side, Strided
 from .kernel_builder import KernelBuilder
-from .tiling import Span, delinearize, positions
+from .tiling import Span, delinearize, dims_in, positions
 
 
 def read(
@@ -165,7 +165,7 @@ def write(b: Builder, spans: Sequence[Span], access: Access, tile: Value, buffer
 
 def _located(
     b: Builder, spans: Sequence[Span], access: Access
-) -> tuple[list[Value], list[int] | None, list[int] | None, bool]:
+) -> tuple[list[Value], Sequence[int] | None, list[int] | None, bool]:
     """Indices, `dims` and `steps` of a tile (None for the defaults), and whether it needs a mask."""
     indices = [position(b, place, spans) for place in access.places]
     # A tile's dimensions are those of its loops that are tiled, in order; each runs along one dimension of the buffer.
