@@ -156,6 +156,58 @@ def test_a_count_that_is_given_is_one_program() -> None:
     assert model.deciding == set() and len(run._programs) == 1
 
 
+def rows_one_after_the_other() -> Any:
+    """A recurrence as other tools export it: no count, a counter that is carried and compared, in floats, with a length of the
+    input, and weights that are carried unchanged."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Gather", ["x", "t"], ["row"], axis=0),
+            helper.make_node("MatMul", ["h", "w"], ["hw"]),
+            helper.make_node("Add", ["row", "hw"], ["h_next"]),
+            helper.make_node("Add", ["t", "two"], ["t_next"]),
+            helper.make_node("Identity", ["w"], ["w_next"]),
+            helper.make_node("Cast", ["t_next"], ["now"], to=F),
+            helper.make_node("Less", ["now", "end"], ["going_on"]),
+        ],
+        "body",
+        [info("i", I, []), info("going", B, []), info("t", I, []), info("h"), info("w")],
+        [info("going_on", B), info("t_next", I), info("h_next"), info("w_next"), info("h_next")],
+    )
+    nodes = [
+        helper.make_node("Shape", ["x"], ["length"], start=0, end=1),
+        helper.make_node("Squeeze", ["length"], ["scalar"]),
+        helper.make_node("Cast", ["scalar"], ["end"], to=F),
+        helper.make_node("Less", ["zero", "end"], ["begin"]),
+        helper.make_node("Loop", ["", "begin", "t0", "h0", "w0"], ["t", "last", "w", "all"], body=body),
+    ]
+    held = {
+        "two": np.int64(2),
+        "t0": np.int64(0),
+        "zero": np.float32(0),
+        "h0": np.zeros((1, 3), np.float32),
+        "w0": np.diag([0.5, -1, 0.25]).astype(np.float32),
+    }
+    return model_of(nodes, [info("x", F, ["T", 3])], ["all", "last", "t"], held)
+
+
+@pytest.mark.parametrize("target", ["numpy", "cpu"])
+def test_a_count_that_follows_from_a_length_is_known(target: str) -> None:
+    model = load(rows_one_after_the_other())
+    run, w = ng.compile(model, target=target), np.diag([0.5, -1, 0.25]).astype(np.float32)
+    names = {op.name for op in model.module([np.zeros((9, 3), np.float32)]).walk()}
+    assert "ng.scan" in names and "ng.while" not in names
+    for length in (9, 1, 4, 5000, 2, 33):
+        x = np.random.default_rng(length).standard_normal((length, 3)).astype(np.float32)
+        steps, h = [], np.zeros((1, 3), np.float32)
+        for row in x[::2]:
+            h = row + h @ w
+            steps.append(h)
+        found = run(x)
+        np.testing.assert_allclose(found[0], np.array(steps).reshape(-1, 1, 3), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found[1], h, rtol=1e-5, atol=1e-6)
+        assert found[2] == 2 * len(steps)
+
+
 def test_a_loop_without_an_end_is_refused() -> None:
     nodes = [counted("", 1, lambda depth: helper.make_node("Add", ["a1", "k"], ["b1"]))]
     model = load(model_of(nodes, [info("a0", F, [2])], ["b0"], {"k": np.float32(1)}))

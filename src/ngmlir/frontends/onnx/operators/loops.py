@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loop: `ng.scan` if its trip count is known, `ng.while` if it ends on a condition, and unrolled if shapes change from
-iteration to iteration.
+"""Loop: `ng.scan` if its trip count is known or follows from known numbers, `ng.while` if it ends on another condition, and unrolled
+if shapes change from iteration to iteration.
 
 The body is built once as a region; it becomes a loop of the program if the loop-carried values keep their types.
 """
@@ -23,6 +23,7 @@ from ..emitter import Undecided, Unended
 from ..nodes import OWN, Made, Node, operator
 from ..survey import graphs_of
 from ..tensor import Tensor, Thing
+from ..trip_counts import trip_count
 from .control import emitter_of, tensors_of
 
 #: Counted loops are unrolled up to so many iterations and ops in all, if no loop is in them.
@@ -71,6 +72,11 @@ def _as_loop(n: Node, body: _Body, most: Tensor, first: Tensor, carried: Sequenc
     """The loop as an op of the program; None if that needs a trip count that is not known."""
     if body.goes_on is False:
         return None  # one iteration at most
+    if body.goes_on is None:
+        count = trip_count(emitter_of(n), body.region.block, carried, first, most)
+        if count is not None:
+            emitter_of(n).finished(body.region, [], lambda _, yielded: yielded[:-1])
+            return _counted(n, body, count, carried)
     known = bool(body.goes_on) and first.array is not None
     if known and most.array is not None and most.array == _ENDLESS:
         raise UserError("the loop has no count, and its condition is always true: it never ends")
