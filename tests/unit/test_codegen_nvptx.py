@@ -466,15 +466,21 @@ def product(
     )
 
 
-def test_product_of_pairs() -> None:
-    """Each i32 holds two i16; sums wrap around."""
+@pytest.mark.parametrize(
+    ("kind", "word", "part"),
+    [("i32", np.int32, np.int16), ("i16", np.int16, np.int8), ("ui16", np.uint16, np.uint8)],
+)
+def test_product_of_pairs(kind: str, word: type[np.integer], part: type[np.integer]) -> None:
+    """Each i32 holds two i16, each half word of the right side two bytes; sums wrap around."""
     random = np.random.default_rng(0)
-    left, right = (random.integers(-(2**31), 2**31, shape, dtype=np.int32) for shape in ((70, 20), (20, 33)))
+    left = random.integers(-(2**31), 2**31, (70, 20), dtype=np.int32)
+    right = random.integers(-(2**31), 2**31, (20, 33), dtype=np.int32).astype(word)
     bias = np.zeros(33, np.int32)
     text = product(70, 33, 20, "NN", "i32", "i32").replace("%r, %sum :", '%r, %sum {words = "i16_i16"} :')
+    text = text.replace("20x33xi32", f"20x33x{kind}").replace("16x64xi32", f"16x64x{kind}")
     (got,) = simulated(text, [left, right, bias])
     x = left.view(np.int16).astype(np.int32)
-    y = right.view(np.int16).reshape(20, 33, 2).transpose(0, 2, 1).reshape(40, 33).astype(np.int32)
+    y = right.view(part).reshape(20, 33, 2).transpose(0, 2, 1).reshape(40, 33).astype(np.int32)
     np.testing.assert_array_equal(got, np.maximum(x @ y, 0))
 
 

@@ -96,24 +96,26 @@ def test_casts_become_part_of_the_product() -> None:
         np.testing.assert_array_equal(got, a.astype(np.int32) @ b.astype(np.int32))
 
 
+@pytest.mark.parametrize("right", ["i32", "i16", "ui16"])
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
 @pytest.mark.parametrize("columns", [1, 2, 5, 16, 24])
-def test_tiles_of_pairs(columns: int, vector_bytes: int) -> None:
-    """Each i32 holds two i16, the first in the low half; sums wrap around."""
+def test_tiles_of_pairs(columns: int, vector_bytes: int, right: str) -> None:
+    """Each i32 holds two i16, the first in the low half, and each half word two bytes; sums wrap around."""
     body = f"""
       %a = tile.load %x[%c0, %c0] : memref<3x7xi32>, vector<3x7xi32>
-      %b = tile.load %w[%c0, %c0] : memref<7x{columns}xi32>, vector<7x{columns}xi32>
+      %b = tile.load %w[%c0, %c0] : memref<7x{columns}x{right}>, vector<7x{columns}x{right}>
       %c = tile.load %y[%c0, %c0] : memref<3x{columns}xi32>, vector<3x{columns}xi32>
       %d = tile.dot %a, %b, %c {{words = "i16_i16"}} : vector<3x{columns}xi32>
       tile.store %d, %o[%c0, %c0] : vector<3x{columns}xi32>, memref<3x{columns}xi32>"""
-    inputs = {"x": "memref<3x7xi32>", "w": f"memref<7x{columns}xi32>", "y": f"memref<3x{columns}xi32>"}
+    inputs = {"x": "memref<3x7xi32>", "w": f"memref<7x{columns}x{right}>", "y": f"memref<3x{columns}xi32>"}
     text = planned(inputs, {"o": f"memref<3x{columns}xi32>"}, body)
-    x, w, y = numbers("i32", (3, 7)), numbers("i32", (7, columns)), numbers("i32", (3, columns))
+    x, w, y = numbers("i32", (3, 7)), numbers(right, (7, columns)), numbers("i32", (3, columns))
     left = x.view(np.int16).astype(np.int32)
-    right = w.view(np.int16).reshape(7, columns, 2).transpose(0, 2, 1).reshape(14, columns).astype(np.int32)
-    np.testing.assert_array_equal(interpreted(text, [x, w, y])[0], y + left @ right)
+    pairs = w.view({"i32": np.int16, "i16": np.int8, "ui16": np.uint8}[right]).reshape(7, columns, 2)
+    expected = y + left @ pairs.transpose(0, 2, 1).reshape(14, columns).astype(np.int32)
+    np.testing.assert_array_equal(interpreted(text, [x, w, y])[0], expected)
     got = compiled(text, [x, w, y], host_with_vectors(vector_bytes))[0]
-    np.testing.assert_array_equal(got, y + left @ right)
+    np.testing.assert_array_equal(got, expected)
 
 
 def test_what_is_multiplied_in_words() -> None:

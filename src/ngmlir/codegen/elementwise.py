@@ -14,7 +14,7 @@ from ..ir.core import Op
 from ..ir.types import FloatType, IndexType, IntegerType, Type, element_type
 from ..ir.types import f32 as F32
 from ..llvm.instructions import Instructions
-from ..llvm.types import OF_DTYPE, Value, constant, f32, from_bits, i32, lanes_of, with_element
+from ..llvm.types import OF_DTYPE, Value, constant, f32, from_bits, i32, lanes_of, vector, with_element
 from ..llvm.types import Type as LlvmType
 from ..ops.library import in_library
 from ..rewrite.advice import pass_for
@@ -109,6 +109,15 @@ def _parts(b: Instructions, x: Value, element: str) -> list[Value]:
     return [
         widened(b.shl(x, 32 - bits - at) if at < 32 - bits else x, 32 - bits) for at in range(0, 32, bits)
     ]
+
+
+def whole_words(b: Instructions, x: Value, element: Type) -> Value:
+    """Words of two numbers of 16 bits, from half words of two bytes: i16 of signed ones, ui16 of unsigned ones."""
+    count = 2 * lanes_of(x.type)
+    bytes, wide = b.bitcast(x, vector(count, "i8")), vector(count, "i16")
+    return b.bitcast(
+        b.zext(bytes, wide) if _unsigned(element) else b.sext(bytes, wide), with_element(x.type, i32)
+    )
 
 
 def cast(b: Instructions, x: Value, source: Type, target: Type) -> Value:

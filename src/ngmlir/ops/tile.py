@@ -428,7 +428,7 @@ class ScatterOp(Op):
 
 
 class DotOp(Op):
-    """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `words` each i32 of lhs and rhs holds adjacent elements along k, the first in the lowest bits: two of 16 bits or four of 8, of the types that `words` names for lhs and rhs (`ui4` and `ui6`: bytes below 16 and 64); products of bf16 are added to f32 in any order, and denormal operands and results may count as zero. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified."""
+    """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `words` each i32 of lhs and rhs holds adjacent elements along k, the first in the lowest bits: two of 16 bits or four of 8, of the types that `words` names for lhs and rhs (`ui4` and `ui6`: bytes below 16 and 64); products of bf16 are added to f32 in any order, and denormal operands and results may count as zero. Of `i16_i16` rhs may have half words, which hold two bytes: signed ones in i16, unsigned ones in ui16. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified."""
 
     __slots__ = ()
     name = "tile.dot"
@@ -449,7 +449,7 @@ class DotOp(Op):
         traits=frozenset(['pure']),
         rule=tile_rules.dot_tile,
         form=('$lhs', ',', '$rhs', ',', '$accumulator', 'attr-dict', ':', 'type($result)'),
-        doc="accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `words` each i32 of lhs and rhs holds adjacent elements along k, the first in the lowest bits: two of 16 bits or four of 8, of the types that `words` names for lhs and rhs (`ui4` and `ui6`: bytes below 16 and 64); products of bf16 are added to f32 in any order, and denormal operands and results may count as zero. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified.",
+        doc="accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `words` each i32 of lhs and rhs holds adjacent elements along k, the first in the lowest bits: two of 16 bits or four of 8, of the types that `words` names for lhs and rhs (`ui4` and `ui6`: bytes below 16 and 64); products of bf16 are added to f32 in any order, and denormal operands and results may count as zero. Of `i16_i16` rhs may have half words, which hold two bytes: signed ones in i16, unsigned ones in ui16. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified.",
         given='%a: vector<6x4xf32>, %b: vector<4x64xf32>, %acc: vector<6x64xf32>',
         example='%c = tile.dot %a, %b, %acc : vector<6x64xf32>',
     )
@@ -753,7 +753,7 @@ class TileVerbs(fields.Verbs[V], Generic[V]):
         return self.build(ScatterOp, [value, mask, buffer, *indices], {"combine": combine})
 
     def dot(self, lhs: V, rhs: V, accumulator: V, *, words: Literal["i16_i16", "ui8_i8", "i8_ui8", "i8_i8", "ui8_ui8", "ui4_i8", "i8_ui4", "ui6_i8", "i8_ui6", "bf16_bf16"] | None = None, tf32: bool | None = None) -> V:
-        """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `words` each i32 of lhs and rhs holds adjacent elements along k, the first in the lowest bits: two of 16 bits or four of 8, of the types that `words` names for lhs and rhs (`ui4` and `ui6`: bytes below 16 and 64); products of bf16 are added to f32 in any order, and denormal operands and results may count as zero. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified."""
+        """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `words` each i32 of lhs and rhs holds adjacent elements along k, the first in the lowest bits: two of 16 bits or four of 8, of the types that `words` names for lhs and rhs (`ui4` and `ui6`: bytes below 16 and 64); products of bf16 are added to f32 in any order, and denormal operands and results may count as zero. Of `i16_i16` rhs may have half words, which hold two bytes: signed ones in i16, unsigned ones in ui16. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified."""
         return self.build(DotOp, [lhs, rhs, accumulator], {"words": words, "tf32": tf32})[0]
 
     def lookup_table(self, table: V, indices: V) -> V:

@@ -15,10 +15,12 @@ from ..ir.types import (
     element_type,
     f32,
     i8,
+    i16,
     i32,
     index,
     shape_of,
     ui8,
+    ui16,
     with_element,
 )
 from ..support.lengths import below
@@ -168,10 +170,12 @@ def dot_tile(t: Typing) -> Types:
     )
     wide = element_type(accumulator)
     if "words" in t.attributes:
-        elements = [element_type(type) for type in t.operands]
+        first, second, sum = (element_type(type) for type in t.operands)
         total = f32 if t.attributes["words"] == StringAttr("bf16_bf16") else i32
         known = f"words are i32{', their sums f32' if total is f32 else ''}"
-        require(elements == [i32, i32, total], f"{known}, not {lhs} and {rhs} for {accumulator}")
+        half = second in (i16, ui16) and t.attributes["words"] == StringAttr("i16_i16")
+        fits_in = first is i32 and (second is i32 or half) and sum is total
+        require(fits_in, f"{known}, not {lhs} and {rhs} for {accumulator}")
         return [accumulator]
     if isinstance(wide, FloatType):
         _same_element(lhs, rhs)

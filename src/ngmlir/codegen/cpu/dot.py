@@ -14,6 +14,7 @@ from ...ir.core import Value as IRValue
 from ...ir.types import FloatType, Type, element_type, i32, shape_of
 from ...llvm.types import Value, constant
 from ...ops import tile
+from .. import elementwise
 from . import formats
 from .emitter import Deferred, Emitter, Tile
 from .rules import multiply_words
@@ -27,7 +28,7 @@ def dot(e: Emitter, op: tile.DotOp) -> None:
     wide = i32 if op.words else formats.computing(element)
     chunks = e.layout(op.accumulator.type).chunks
     sums = [formats.unpack(e.b, e.machine, element, x) for x in e.registers(op.accumulator)]
-    left, right = _Operand(e, op.lhs, wide), _Operand(e, op.rhs, wide)
+    left, right = (_Operand(e, side, wide, bool(op.words)) for side in (op.lhs, op.rhs))
 
     atom = e.target.dot(op.words) if op.words else None
     room, before = atom.room if atom else 0, sums
@@ -72,12 +73,13 @@ def _multiply_add(e: Emitter, element: Type, x: Value, y: Value, total: Value) -
 class _Operand:
     """An operand tile converted to the type of the accumulator: already in registers, or still in memory."""
 
-    def __init__(self, e: Emitter, value: IRValue, wide: Type):
+    def __init__(self, e: Emitter, value: IRValue, wide: Type, words: bool):
         self.e = e
         self.layout = e.layout(value.type)
         self.held = e.find(value)
         self.narrow = element_type(value.type)
         self.wide = wide
+        self.half = words and self.narrow is not wide
         self._registers: dict[int, Value] = {}
         self._splats: dict[tuple[int, int, int], Value] = {}
 
@@ -109,4 +111,6 @@ class _Operand:
         return self.held.registers[at]
 
     def _widened(self, x: Value) -> Value:
+        if self.half:
+            return elementwise.whole_words(self.e.b, x, self.narrow)
         return formats.cast(self.e.b, self.e.machine, x, self.narrow, self.wide)

@@ -12,7 +12,7 @@ from ...llvm.types import Value, f32, i8, i32, vector
 from ...ops.fields import find_enum
 from ...ops.layouts import Layout, MatrixLayouts, matrix_fragments, padded
 from ...support.machines import Gpu, MatrixAtom
-from ..elementwise import apply, cast, llvm_element, multiply_words
+from ..elementwise import apply, cast, llvm_element, multiply_words, whole_words
 from .block import Block, Tile
 from .convert import in_registers
 from .shared import MatrixRows, Storage, Stored, User, matrix_rows, read, read_words, storage, write
@@ -68,8 +68,8 @@ def _by_fma(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile, words: str) -
     column_of = [columns.held.index((at[1],)) for at in layout.held]
     sums = list(accumulator.values)
     for k in range(depth):
-        a = _line(block, stored_left, rows, lhs.element, accumulator.element, k, 1)
-        c = _line(block, stored_right, columns, rhs.element, accumulator.element, k, 0)
+        a = _line(block, stored_left, rows, lhs.element, accumulator.element, k, 1, words)
+        c = _line(block, stored_right, columns, rhs.element, accumulator.element, k, 0, words)
         sums = [
             _multiply_add(block, accumulator.element, a[i], c[j], total, words)
             for i, j, total in zip(row_of, column_of, sums, strict=True)
@@ -87,10 +87,12 @@ def _joined(tile: Tile, reader: Layout, order: tuple[int, int]) -> Storage:
 
 
 def _line(
-    block: Block, stored: Stored, layout: Layout, narrow: Type, wide: Type, k: int, dimension: int
+    block: Block, stored: Stored, layout: Layout, narrow: Type, wide: Type, k: int, dimension: int, words: str
 ) -> list[Value]:
     """The elements at `k` along `dimension` that a thread needs."""
     values = read(block, stored.at(dimension, k), layout, narrow)
+    if words and narrow is not wide:
+        return [whole_words(block.b, value, narrow) for value in values]
     return [cast(block.b, value, narrow, wide) for value in values]
 
 

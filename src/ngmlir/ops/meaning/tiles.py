@@ -292,6 +292,8 @@ def dot(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
 
 def _parts(words: Any, element: str) -> list[Any]:
     """The neighbours that words hold, as i32 or f32: the first of each word, then the second ..."""
+    if words.dtype.itemsize == 2:  # half words
+        element = "ui8" if words.dtype.kind == "u" else "i8"
     stored = {"ui4": ui8, "ui6": ui8}.get(element) or next(
         t for t in (i8, ui8, i16, bf16) if t.text == element
     )

@@ -17,7 +17,6 @@ from ....ops import tile as tile_ops
 from ....ops.builder import Builder, function
 from ....support.diagnostics import Location
 from ....support.lengths import is_multiple, is_open
-from ....support.machines import WORD_BITS
 from ....support.target import Target
 from ...analysis.product import Product, part_of, word_bits
 from ...analysis.sides import Side
@@ -96,12 +95,11 @@ class Packing:
     def in_parts(self) -> Packing:
         """A left side with the elements of words instead of these, in the same bytes. The unused elements of the last word do not matter:
         in the right side they are zero."""
-        count = WORD_BITS // self.bits
         return replace(
             self,
             columns=self.steps,
-            line=self.line * count,
-            width=self.width * count,
+            line=self.line * self.group,
+            width=self.width * self.group,
             element=part_of(self.words),
             words="",
             steps=0,
@@ -111,19 +109,26 @@ class Packing:
     def fills(self) -> bool:
         """Whether the last word must be filled up with zeros: floats that were in memory before may be NaN, also multiplied by the zeros
         of the other side."""
-        return self.words.startswith("bf") and self.steps * self.bits % WORD_BITS != 0
+        return self.words.startswith("bf") and self.steps % self.group != 0
 
     @property
     def bits(self) -> int:
         """Bits of an element in a word."""
         return word_bits(self.words)
 
+    @property
+    def group(self) -> int:
+        """Elements of a word."""
+        return 8 * item_bytes(self.element) // self.bits
+
 
 def right_side(product: Product, width: int, target: Target) -> Packing:
-    """The packing of the right side for the register tiles of a product, in the type in which they compute."""
-    turned, element = not product.rhs_depth_first, product.packed_element
+    """The packing of the right side for the register tiles of a product, in the type in which they compute or in half words."""
+    turned, element = not product.rhs_depth_first, product.packed_right
     sizes = (product.batch, product.depth, product.columns)
     words = product.words.partition("_")[2]
+    if element is not product.packed_element:  # half words
+        words = element.text.replace("16", "8")
     block = _block(element, words, target)
     return Packing(
         *sizes, width, turned, product.rhs_element, element, block, product.rhs, words, product.steps
@@ -255,7 +260,7 @@ class Panel:
     def neighbours(self, row: Value, column: Value, shape: tuple[int, int]) -> Value:
         """A tile of words: the first element in the lowest bits. They are formed in memory order, and then transposed if necessary."""
         b, packing = self.b, self.packing
-        count = WORD_BITS // packing.bits
+        count = packing.group
         at, size = ([column, row], shape[::-1]) if packing.transposed else ([row, column], shape)
         depth = int(packing.left != packing.transposed)  # the dimension of the side that is the depth
         at[depth] = first = b.multiply(at[depth], b.index(count))

@@ -118,7 +118,7 @@ class PanelKernel:
             panels = schedule.part // self.tile_columns
             depth = schedule.depth if is_open((product.depth,)) else min(schedule.depth, product.depth)
             shape = (panels, depth, self.tile_columns)
-            self.packed = self.b.alloc(type=MemRefType(shape, product.packed_element, None, 0, 3))
+            self.packed = self.b.alloc(type=MemRefType(shape, product.packed_right, None, 0, 3))
 
     def prepare(self, row: Value, rows: Extent, first: Value, depth: int) -> None:
         """Called before a block of rows is multiplied over `depth` steps of the depth, from `first` on."""
@@ -277,7 +277,7 @@ class PanelKernel:
         the tile above it, as many in every step as it takes for the whole panel to be in flight when the last rows have been
         multiplied by this one."""
         b, steps = self.b, self.schedule.unroll
-        line = LINE_BYTES // item_bytes(self.product.packed_element)
+        line = LINE_BYTES // item_bytes(self.product.packed_right)
         tiles = -(-min(self.block_rows, usual(self.product.rows)) // self.tile_rows)
         if tiles == 1:
             return self.prefetcher_of_streams(rows, column, first)
@@ -303,7 +303,7 @@ class PanelKernel:
         b, width, target = self.b, self.tile_columns, self.kernel.target
         if rows * (LINE_BYTES // target.vector_bytes) < _MULTIPLIED_LINE:
             return None
-        item = item_bytes(self.product.packed_element)
+        item = item_bytes(self.product.packed_right)
         line, read = LINE_BYTES // item, self.schedule.unroll * width
         panel = b.floor_divide(column, b.index(width))
 
@@ -348,7 +348,7 @@ class PanelKernel:
         """A tile of `size` steps of the depth, from `first` + `k` on, by columns."""
         b, width = self.b, self.tile_columns
         if self.schedule.part or "right" in self.schedule.pack:
-            type = VectorType((size, columns), self.product.packed_element)
+            type = VectorType((size, columns), self.product.packed_right)
             if self.schedule.part:
                 return b.load(self.packed, [b.floor_divide(place, b.index(width)), k, b.index(0)], type=type)
             panel = b.floor_divide(column, b.index(width))
