@@ -541,15 +541,6 @@ def test_a_value_that_changes_its_shape_from_round_to_round() -> None:
     assert "hint:" in str(caught.value)
 
 
-def test_an_array_whose_length_nothing_bounds() -> None:
-    n = layers.data("n", [1], dtype="int64", append_batch_size=False)
-    found = layers.create_array("float32")
-    repeated(n, lambda i: layers.array_write(zero([2]), i, array=found))
-    with pytest.raises(Limit, match="nothing that is known bounds the loop") as caught:
-        run(fluid.CPUPlace(), {"n": np.array([3])}, layers.array_length(found))
-    assert "hint:" in str(caught.value)
-
-
 def test_results_are_written_to_variables_that_are_there(place: Any) -> None:
     """`out=`, as the condition of a loop of several conditions."""
     i, n, most = (layers.fill_constant([1], "int64", value) for value in (0, 9, 4))

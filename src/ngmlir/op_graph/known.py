@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..ops.interpreter import run
+from ..support.lengths import is_open
 from .errors import limit
 from .lift import lift
 from .node import Op, closure
@@ -24,8 +25,8 @@ _MOST_ELEMENTS, _MOST_OPS = 64, 500
 
 
 def known_value(value: Tensor) -> np.ndarray[Any, Any] | None:
-    """What a small value is, where it is computed of constants; else None."""
-    if prod(value.type.shape) > _MOST_ELEMENTS:
+    """What a small value is, where it is computed of constants; else None, as for one of a length that only a call says."""
+    if is_open(value.type.shape) or prod(value.type.shape) > _MOST_ELEMENTS:
         return None
     ops = closure([value])
     if len(ops) > _MOST_OPS or any(_depends(op) for op in ops):

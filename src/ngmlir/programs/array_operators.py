@@ -9,7 +9,7 @@ from .. import numpy as np
 from ..op_graph.tensor import Tensor
 from ..support.diagnostics import Limit, UserError
 from .arrays import Array, StackedArray, TensorArray, summed
-from .block_values import Kept, Lowering, called, kept
+from .block_values import Held, Kept, Lowering, called, kept
 from .descriptions import Operator
 from .names import GRADIENT
 
@@ -81,9 +81,17 @@ def lod_array_length(lowering: Lowering, operator: Operator) -> None:
     lowering.write(operator, operator.outputs["Out"][0], array.length)
 
 
+def _held(lowering: Lowering, operator: Operator, name: str) -> Held | None:
+    """What a variable holds; an array that nothing was written to has no elements."""
+    found = lowering.values.get(name)
+    if found is None and (variable := operator.block.find(name)) is not None:
+        return TensorArray() if variable.holds == "tensor_array" else None
+    return found
+
+
 def of_arrays(lowering: Lowering, operator: Operator) -> bool:
     """Builds `sum`, `assign` or `fill_zeros_like` of arrays; False for an operator that takes none."""
-    held = [lowering.values.get(n) for n in operator.reads]
+    held = [_held(lowering, operator, n) for n in operator.reads]
     arrays = [a for a in held if isinstance(a, (TensorArray, StackedArray))]
     if not arrays:
         return False

@@ -203,7 +203,7 @@ def _stacked(elements: Sequence[Tensor | None], like: Sequence[Tensor], count: i
     rows = max([e.type.shape[0] for e in like if e.type.shape], default=0)
     zero = np.zeros_like(_with_place(like[0], rows, 0, mode))
     held = [zero if e is None else _with_place(e, rows, 0, mode) for e in elements]
-    return np.stack([*held, *[zero] * (count - len(held))])
+    return _with_place(np.stack(held or [zero]), count, 0, "constant")
 
 
 def _replaced(whole: Tensor, index: Tensor, value: Tensor, mode: str) -> Tensor:

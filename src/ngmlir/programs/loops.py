@@ -4,25 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache, partial, reduce
 from typing import Any, cast
 
 from .. import numpy as np
 from ..ir.types import Type
 from ..op_graph.axes import Axes
-from ..op_graph.known import known_value
+from ..op_graph.known import depends_on_parameters, known_value
 from ..op_graph.regions import ControlOp, build_region
 from ..op_graph.tensor import Tensor
 from ..ops import ng
 from ..support.diagnostics import Diagnostic, Limit, UserError
+from ..support.lengths import are_same, greatest
 from ..support.spelling import counted
 from .arrays import StackedArray, TensorArray
-from .attributes import values_of
 from .block_values import Entered, Kept, Lowering, all_operators, empty_array, flat, kept, shaped, truth
-from .catalogue import REGISTRY
 from .descriptions import Operator
-from .names import EMPTY
-from .rank_tables import RankTable
-from .trips import Trips, trips
+from .trips import MOST_COMPUTED, Trips, computed_places, trips
 
 
 def lower_while(lowering: Lowering, operator: Operator) -> None:
@@ -34,9 +32,8 @@ def lower_while(lowering: Lowering, operator: Operator) -> None:
         hint = f"layers.less_than(counter, limit, cond={condition}) at the end of the block"
         raise UserError(Diagnostic(message, operator.location, hint=hint))
     entered.used.setdefault(condition, kept(lowering.read(operator, condition)))
-    counts = trips(entered.block, condition, lambda n: _known(entered, n), _build, _Lengths(entered).use)
-    before = entered.before()
-    before = _with_rows(entered, {n: _with_room(entered, n, v, counts) for n, v in before.items()})
+    counts = trips(entered.block, condition, cache(partial(_known, entered)), _Lengths(entered).use)
+    before = _with_rows(entered, _with_room(entered, condition, entered.before(), counts))
     start, types = [*flat(before), _first()], _types(before)
 
     def asked(*values: Tensor) -> Sequence[Tensor]:
@@ -97,30 +94,17 @@ def _known(entered: Entered, name: str) -> Any:
     return known_value(held) if isinstance(held, Tensor) else None
 
 
-#: An operator that is a function of tensors asks nothing of what it is built in.
-_NOTHING: Any = None
-
-
-def _build(operator: Operator, values: Mapping[str, Tensor]) -> Mapping[str, Tensor] | None:
-    """A function of tensors, built by itself; None where the operator is more than that."""
-    definition = REGISTRY.find(operator.type)
-    if definition is None or definition.build is None or definition.needs_kernel or definition.takes_context:
-        return None
-    inputs = {s: [None if n == EMPTY else values[n] for n in names] for s, names in operator.inputs.items()}
-    made = definition.values(_NOTHING, inputs, values_of(definition.entry, operator.dictionary))
-    return {
-        name: value
-        for slot, names in operator.outputs.items()
-        for name, value in zip(names, made.get(slot, ()), strict=False)
-        if value is not None
-    }
+def _number(entered: Entered, name: str) -> Tensor | None:
+    """What a name holds before the loop, where that is one number, which follows from nothing of a loop around it."""
+    held = entered.used.get(name)
+    is_number = isinstance(held, Tensor) and (not held.type.shape or are_same(held.type.shape, (1,)))
+    return held if is_number and not depends_on_parameters(held) else None
 
 
 def _with_rows(entered: Entered, before: dict[str, Kept]) -> dict[str, Kept]:
     """Ragged elements of arrays get place for the rows that the loop gives them: it is built to see how many, until they have it."""
-    visible = entered.block.visible
     writers = [o for o in all_operators(entered.block) if o.type == "write_to_array"]
-    ragged = {o.outputs["Out"][0] for o in writers if visible(o.inputs["X"][0]).ragged}
+    ragged = {o.outputs["Out"][0] for o in writers if o.block.visible(o.inputs["X"][0]).ragged}
     for _ in range(_MOST_BUILT):
         arrays = {n: v for n, v in before.items() if n in ragged and isinstance(v, StackedArray)}
         if not arrays:
@@ -142,19 +126,51 @@ def _with_rows(entered: Entered, before: dict[str, Kept]) -> dict[str, Kept]:
     )
 
 
-def _with_room(entered: Entered, name: str, value: Kept, counts: Trips | None) -> Kept:
-    """An array with place for what the loop writes."""
-    if isinstance(value, (Tensor, RankTable)):
-        return value
-    writers = [o for o in all_operators(entered.block) if o.type == "write_to_array" and name in o.writes]
-    at_top = [at for at, o in enumerate(entered.block.operators) if o in writers]
-    if counts is None or len(at_top) < len(writers) or any(at not in counts.positions for at in at_top):
-        message = f"how long the array '{name}' gets is not known: nothing that is known bounds the loop that writes it"
-        hint = "compare a counter with a constant: less_than(i, fill_constant([1], 'int64', 100)), logical_and for further conditions"
-        if counts is None or counts.count:
-            raise Limit(message, entered.operator.location, hint=hint)
-    held = len(value.elements) if isinstance(value, TensorArray) else value.capacity
-    capacity = max([held, *[counts.positions[at] + 1 for at in at_top]] if counts is not None else [held])
-    if isinstance(value, TensorArray) and not value.parts():
-        return empty_array(entered, name, capacity)
-    return value.stacked(capacity)
+def _with_room(
+    entered: Entered, condition: str, before: Mapping[str, Kept], counts: Trips | None
+) -> dict[str, Kept]:
+    """What goes into the loop, arrays with place for what it writes."""
+    arrays = {n: v for n, v in before.items() if isinstance(v, (TensorArray, StackedArray))}
+    rooms = _rooms(entered, condition, [*arrays], counts) if arrays else {}
+    made = dict(before)
+    for name, value in arrays.items():
+        held = len(value.elements) if isinstance(value, TensorArray) else value.capacity
+        capacity = greatest([held, rooms[name]])
+        is_empty = isinstance(value, TensorArray) and not value.parts()
+        made[name] = empty_array(entered, name, capacity) if is_empty else value.stacked(capacity)
+    return made
+
+
+def _rooms(
+    entered: Entered, condition: str, arrays: Sequence[str], counts: Trips | None
+) -> Mapping[str, int]:
+    """One more than the greatest position of each array that the loop writes: of constants, or else from numbers that a run computes."""
+    if counts is not None and not counts.count:
+        return dict.fromkeys(arrays, 0)
+    block, operator = entered.block, entered.operator
+    writers = [o for o in all_operators(block) if o.type == "write_to_array" and o.writes[0] in arrays]
+    places = {
+        n: [at for at, o in enumerate(block.operators) if o in writers and n in o.writes] for n in arrays
+    }
+    wanted = [at for found in places.values() for at in found]
+    is_at_top = len(wanted) == len(writers)
+    if is_at_top and counts is not None and all(at in counts.positions for at in wanted):
+        return {n: max([counts.positions[at] + 1 for at in found], default=0) for n, found in places.items()}
+    computed = computed_places(block, condition, cache(partial(_number, entered))) if is_at_top else None
+    if computed is None or any(at not in computed.counts for at in wanted):
+        message = f"how long the array '{arrays[0]}' gets is not known: no number that is there before the loop bounds it"
+        hint = "compare a counter with a number: less_than(i, n), and logical_and for further conditions"
+        raise Limit(message, operator.location, hint=hint)
+    counted = {n: [computed.counts[at] for at in found] for n, found in places.items() if found}
+    ends = [reduce(np.maximum, found) for found in counted.values()]
+    *found, is_endless = entered.lowering.lengths((operator, "elements"), [*ends, computed.is_endless])
+    if is_endless:
+        message = f"this loop writes to arrays, and does not end within {MOST_COMPUTED} iterations"
+        raise UserError(
+            Diagnostic(
+                message,
+                operator.location,
+                hint="the counter has to reach the number that it is compared with",
+            )
+        )
+    return {**dict.fromkeys(arrays, 0), **dict(zip(counted, found, strict=True))}

@@ -14,13 +14,12 @@ from ...ir.core import Block, Module, Op, Value, callee
 from ...ir.elements import ElementsAttr
 from ...ir.lengths import lengths_of
 from ...ir.literals import item_bytes
-from ...ir.types import TensorType, shape_of
+from ...ir.types import TensorType
 from ...ops import func
 from ...ops.builder import Builder, function
 from ...ops.fields import get_str
 from ...rewrite.contracts import contract
 from ...rewrite.remarks import remark
-from ...support.lengths import is_open
 from ...support.target import Target
 from ..analysis.group import kind
 from ..graph.dead_code import without, without_dead
@@ -122,9 +121,7 @@ def _prepared(
 
 
 def _of_lengths(function: Op, known: Mapping[str, Op]) -> list[Value]:
-    """Results that depend on open lengths of the arguments, through an op or in a kernel: they vary from call to call."""
-    if not any(is_open(shape_of(argument.type)) for argument in function.block.args):
-        return []
+    """Results that depend on the lengths of a call, through an op or in a kernel: they vary from call to call."""
 
     def follows(op: Op) -> bool:
         kernel = known.get(callee(op))

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loops that write arrays and that only a number of the run bounds: values, gradients, one program for all numbers, and bad input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from program_helpers import program as program
+
+from ngmlir.frontends import fluid
+from ngmlir.frontends.fluid import executor as executors
+from ngmlir.support.diagnostics import Limit, UserError
+
+layers = fluid.layers
+PLACES = [fluid.NumpyPlace(), fluid.CPUPlace()]
+X = np.float32([[1.5, -0.5, 2.0], [0.5, 1.0, -1.0]])
+
+
+def _number(name: str) -> Any:
+    return layers.data(name, [1], dtype="int64", append_batch_size=False)
+
+
+def _numbers(**values: int) -> dict[str, Any]:
+    return {name: np.array([value], np.int64) for name, value in values.items()}
+
+
+def _powers(n: Any, x: Any) -> Any:
+    """x, x^2, ... as an array of n elements."""
+    i, power, powers = layers.zeros([1], "int64"), layers.assign(x), layers.create_array("float32")
+    more = layers.less_than(i, n)
+    with layers.While(more).block():
+        layers.array_write(power, i, array=powers)
+        layers.assign(power * x, power)
+        layers.increment(i)
+        layers.less_than(i, n, cond=more)
+    return powers
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_a_bound_that_is_fed(place: Any) -> None:
+    n, at, x = _number("n"), _number("at"), layers.data("x", [3], stop_gradient=False)
+    powers = _powers(n, x)
+    length, read = layers.array_length(powers), layers.array_read(powers, at)
+    slope = fluid.calc_gradient(layers.reduce_sum(read), x)
+    executor = fluid.Executor(place)
+    for count, index, rows in ((3, 1, 2), (5, 4, 2), (2, 0, 1), (1, 0, 2), (40, 6, 2), (9, 8, 1)):
+        feed = {"x": X[:rows], **_numbers(n=count, at=index)}
+        many, found, by_x = executor.run(feed=feed, fetch_list=[length, read, slope])
+        assert many.tolist() == [count]
+        assert np.allclose(found, X[:rows] ** (index + 1), rtol=1e-5)
+        assert np.allclose(by_x, (index + 1) * X[:rows] ** index, rtol=1e-5)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("count", [0, -3])
+def test_a_loop_that_does_not_run(count: int, place: Any) -> None:
+    x = layers.data("x", [3])
+    length = layers.array_length(_powers(_number("n"), x))
+    (found,) = fluid.Executor(place).run(feed={"x": X, **_numbers(n=count)}, fetch_list=[length])
+    assert found.tolist() == [0]
+
+
+def test_one_program_for_all_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    n, x = _number("n"), layers.data("x", [3])
+    powers = _powers(n, x)
+    last = layers.array_read(powers, layers.elementwise_sub(n, layers.ones([1], "int64")))
+    executor, made = fluid.Executor(), []
+    one = executors.compiled
+    monkeypatch.setattr(executors, "compiled", lambda *given: made.append(given) or one(*given))
+    for count in (3, 5, 6, 17, 2, 33):
+        (found,) = executor.run(feed={"x": X, **_numbers(n=count)}, fetch_list=[last])
+        assert np.allclose(found, X**count, rtol=1e-5)
+    assert len(made) == 2  # what counts, and what computes for the first bound
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_a_loop_over_what_a_loop_wrote(place: Any) -> None:
+    """The second one runs as often as the array of the first is long, and that writes to an array that has an element."""
+    n, x = _number("n"), layers.data("x", [3], stop_gradient=False)
+    i, steps, doubled = (
+        layers.zeros([1], "int64"),
+        layers.create_array("float32"),
+        layers.create_array("float32"),
+    )
+    layers.array_write(x, i, array=steps)
+    more = layers.less_than(i, n)
+    with layers.While(more).block():
+        step = layers.array_read(steps, i)
+        layers.increment(i)
+        layers.array_write(layers.tanh(step), i, array=steps)
+        layers.less_than(i, n, cond=more)
+    j, total = layers.zeros([1], "int64"), layers.fill_constant([1], "float32", 0.0)
+    total.stop_gradient = False
+    length = layers.array_length(steps)
+    more = layers.less_than(j, length)
+    with layers.While(more).block():
+        layers.array_write(layers.array_read(steps, j) * 2.0, j, array=doubled)
+        layers.assign(total + layers.reduce_sum(layers.array_read(doubled, j)), total)
+        layers.increment(j)
+        layers.less_than(j, length, cond=more)
+    slope = fluid.calc_gradient(total, x)
+    executor = fluid.Executor(place)
+    for count in (1, 3, 6, 4):
+        found, by_x, many = executor.run(
+            feed={"x": X, **_numbers(n=count)}, fetch_list=[total, slope, layers.array_length(doubled)]
+        )
+        value, wanted, by = X, X.copy(), np.ones_like(X)
+        gradient = by.copy()
+        for _ in range(count):
+            value = np.tanh(value)
+            by = by * (1 - value**2)
+            wanted, gradient = wanted + value, gradient + by
+        assert np.allclose(found, 2 * wanted.sum(), rtol=1e-4) and many.tolist() == [count + 1]
+        assert np.allclose(by_x, 2 * gradient, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_loops_in_loops(place: Any) -> None:
+    n, m, x = _number("n"), _number("m"), layers.data("x", [3])
+    i, total = layers.zeros([1], "int64"), layers.zeros([1], "int64")
+    sums, more = layers.create_array("int64"), layers.less_than(i, n)
+    with layers.While(more).block():
+        inner = layers.array_length(_powers(m, x))
+        layers.assign(total + inner, total)
+        layers.array_write(total, i, array=sums)
+        layers.increment(i)
+        layers.less_than(i, n, cond=more)
+    executor = fluid.Executor(place)
+    for outer, inner in ((3, 2), (2, 5), (1, 1), (0, 4)):
+        found = executor.run(
+            feed={"x": X, **_numbers(n=outer, m=inner)}, fetch_list=[total, layers.array_length(sums)]
+        )
+        assert [each.tolist() for each in found] == [[outer * inner], [outer]]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_a_further_condition(place: Any) -> None:
+    """What is computed of tensors ends the loop before the number does."""
+    n, x = _number("n"), layers.data("x", [3])
+    i, value, found = layers.zeros([1], "int64"), layers.assign(x), layers.create_array("float32")
+    most = layers.fill_constant([1], "float32", 40.0)
+    more = layers.logical_and(layers.less_than(i, n), layers.less_than(layers.reduce_sum(value), most))
+    with layers.While(more).block():
+        layers.array_write(value, i, array=found)
+        layers.increment(i)
+        layers.assign(value * 2.0, value)
+        is_small = layers.less_than(layers.reduce_sum(value), most)
+        layers.logical_and(layers.less_than(i, n), is_small, out=more)
+    length, executor = layers.array_length(found), fluid.Executor(place)
+    for count, wanted in ((2, 2), (100, 4), (4, 4)):
+        (many,) = executor.run(feed={"x": X, **_numbers(n=count)}, fetch_list=[length])
+        assert many.tolist() == [wanted]  # 3.5 at first, and 56 behind the fourth
+
+
+def test_a_loop_without_end() -> None:
+    x = layers.data("x", [3])
+    length = layers.array_length(_powers(_number("n"), x))
+    with pytest.raises(UserError, match="does not end within 1048576 iterations") as caught:
+        fluid.Executor().run(feed={"x": X, **_numbers(n=2**40)}, fetch_list=[length])
+    assert "test_fluid_computed_bounds.py" in str(caught.value) and "hint:" in str(caught.value)
+
+
+def test_what_only_tensors_bound() -> None:
+    x = layers.data("x", [3])
+    i, value, found = layers.zeros([1], "int64"), layers.assign(x), layers.create_array("float32")
+    most = layers.fill_constant([1], "float32", 40.0)
+    more = layers.less_than(layers.reduce_sum(value), most)
+    with layers.While(more).block():
+        layers.array_write(value, i, array=found)
+        layers.increment(i)
+        layers.assign(value * 2.0, value)
+        layers.less_than(layers.reduce_sum(value), most, cond=more)
+    with pytest.raises(Limit, match="no number that is there before the loop bounds it") as caught:
+        fluid.Executor().run(feed={"x": X}, fetch_list=[layers.array_length(found)])
+    assert "hint:" in str(caught.value)
