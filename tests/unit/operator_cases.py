@@ -49,6 +49,12 @@ def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
+def divergence(x: Array, target: Array, reduction: str) -> Array:
+    loss = np.where(target > 0, target * (np.log(np.where(target > 0, target, 1)) - x), 0)
+    by = {"none": lambda: loss, "mean": loss.mean, "sum": loss.sum, "batchmean": lambda: loss.sum() / len(x)}
+    return by[reduction]() if reduction == "none" else by[reduction]().reshape(1)
+
+
 def softmax(x: Array) -> Array:
     made = np.exp(x - x.max(-1, keepdims=True))
     return made / made.sum(-1, keepdims=True)
@@ -360,6 +366,11 @@ CASES: dict[str, list[Case]] = {
     "expand": [({"X": (2, 3)}, {"expand_times": [2, 3]}, lambda X, expand_times: np.tile(X, (2, 3)))],
     "crop": [({"X": (4, 5)}, {"offsets": [1, 2], "shape": [2, 3]}, lambda X, **_: X[1:3, 2:5]), ({"X": (4, 5), "Y": (2, 2), "Offsets": np.array([1, 3], np.int32)}, {}, lambda X, Y, Offsets: X[1:3, 3:5])],
     "pad": [({"X": (2, 3)}, {"paddings": [1, 0, 2, 1], "pad_value": 0.5}, lambda X, **_: np.pad(X, ((1, 0), (2, 1)), constant_values=0.5))],
+    "pad2d": [
+        ({"X": (2, 3, 4, 5)}, {"paddings": [1, 2, 3, 0], "pad_value": 0.5}, lambda X, **_: np.pad(X, ((0, 0), (0, 0), (1, 2), (3, 0)), constant_values=0.5)),
+        ({"X": (2, 3, 4, 5)}, {"paddings": [3, 0, 1, 4], "mode": "reflect"}, lambda X, **_: np.pad(X, ((0, 0), (0, 0), (3, 0), (1, 4)), "reflect")),
+        ({"X": (2, 3, 4, 1)}, {"paddings": [0, 3, 5, 1], "mode": "edge", "data_format": "NHWC"}, lambda X, **_: np.pad(X, ((0, 0), (0, 3), (5, 1), (0, 0)), "edge")),
+    ],
     "slice": [({"Input": (4, 5, 3)}, {"axes": [0, 1], "starts": [1, -3], "ends": [100, -1]}, lambda Input, **_: Input[1:, -3:-1])],
     "split": [({"X": (2, 6)}, {"num": 3, "axis": 1}, lambda X, **_: ([X[:, :2], X[:, 2:4], X[:, 4:]],)), ({"X": (6, 2)}, {"sections": [1, 5]}, lambda X, **_: ([X[:1], X[1:]],))],
     "split_byref": [({"X": (6, 2)}, {"sections": [1, 5]}, lambda X, **_: ([X[:1], X[1:]],))],
@@ -369,6 +380,10 @@ CASES: dict[str, list[Case]] = {
     "gather": [({"X": (4, 3), "Index": np.array([2, 0, 2])}, {}, lambda X, Index: X[Index])],
     "scatter": [({"X": (4, 3), "Ids": np.array([2, 0], np.int32), "Updates": (2, 3)}, {}, lambda X, Ids, Updates: np.stack([Updates[1], X[1], Updates[0], X[3]]))],
     "one_hot": [({"X": classes(3, 1, below=4)}, {"depth": 4}, lambda X, depth: np.eye(4, dtype=np.float32)[X[:, 0]])],
+    "sequence_mask": [
+        ({"X": np.array([2, 0, 5, 3])}, {"maxlen": 4}, lambda X, maxlen: (np.arange(maxlen) < X[:, None]).astype(np.int64)),
+        ({"X": np.array([[2], [-1]], np.int32)}, {"maxlen": 3, "out_dtype": "FP32"}, lambda X, maxlen, out_dtype: (np.arange(maxlen) < X[..., None]).astype(np.float32)),
+    ],
     "shard_index": [
         ({"X": np.array([[0], [3], [4], [6], [9]])}, {"start": 3, "stop": 7, "rows": 10}, lambda X, start, stop, rows: np.array([[4], [0], [1], [3], [4]])),
         ({"X": np.array([3, 6, 5])}, {"start": 3, "stop": 7, "rows": 10, "padding_idx": -4}, lambda X, start, stop, rows, padding_idx: np.array([0, 4, 2])),
@@ -400,6 +415,9 @@ CASES: dict[str, list[Case]] = {
     "modified_huber_loss": [({"X": away(6, 1), "Y": bools(6, 1).astype(float)}, {}, lambda X, Y: (X * (2 * Y - 1), np.where(X * (2 * Y - 1) < -1, -4 * X * (2 * Y - 1), np.maximum(0, 1 - X * (2 * Y - 1)) ** 2)))],
     "smooth_l1_loss": [({"X": (3, 4), "Y": (3, 4)}, {"sigma": 1.5}, smooth), ({"X": (3, 4), "Y": (3, 4), "InsideWeight": (3, 4), "OutsideWeight": (3, 4)}, {}, smooth)],
     "log_loss": [({"Predicted": RNG.uniform(0.1, 0.9, (4, 1)), "Labels": bools(4, 1).astype(float)}, {"epsilon": 1e-4}, lambda Predicted, Labels, epsilon: -Labels * np.log(Predicted + epsilon) - (1 - Labels) * np.log(1 - Predicted + epsilon))],
+    "kldiv_loss": [
+        ({"X": (3, 4), "Target": share(3, 4) * (RNG.uniform(size=(3, 4)) > 0.3)}, {"reduction": kind}, lambda X, Target, reduction: divergence(X, Target, reduction)) for kind in ("none", "mean", "sum", "batchmean")
+    ],
     "margin_rank_loss": [({"X1": (4, 1), "X2": (4, 1), "Label": np.array([[1.0], [-1], [1], [-1]])}, {"margin": 0.1}, lambda X1, X2, Label, margin: ((-Label * (X1 - X2) + margin > 0).astype(float), np.maximum(0, -Label * (X1 - X2) + margin)))],
     "rank_loss": [({"Label": bools(4, 1).astype(float), "Left": (4, 1), "Right": (4, 1)}, {}, lambda Label, Left, Right: np.log1p(np.exp(Left - Right)) - Label * (Left - Right))],
     "sigmoid_cross_entropy_with_logits": [({"X": (3, 4), "Label": RNG.uniform(size=(3, 4))}, {}, lambda X, Label: np.maximum(X, 0) - X * Label + np.log1p(np.exp(-np.abs(X))))],
@@ -420,7 +438,7 @@ CASES: dict[str, list[Case]] = {
     "bilinear_interp": [({"X": (1, 2, 3, 4)}, {"out_h": 5, "out_w": 7}, interpolated), ({"X": (1, 2, 3, 4)}, {"out_h": 1, "out_w": 2}, interpolated)],
     "batch_norm": [({"X": (4, 3, 2, 2), "Scale": (3,), "Bias": (3,), "Mean": (3,), "Variance": positive(3)}, {}, batch_norm), ({"X": (6, 3), "Scale": (3,), "Bias": (3,), "Mean": (3,), "Variance": positive(3)}, {"is_test": True}, batch_norm)],
     "layer_norm": [({"X": (3, 2, 4), "Scale": (8,), "Bias": (8,)}, {}, lambda X, Scale, Bias: (((X.reshape(3, 8) - X.reshape(3, 8).mean(1, keepdims=True)) / np.sqrt(X.reshape(3, 8).var(1, keepdims=True) + 1e-5) * Scale + Bias).reshape(3, 2, 4), X.reshape(3, 8).mean(1), X.reshape(3, 8).var(1)))],
-    "dropout": [({"X": (3, 4)}, {"is_test": True, "dropout_prob": 0.3}, lambda X, **_: 0.7 * X)],
+    "dropout": [({"X": (3, 4)}, {"is_test": True, "dropout_prob": 0.3}, lambda X, **_: 0.7 * X), ({"X": (3, 4)}, {"is_test": True, "dropout_prob": 0.3, "dropout_implementation": "upscale_in_train"}, lambda X, **_: X)],
     "lstm_unit": [({"X": (3, 8), "C_prev": (3, 2)}, {"forget_bias": 0.5}, lstm_step)], "gru_unit": [({"Input": (3, 6), "HiddenPrev": (3, 2), "Weight": (2, 6), "Bias": (1, 6)}, {}, gru_step)],
     "fill_constant": [({}, {"shape": [2, 3], "value": 1.5}, lambda **_: np.full((2, 3), 1.5, np.float32))],
     "fill": [({}, {"shape": [2], "value": [1.5, 2.0]}, lambda **_: np.array([1.5, 2], np.float32))],

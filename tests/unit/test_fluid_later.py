@@ -39,6 +39,13 @@ LAYERS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Any, Any]]
     "zeros_like": (lambda x, y: layers.zeros_like(x), lambda x, y: 0 * x, (X, Y)),
     "stack": (lambda x, y: layers.stack([x, y], -1), lambda x, y: np.stack([x, y], -1), (X, Y)),
     "stack, first": (lambda x, y: layers.stack([x, y]), lambda x, y: np.stack([x, y]), (X, Y)),
+    "kldiv_loss": (
+        lambda x, y: layers.kldiv_loss(layers.log(x), y), lambda x, y: np.mean(y * np.log(y / x)).reshape(1), (P, P[::-1].copy()),
+    ),
+    "pad2d": (
+        lambda x, y: layers.pad2d(layers.reshape(x, [-1, 1, 1, 3]), [1, 0, 2, 1], "edge"),
+        lambda x, y: np.pad(x.reshape(-1, 1, 1, 3), ((0, 0), (0, 0), (1, 0), (2, 1)), "edge"), (X, Y),
+    ),
     "isfinite": (lambda x, y: layers.isfinite(x / (y - y)), lambda x, y: np.array([False]), (X, Y)),
 }  # fmt: skip
 
@@ -88,6 +95,58 @@ def test_sequences(place: Any) -> None:
         110,
     ]
     assert part.lod() == [[0, 1, 1, 3]] and np.array(part).tolist() == [[2, 3], [6, 7], [8, 9]]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_sequences_of_lengths(place: Any) -> None:
+    """Masks up to the greatest length of a batch, and rows as often as sequences are long."""
+    lengths, x = fluid.data("lengths", [None], "int64"), fluid.data("x", [None, 3])
+    x.stop_gradient = False
+    y = fluid.data("y", [-1, 1], lod_level=1)
+    spread = layers.sequence_expand_as(x, y)
+    weighted = layers.reduce_sum(spread * y)
+    fetched = [layers.sequence_mask(lengths), layers.sequence_mask(lengths, 2, "float32"), spread]
+    executor = fluid.Executor(place)
+    slope = fluid.calc_gradient(weighted, x)
+    for counts in ([2, 0, 3], [1, 1], [4, 5, 0, 7], [0]):
+        rows, factors = (
+            X[[0] * len(counts)] + np.arange(len(counts))[:, None],
+            RNG.normal(size=(sum(counts), 1)),
+        )
+        feed = {
+            "lengths": np.array(counts),
+            "x": rows.astype(np.float32),
+            "y": fluid.create_lod_tensor(factors.astype(np.float32), [counts], place),
+        }
+        whole, part, many, by = executor.run(feed=feed, fetch_list=[*fetched, slope], return_numpy=False)
+        assert np.array_equal(np.array(whole), np.arange(max(counts)) < np.array(counts)[:, None])
+        assert np.array(whole).dtype == np.int64 and np.array(part).dtype == np.float32
+        assert np.array_equal(np.array(part), np.arange(2) < np.array(counts)[:, None])
+        assert many.recursive_sequence_lengths() == [counts]
+        assert np.array_equal(np.array(many), np.repeat(feed["x"], counts, axis=0))
+        sums = np.add.reduceat(np.append(factors[:, 0], 0), np.cumsum([0, *counts[:-1]]))
+        wanted = np.where(np.array(counts) > 0, sums, 0)
+        assert np.allclose(np.array(by), wanted[:, None] * np.ones(3), atol=1e-5)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_numbers_without_a_last_dimension(place: Any) -> None:
+    ids = fluid.data("ids", [None, 4], "int64")
+    table = fluid.initializer.NumpyArrayInitializer(np.arange(10, dtype=np.float32).reshape(5, 2))
+    rows = fluid.embedding(ids, [5, 2], param_attr=fluid.ParamAttr("table", table))
+    numbers = np.array([[0, 4, 1, 1], [3, 2, 0, 4]])
+    found, hot = map(np.array, _run([rows, fluid.one_hot(ids, 6)], place, ids=numbers))
+    assert np.array_equal(found, np.arange(10).reshape(5, 2)[numbers])
+    assert np.array_equal(hot, np.eye(6)[numbers])
+
+
+def test_what_pad2d_refuses() -> None:
+    with pytest.raises(UserError, match="3 elements around 3 are not those inside"):
+        layers.pad2d(layers.data("x", [1, 3, 5]), [3, 0, 0, 0], "reflect")
+    with pytest.raises(UserError, match="4 paddings, not 4 and 2"):
+        layers.pad2d(layers.data("y", [1, 3, 5]), [3, 0])
+    with pytest.raises(UserError, match="X and Target have one shape"):
+        layers.kldiv_loss(layers.data("a", [3]), layers.data("b", [4]))
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)

@@ -74,6 +74,12 @@ def adam(s: dict[str, Any], p: Array, g: Array, t: int) -> Array:
     return p - rate * s["m"] / (np.sqrt(s["v"]) + 1e-8)
 
 
+def lamb(s: dict[str, Any], p: Array, g: Array, t: int) -> Array:
+    s["m"], s["v"] = 0.9 * s.get("m", 0) + 0.1 * g, 0.999 * s.get("v", 0) + 0.001 * g * g
+    step = s["m"] / (np.sqrt(s["v"]) + 1e-6) + 0.02 * p
+    return p - 0.1 * np.linalg.norm(p) / np.linalg.norm(step) * step
+
+
 def adamax(s: dict[str, Any], p: Array, g: Array, t: int) -> Array:
     s["m"] = 0.9 * s.get("m", 0) + 0.1 * g
     s["n"] = np.maximum(0.999 * s.get("n", 0) + 1e-8, np.abs(g))
@@ -117,6 +123,7 @@ OPTIMIZERS: dict[str, tuple[Callable[[], Any], Callable[..., Array]]] = {
     "momentum": (lambda: fluid.optimizer.Momentum(0.1, 0.9), momentum),
     "nesterov": (lambda: fluid.optimizer.Momentum(0.1, 0.9, use_nesterov=True), nesterov),
     "adam": (lambda: fluid.optimizer.Adam(0.1), adam),
+    "lamb": (lambda: fluid.optimizer.Lamb(0.1, 0.02), lamb),
     "adamax": (lambda: fluid.optimizer.Adamax(0.1), adamax),
     "adagrad": (lambda: fluid.optimizer.Adagrad(0.1), adagrad),
     "decayed": (lambda: fluid.optimizer.DecayedAdagrad(0.1), decayed),
@@ -292,6 +299,47 @@ def test_model_average() -> None:
     with average.apply(exe):
         assert np.allclose(held("w"), np.mean(seen, 0), atol=1e-6)
     assert np.array_equal(held("w"), seen[-1])
+
+
+@pytest.mark.parametrize("is_limited", [False, True])
+def test_exponential_moving_average(is_limited: bool) -> None:
+    w = parameter()
+    fluid.optimizer.SGD(0.1).minimize(loss_of(w))
+    steps = layers.autoincreased_step_counter() if is_limited else None
+    average = fluid.optimizer.ExponentialMovingAverage(0.3, thres_steps=steps)
+    average.update()
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    mean, rest = np.zeros(4), 1.0
+    for step in range(1, 4):
+        exe.run()
+        decay = min(0.3, (1 + step) / (10 + step)) if is_limited else 0.3
+        mean, rest = decay * mean + (1 - decay) * held("w"), rest * decay
+    last = held("w")
+    with average.apply(exe):
+        assert np.allclose(held("w"), mean / (1 - rest), atol=1e-6)
+    assert np.array_equal(held("w"), last)
+    with average.apply(exe, need_restore=False):
+        pass
+    assert not np.array_equal(held("w"), last)
+    average.restore(exe)
+    assert np.array_equal(held("w"), last)
+
+
+def test_lamb_without_steps_or_decay() -> None:
+    """A parameter of zeros moves by the learning rate alone; one that is excluded is not decayed."""
+    zero, one = (
+        layers.create_parameter([4], "float32", attr=fluid.ParamAttr(n, fluid.initializer.Constant(v)))
+        for n, v in (("zero", 0.0), ("one", 1.0))
+    )
+    loss = layers.reduce_sum(zero + one * 0.0)
+    lamb = fluid.optimizer.Lamb(0.1, 0.5, exclude_from_weight_decay_fn=lambda p: p.name == "one")
+    lamb.minimize(loss)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    exe.run()
+    assert np.allclose(held("zero"), -0.1 * 0.1 / (np.sqrt(0.001) + 1e-6))
+    assert np.array_equal(held("one"), np.ones(4))
 
 
 def test_initial_values() -> None:

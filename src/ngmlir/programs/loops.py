@@ -97,8 +97,9 @@ def _known(entered: Entered, name: str) -> Any:
 def _number(entered: Entered, name: str) -> Tensor | None:
     """What a name holds before the loop, where that is one number, which follows from nothing of a loop around it."""
     held = entered.used.get(name)
-    is_number = isinstance(held, Tensor) and (not held.type.shape or are_same(held.type.shape, (1,)))
-    return held if is_number and not depends_on_parameters(held) else None
+    if not isinstance(held, Tensor) or (held.type.shape and not are_same(held.type.shape, (1,))):
+        return None
+    return None if depends_on_parameters(held) else held
 
 
 def _with_rows(entered: Entered, before: dict[str, Kept]) -> dict[str, Kept]:

@@ -56,6 +56,7 @@ from .framework import (
     switch_startup_program,
 )
 from .inference_transpiler import InferenceTranspiler
+from .input import data, embedding, one_hot
 from .lod_tensor import create_lod_tensor, create_random_int_lodtensor
 from .memory import memory_optimize, release_memory
 from .param_attr import ParamAttr, WeightNormParamAttr
@@ -69,6 +70,10 @@ from .tensor_parallel import TensorParallel
 #: What divides programs in the original, and what does here.
 _ELSEWHERE = {
     "DistributeTranspiler": 'fluid.DataParallel(program, startup, "pserver", ranks) divides a program among ranks',
+    "BuildStrategy": "an executor runs a program as it is, compiled as a whole: executor.run(program, ...)",
+    "CompiledProgram": "an executor runs a program as it is, compiled as a whole: executor.run(program, ...)",
+    "ExecutionStrategy": "an executor runs a program as it is, compiled as a whole: executor.run(program, ...)",
+    "gradients": "fluid.calc_gradient(targets, inputs) appends gradients",
     "ParallelExecutor": "fluid.Executor runs a program on all cores; fluid.DataParallel divides batches among ranks",
 }
 
@@ -80,9 +85,9 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "Block", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "DataFeeder", "DataParallel", "Executor", "InferenceTranspiler", "LoDTensor", "NumpyPlace", "Operator", "ParamAttr",
     "Parameter", "PipelineParallel", "Place", "Program", "Scope", "Tensor", "TensorParallel", "Variable", "WeightNormParamAttr", "append_backward", "average", "backward",
-    "batch", "calc_gradient", "cheapest", "clip", "contrib", "core", "create_lod_tensor", "create_random_int_lodtensor", "data_feeder", "debugger",
-    "default_main_program", "default_scope_funcs", "default_startup_program", "evaluator", "executor", "framework", "get_var", "global_scope",
-    "initializer", "io", "layer_helper", "layers", "lod_tensor", "memory_optimize", "metrics", "name_scope", "nets", "op", "optimizer",
+    "batch", "calc_gradient", "cheapest", "clip", "contrib", "core", "create_lod_tensor", "create_random_int_lodtensor", "data", "data_feeder", "debugger",
+    "default_main_program", "default_scope_funcs", "default_startup_program", "embedding", "evaluator", "executor", "framework", "get_var", "global_scope",
+    "initializer", "io", "layer_helper", "layers", "lod_tensor", "memory_optimize", "metrics", "name_scope", "nets", "one_hot", "op", "optimizer",
     "param_attr", "pipeline_stage", "profiler", "program_guard", "reader", "regularizer", "release_memory", "scope_guard", "switch_main_program",
     "switch_startup_program", "transpiler", "unique_name",
 ]  # fmt: skip

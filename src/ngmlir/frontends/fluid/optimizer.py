@@ -6,7 +6,7 @@ States of an optimizer are persistable variables, which the start-up program fil
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ...programs.attributes import OpRole
@@ -14,11 +14,17 @@ from ...support.diagnostics import Diagnostic, UserError
 from ...support.undo import changing
 from . import unique_name
 from .backward import append_backward
-from .clip import append_gradient_clip_ops, error_clip_callback
+from .clip import (
+    BaseGradientClipAttr,
+    append_gradient_clip_ops,
+    error_clip_callback,
+    set_gradient_clip,
+)
 from .framework import Block, Operator, Parameter, Program, Variable, default_startup_program, program_guard
 from .initializer import Constant
 from .layer_helper import LayerHelper
 from .layers.learning_rate_scheduler import lars_rates
+from .model_average import ExponentialMovingAverage as ExponentialMovingAverage
 from .model_average import ModelAverage as ModelAverage
 from .param_attr import checked
 from .regularizer import append_regularization_ops
@@ -41,11 +47,13 @@ class Optimizer:
         regularization: Any = None,
         LARS_weight_decay: float = 0.0,
         name: str | None = None,
+        grad_clip: BaseGradientClipAttr | None = None,
     ):
         if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float, Variable)):
             raise TypeError(f"a learning rate is a number or a variable, not {learning_rate!r}")
         self.type = type(self).__name__.removesuffix("Optimizer").lower()
         self.regularization = checked(regularization, "regularizer", "regularizer.L2Decay(1e-4)")
+        self._clip = grad_clip
         self._given_rate = learning_rate
         self._rates: dict[int, Variable] = {}
         self._accumulators: dict[str, dict[str, Variable]] = {}
@@ -184,6 +192,8 @@ class Optimizer:
         startup_program: Program | None = None,
     ) -> tuple[list[Operator], list[tuple[Variable, Variable | None]]]:
         """Appends clips, regularization and updates for gradients: the operators of the updates, and the pairs after the clips."""
+        if self._clip is not None:
+            set_gradient_clip(self._clip, [p for p, _ in pairs], loss.block.program)
         decayed = append_regularization_ops(append_gradient_clip_ops(pairs), self.regularization)
         return self._create_optimization_pass(decayed, loss, startup_program), decayed
 
@@ -301,6 +311,32 @@ class AdamaxOptimizer(Optimizer):
             _scale(block, self._get_accumulator("beta1_pow", parameter), self.attributes["beta1"])
 
 
+class LambOptimizer(Optimizer):
+    """Steps of Adam without its corrections, plus `lamb_weight_decay` times the parameter, as long as the learning rate times the parameter
+    is. The decay is off for parameters for which `exclude_from_weight_decay_fn(parameter)` is true."""
+
+    states: ClassVar = {"moment1": 0.0, "moment2": 0.0}
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        lamb_weight_decay: float = 0.01,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-6,
+        exclude_from_weight_decay_fn: Callable[[Any], bool] | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(learning_rate, **kwargs)
+        self.attributes = {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon)}
+        self._decay, self._excludes = float(lamb_weight_decay), exclude_from_weight_decay_fn
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Operator:
+        is_excluded = self._excludes is not None and self._excludes(param_and_grad[0])
+        attributes = {**self.attributes, "weight_decay": 0.0 if is_excluded else self._decay}
+        return self._update(block, param_and_grad, {"Moment1": "moment1", "Moment2": "moment2"}, attributes)
+
+
 class AdagradOptimizer(Optimizer):
     """m += g^2; p - lr g / (sqrt(m) + epsilon)."""
 
@@ -389,4 +425,4 @@ def _scale(block: Block, variable: Variable, factor: float) -> None:
 
 SGD, Momentum, Adam, Adamax = SGDOptimizer, MomentumOptimizer, AdamOptimizer, AdamaxOptimizer
 Adagrad, DecayedAdagrad, Adadelta = AdagradOptimizer, DecayedAdagradOptimizer, AdadeltaOptimizer
-RMSProp, Ftrl = RMSPropOptimizer, FtrlOptimizer
+RMSProp, Ftrl, Lamb = RMSPropOptimizer, FtrlOptimizer, LambOptimizer

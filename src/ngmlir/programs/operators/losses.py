@@ -205,3 +205,19 @@ def nce(
     if sample_weight is not None:
         cost = np.multiply(cost, np.reshape(sample_weight, (rows, 1)))
     return cost, share, classes
+
+
+@operator
+def kldiv_loss(x: Tensor, target: Tensor, *, reduction: str) -> Tensor:
+    if not are_same(x.type.shape, target.type.shape):
+        raise UserError(
+            f"X and Target have one shape, not {list(x.type.shape)} and {list(target.type.shape)}"
+        )
+    counts = np.greater(target, 0)
+    loss = np.multiply(target, np.subtract(np.log(np.where(counts, target, 1)), x))
+    loss = np.where(counts, loss, 0)
+    if reduction == "none":
+        return loss
+    if reduction == "batchmean":
+        loss = np.sum(np.reshape(loss, (loss.type.shape[0], -1)), axis=1)
+    return np.reshape(np.sum(loss) if reduction == "sum" else np.mean(loss), [1])

@@ -87,14 +87,29 @@ def lrn(x: Tensor, *, n: int, k: float, alpha: float, beta: float, is_test: bool
 
 @operator
 def dropout(
-    x: Tensor, *, context: Context, dropout_prob: float, is_test: bool, fix_seed: bool, seed: int
+    x: Tensor,
+    *,
+    context: Context,
+    dropout_prob: float,
+    is_test: bool,
+    fix_seed: bool,
+    seed: int,
+    dropout_implementation: str,
 ) -> tuple[Tensor, Tensor]:
+    factor = _dropout_factor(dropout_prob, is_test, dropout_implementation)
     if is_test:
-        return np.multiply(x, 1 - dropout_prob), np.ones_like(x)
+        return x if factor == 1 else np.multiply(x, factor), np.ones_like(x)
     # A seed of 0 that is to be used is still one number.
     number = drawn(ng.RandomUniformOp, context, x.type.shape, seed or (1 << 31 if fix_seed else 0))
     mask = np.astype(np.greater_equal(number, dropout_prob), x.dtype)
-    return np.multiply(x, mask), mask
+    return np.multiply(x, mask if factor == 1 else np.multiply(mask, factor)), mask
+
+
+def _dropout_factor(probability: float, is_test: bool, implementation: str) -> float:
+    """What elements that stay are multiplied by."""
+    if is_test == (implementation == "upscale_in_train"):
+        return 1.0
+    return 1 - probability if is_test else 1 / (1 - probability) if probability < 1 else 0.0
 
 
 @gradient_of("dropout")
@@ -107,6 +122,8 @@ def dropout_grad(
     is_test: bool,
     fix_seed: bool,
     seed: int,
+    dropout_implementation: str,
 ) -> dict[str, list[Tensor]]:
-    by = 1 - dropout_prob if is_test else outputs["Mask"][0]
+    factor = _dropout_factor(dropout_prob, is_test, dropout_implementation)
+    by = factor if is_test else np.multiply(outputs["Mask"][0], factor)
     return {"X": [np.multiply(gradients["Out"][0], by)]}

@@ -9,6 +9,7 @@ from math import prod
 import numpy
 
 from ... import numpy as np
+from ...ir.literals import dtype_of
 from ...numpy import getitem
 from ...op_graph.tensor import Tensor
 from ...ops.offsets import OFFSETS_HINT, wrong_offsets
@@ -17,6 +18,7 @@ from .. import segments
 from ..definition import Context, Levels
 from ..masks import beside, where_rows
 from ..registry import operator
+from ..vartypes import element_of
 
 #: A row that is not there.
 _NONE = numpy.int32(0)
@@ -201,6 +203,13 @@ def sequence_reshape(x: Tensor, *, new_dim: int, context: Context) -> Tensor:
     made = np.floor_divide(np.multiply(levels[-1], width), new_dim)
     context.give_levels("Out", (*levels[:-1], made))
     return np.reshape(x, (rows * width // new_dim, new_dim))
+
+
+@operator
+def sequence_mask(x: Tensor, *, maxlen: int, out_dtype: int, context: Context) -> Tensor:
+    lengths = np.reshape(x, (*x.type.shape, 1))
+    count = context.size(np.max(x, initial=0)) if maxlen == -1 else maxlen
+    return np.astype(np.less(np.arange(count, dtype=x.dtype), lengths), dtype_of(element_of(out_dtype)))
 
 
 @operator

@@ -14,6 +14,7 @@ from ...numpy import getitem
 from ...op_graph.tensor import Tensor
 from ...op_graph.verbs import VERBS
 from ...support.diagnostics import UserError
+from ...support.lengths import at_least
 from ..definition import Context, GradientOp
 from ..descriptions import Operator
 from ..names import EMPTY, gradient_name
@@ -143,6 +144,23 @@ def pad(x: Tensor, *, paddings: Sequence[int], pad_value: float) -> Tensor:
     if len(paddings) != 2 * rank:
         raise UserError(f"paddings has two numbers for each of {rank} dimensions, not {len(paddings)}")
     return np.pad(x, list(zip(paddings[::2], paddings[1::2], strict=True)), constant_values=pad_value)
+
+
+@operator
+def pad2d(x: Tensor, *, paddings: Sequence[int], mode: str, pad_value: float, data_format: str) -> Tensor:
+    if len(x.type.shape) != 4 or len(paddings) != 4:
+        raise UserError(
+            f"pad2d takes images of 4 dimensions and 4 paddings, not {len(x.type.shape)} and {len(paddings)}"
+        )
+    top, bottom, left, right = paddings
+    first = 2 if data_format == "NCHW" else 1
+    around = [(0, 0)] * first + [(top, bottom), (left, right)] + [(0, 0)] * (2 - first)
+    for length, pair in zip(x.type.shape, around, strict=True):
+        if mode == "reflect" and (least := at_least(length, max(pair) + 1)) is not None and not least:
+            raise UserError(
+                f"{max(pair)} elements around {length} are not those inside mirrored at the border"
+            )
+    return np.pad(x, around, mode, **({"constant_values": pad_value} if mode == "constant" else {}))
 
 
 @operator

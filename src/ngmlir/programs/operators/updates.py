@@ -42,6 +42,27 @@ def adam(
 
 
 @operator
+def lamb(
+    param: Tensor,
+    grad: Tensor,
+    learning_rate: Tensor,
+    moment1: Tensor,
+    moment2: Tensor,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    weight_decay: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    first, second = rules.moments(grad, moment1, moment2, beta1, beta2)
+    step = first / (np.sqrt(second) + epsilon) + weight_decay * param
+    size, of_step = (np.sqrt(np.sum(np.square(each))) for each in (param, step))
+    has_ratio = np.logical_and(np.greater(size, 0), np.greater(of_step, 0))
+    ratio = np.where(has_ratio, size / np.where(has_ratio, of_step, 1), 1)
+    return param - learning_rate * ratio * step, first, second
+
+
+@operator
 def adagrad(
     param: Tensor, grad: Tensor, moment: Tensor, learning_rate: Tensor, *, epsilon: float
 ) -> tuple[Tensor, Tensor]:

@@ -6,15 +6,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ....programs.vartypes import vartype
 from ..framework import Variable
 from ..layer_helper import one_op
 from .nn import square_error_cost
+from .sequences import lod_reset, sequence_expand
 from .shaping import reduce_mean, unsqueeze
 from .tensor import compared, concat
 
 __all__ = [
-    "greater_equal", "greater_than", "huber_loss", "less_equal", "log_loss", "margin_rank_loss", "mse_loss", "not_equal",
-    "ones_like", "sequence_concat", "sequence_slice", "stack", "zeros_like",
+    "greater_equal", "greater_than", "huber_loss", "kldiv_loss", "less_equal", "log_loss", "margin_rank_loss", "mse_loss", "not_equal",
+    "ones_like", "pad2d", "sequence_concat", "sequence_expand_as", "sequence_mask", "sequence_slice", "stack", "zeros_like",
 ]  # fmt: skip
 
 
@@ -41,6 +43,31 @@ def margin_rank_loss(
 def mse_loss(input: Variable, label: Variable) -> Variable:
     """The mean of (input - label)^2, one number."""
     return reduce_mean(square_error_cost(input, label))
+
+
+def kldiv_loss(x: Variable, target: Variable, reduction: str = "mean", name: str | None = None) -> Variable:
+    """t (log(t) - x) of each logarithm x of a probability and target t, 0 where t is 0: `none` of them reduced, their `mean` or `sum`,
+    or with `batchmean` their sum over the number of rows."""
+    return one_op("kldiv_loss", {"X": x, "Target": target}, {"Loss": x.dtype}, {"reduction": reduction}, name)
+
+
+def pad2d(
+    input: Variable,
+    paddings: Sequence[int] = (0, 0, 0, 0),
+    mode: str = "constant",
+    pad_value: float = 0.0,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """Images with rows above and below, and columns left and right, as many as `paddings` says, in this order: of `pad_value` (mode
+    `constant`), of the elements inside, mirrored at the border (`reflect`), or of those of the border (`edge`)."""
+    attrs = {
+        "paddings": list(paddings),
+        "mode": mode,
+        "pad_value": float(pad_value),
+        "data_format": data_format,
+    }
+    return one_op("pad2d", {"X": input}, {"Out": input.dtype}, attrs, name)
 
 
 def not_equal(x: Variable, y: Variable, cond: Variable | None = None, **ignored: Any) -> Variable:
@@ -88,3 +115,17 @@ def sequence_slice(input: Variable, offset: Variable, length: Variable, name: st
     """Of each sequence so many rows from an offset on; both int64 [sequences, 1]."""
     given = {"X": input, "Offset": offset, "Length": length}
     return one_op("sequence_slice", given, {"Out": input.dtype}, None, name)
+
+
+def sequence_expand_as(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """Row i of x as often as sequence i of y is long: sequences like those of y."""
+    return lod_reset(sequence_expand(x, y, 0, name), y)
+
+
+def sequence_mask(
+    x: Variable, maxlen: int | None = None, dtype: Any = "int64", name: str | None = None
+) -> Variable:
+    """For each length in x `maxlen` numbers (by default as many as the greatest length): 1 for each position below it, 0 behind."""
+    kind = vartype(dtype)
+    attrs = {"maxlen": -1 if maxlen is None else maxlen, "out_dtype": kind}
+    return one_op("sequence_mask", {"X": x}, {"Y": kind}, attrs, name)

@@ -14,7 +14,7 @@ from ..layer_helper import LayerHelper, one_op
 from ..param_attr import ParamAttr
 from .made import layer
 from .shaping import one_hot, reduce_sum
-from .tensor import concat
+from .tensor import compared, concat
 
 __all__ = [
     "cos_sim", "cross_entropy", "dice_loss", "dropout", "embedding", "fc", "gru_unit", "hsigmoid", "l2_normalize", "label_smooth",
@@ -82,21 +82,38 @@ def embedding(
 
 
 def matmul(
-    x: Variable, y: Variable, transpose_x: bool = False, transpose_y: bool = False, name: str | None = None
+    x: Variable,
+    y: Variable,
+    transpose_x: bool = False,
+    transpose_y: bool = False,
+    alpha: float = 1.0,
+    name: str | None = None,
 ) -> Variable:
-    """The product of matrices, of each item of a batch."""
+    """The product of matrices, of each item of a batch, times `alpha`."""
     fields = {"transpose_X": transpose_x, "transpose_Y": transpose_y}
-    return one_op("matmul", {"X": x, "Y": y}, {"Out": x.dtype}, fields, name)
+    made = one_op("matmul", {"X": x, "Y": y}, {"Out": x.dtype}, fields, name)
+    return made if alpha == 1 else made * alpha
 
 
 def dropout(
-    x: Variable, dropout_prob: float, is_test: bool = False, seed: int | None = None, name: str | None = None
+    x: Variable,
+    dropout_prob: float,
+    is_test: bool = False,
+    seed: int | None = None,
+    name: str | None = None,
+    dropout_implementation: str = "downgrade_in_infer",
 ) -> Variable:
-    """Elements set to 0 with a probability; in use, all of them times the probability that they stay. Without a seed that of the main
-    program is taken."""
+    """Elements set to 0 with a probability; in use, all of them times the probability that they stay, or with `upscale_in_train` as they are:
+    then those that stay are divided by it in training. Without a seed that of the main program is taken."""
     helper = LayerHelper("dropout", name=name)
     number = helper.main_program.random_seed if seed is None else seed
-    fields = {"dropout_prob": dropout_prob, "is_test": is_test, "fix_seed": seed is not None, "seed": number}
+    fields = {
+        "dropout_prob": dropout_prob,
+        "is_test": is_test,
+        "fix_seed": seed is not None,
+        "seed": number,
+        "dropout_implementation": dropout_implementation,
+    }
     made, mask = helper.create_tmp_variable(x.dtype), helper.create_tmp_variable(x.dtype, stop_gradient=True)
     helper.append_op(type="dropout", inputs={"X": [x]}, outputs={"Out": [made], "Mask": [mask]}, attrs=fields)
     return made
@@ -193,18 +210,44 @@ def cos_sim(X: Variable, Y: Variable) -> Variable:
     return one_op("cos_sim", {"X": X, "Y": Y}, {"Out": X.dtype, "XNorm": X.dtype, "YNorm": X.dtype})[0]
 
 
-def cross_entropy(input: Variable, label: Variable, soft_label: bool = False) -> Variable:
-    """-log of the probability of the right class, of each row; label int64 with a last dimension of 1, or probabilities."""
-    return one_op(
+def cross_entropy(
+    input: Variable, label: Variable, soft_label: bool = False, ignore_index: int | None = None
+) -> Variable:
+    """-log of the probability of the right class, of each row; label int64 with a last dimension of 1, or probabilities. Rows whose class is
+    `ignore_index` have no loss."""
+    label, counts = _counting(input, label, soft_label, ignore_index)
+    made = one_op(
         "cross_entropy", {"X": input, "Label": label}, {"Y": input.dtype}, {"soft_label": soft_label}
     )
+    return made if counts is None else made * counts
 
 
-def softmax_with_cross_entropy(logits: Variable, label: Variable, soft_label: bool = False) -> Variable:
-    """The cross entropy of the softmax of scores, of each row."""
+def _counting(
+    scores: Variable, label: Variable, soft_label: bool, ignore_index: int | None
+) -> tuple[Variable, Variable | None]:
+    """Classes, 0 where they are `ignore_index`, and a factor for the loss of each row, 0 there; no factor where no row can be."""
+    if soft_label or ignore_index is None:
+        return label, None
+    counts = compared("not_equal", label, label * 0 + ignore_index, None)
+    return label * counts.astype(label.dtype), counts.astype(scores.dtype)
+
+
+def softmax_with_cross_entropy(
+    logits: Variable,
+    label: Variable,
+    soft_label: bool = False,
+    ignore_index: int | None = None,
+    numeric_stable_mode: bool = True,
+    return_softmax: bool = False,
+) -> Any:
+    """The cross entropy of the softmax of scores, of each row, as `cross_entropy` takes it; with `return_softmax` the softmax too. No score is
+    too great for it, so `numeric_stable_mode` has no effect."""
+    label, counts = _counting(logits, label, soft_label, ignore_index)
     outputs = {"Softmax": logits.dtype, "Loss": logits.dtype}
     inputs = {"Logits": logits, "Label": label}
-    return one_op("softmax_with_cross_entropy", inputs, outputs, {"soft_label": soft_label})[1]
+    shares, made = one_op("softmax_with_cross_entropy", inputs, outputs, {"soft_label": soft_label})
+    made = made if counts is None else made * counts
+    return (made, shares) if return_softmax else made
 
 
 def square_error_cost(input: Variable, label: Variable) -> Variable:
