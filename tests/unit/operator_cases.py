@@ -250,6 +250,13 @@ def gru_step(Input: Array, HiddenPrev: Array, Weight: Array, Bias: Array) -> Any
     return np.concatenate([u, r, m], 1), r * HiddenPrev, (1 - u) * HiddenPrev + u * m
 
 
+def in_groups(x: Any, scale: Any, bias: Any, groups: int) -> Any:
+    rows, beside = x.reshape(len(x), groups, -1), (-1, *[1] * (x.ndim - 2))
+    mean, variance = rows.mean(2, keepdims=True), rows.var(2, keepdims=True)
+    made = ((rows - mean) / np.sqrt(variance + 1e-5)).reshape(x.shape)
+    return made * scale.reshape(beside) + bias.reshape(beside), mean[..., 0], variance[..., 0]
+
+
 def lstm_step(X: Array, C_prev: Array, forget_bias: float = 0.0) -> Any:
     i, f, o, j = np.split(X, 4, 1)
     c = C_prev * sigmoid(f + forget_bias) + sigmoid(i) * np.tanh(j)
@@ -312,7 +319,7 @@ CASES: dict[str, list[Case]] = {
     "relu": unary(lambda x: np.maximum(x, 0)), "sigmoid": unary(sigmoid), "tanh": unary(np.tanh),
     "logsigmoid": unary(lambda x: np.log(sigmoid(x))), "softplus": unary(lambda x: np.log1p(np.exp(x))),
     "softsign": unary(lambda x: x / (1 + np.abs(x))), "tanh_shrink": unary(lambda x: x - np.tanh(x)),
-    "softmax": [({"X": (3, 5)}, {}, lambda X: softmax(X)), ({"X": (2, 3, 4)}, {}, lambda X: softmax(X))],
+    "softmax": [({"X": (3, 5)}, {}, lambda X: softmax(X)), ({"X": (2, 3, 4)}, {}, lambda X: softmax(X)), ({"X": (2, 3, 4)}, {"axis": 1}, lambda X, axis: softmax(X.swapaxes(1, 2)).swapaxes(1, 2))],
     "relu6": [({"X": away(3, 4) * 3}, {"threshold": 4.0}, lambda X, threshold: held(X, 0, threshold))],
     "brelu": [({"X": away(3, 4)}, {"t_min": -1.0, "t_max": 0.05}, lambda X, t_min, t_max: held(X, t_min, t_max))],
     "clip": [({"X": away(3, 4)}, {"min": -1.0, "max": 0.05}, lambda X, min, max: held(X, min, max))],
@@ -356,7 +363,10 @@ CASES: dict[str, list[Case]] = {
                           ({"X": (2, 3)}, {"reduce_all": True}, lambda X, reduce_all, f=function: np.array([f(X)]))]
        for name, function in (("sum", np.sum), ("mean", np.mean), ("max", np.max), ("min", np.min), ("prod", np.prod))},
     "arg_max": [({"X": (3, 4)}, {"axis": 1}, lambda X, axis: X.argmax(1))], "arg_min": [({"X": (3, 4)}, {"axis": 0}, lambda X, axis: X.argmin(0))],
-    "argsort": [({"X": (3, 4)}, {"axis": 0}, lambda X, axis: (np.sort(X, 0), X.argsort(0)))],
+    "argsort": [
+        ({"X": (3, 4)}, {"axis": 0}, lambda X, axis: (np.sort(X, 0), X.argsort(0))),
+        ({"X": np.array([[2.0, 3, 2, -1], [0, 0, 0, 1]])}, {"descending": True}, lambda X, **_: (-np.sort(-X, 1), np.argsort(-X, 1, kind="stable"))),
+    ],
     "cumsum": [({"X": (3, 4)}, {}, lambda X: X.cumsum(1)), ({"X": (3, 4)}, {"axis": 0, "exclusive": True, "reverse": True}, lambda X, **_: X[::-1].cumsum(0)[::-1] - X)],
     "top_k": [({"X": (3, 6)}, {"k": 2}, lambda X, k: (-np.sort(-X, 1)[:, :2], np.argsort(-X, 1)[:, :2]))],
     "is_empty": [({"X": (3, 6)}, {}, lambda X: np.array([False]))], "shape": [({"Input": (3, 6)}, {}, lambda Input: np.array([3, 6], np.int32))],
@@ -438,6 +448,10 @@ CASES: dict[str, list[Case]] = {
     "bilinear_interp": [({"X": (1, 2, 3, 4)}, {"out_h": 5, "out_w": 7}, interpolated), ({"X": (1, 2, 3, 4)}, {"out_h": 1, "out_w": 2}, interpolated)],
     "batch_norm": [({"X": (4, 3, 2, 2), "Scale": (3,), "Bias": (3,), "Mean": (3,), "Variance": positive(3)}, {}, batch_norm), ({"X": (6, 3), "Scale": (3,), "Bias": (3,), "Mean": (3,), "Variance": positive(3)}, {"is_test": True}, batch_norm)],
     "layer_norm": [({"X": (3, 2, 4), "Scale": (8,), "Bias": (8,)}, {}, lambda X, Scale, Bias: (((X.reshape(3, 8) - X.reshape(3, 8).mean(1, keepdims=True)) / np.sqrt(X.reshape(3, 8).var(1, keepdims=True) + 1e-5) * Scale + Bias).reshape(3, 2, 4), X.reshape(3, 8).mean(1), X.reshape(3, 8).var(1)))],
+    "group_norm": [
+        ({"X": (2, 4, 3, 2), "Scale": (4,), "Bias": (4,)}, {"groups": 2}, lambda X, Scale, Bias, groups: in_groups(X, Scale, Bias, groups)),
+        ({"X": (2, 5, 6)}, {"groups": 3, "data_layout": "NHWC"}, lambda X, groups, data_layout: tuple(np.moveaxis(v, 1, -1) if v.ndim > 2 else v for v in in_groups(X.swapaxes(1, 2), np.ones(6), np.zeros(6), groups))),
+    ],
     "dropout": [({"X": (3, 4)}, {"is_test": True, "dropout_prob": 0.3}, lambda X, **_: 0.7 * X), ({"X": (3, 4)}, {"is_test": True, "dropout_prob": 0.3, "dropout_implementation": "upscale_in_train"}, lambda X, **_: X)],
     "lstm_unit": [({"X": (3, 8), "C_prev": (3, 2)}, {"forget_bias": 0.5}, lstm_step)], "gru_unit": [({"Input": (3, 6), "HiddenPrev": (3, 2), "Weight": (2, 6), "Bias": (1, 6)}, {}, gru_step)],
     "fill_constant": [({}, {"shape": [2, 3], "value": 1.5}, lambda **_: np.full((2, 3), 1.5, np.float32))],

@@ -46,6 +46,12 @@ LAYERS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Any, Any]]
         lambda x, y: layers.pad2d(layers.reshape(x, [-1, 1, 1, 3]), [1, 0, 2, 1], "edge"),
         lambda x, y: np.pad(x.reshape(-1, 1, 1, 3), ((0, 0), (0, 0), (1, 0), (2, 1)), "edge"), (X, Y),
     ),
+    "group_norm": (
+        lambda x, y: layers.group_norm(layers.reshape(x, [-1, 3, 1]), 1, act="relu"),
+        lambda x, y: np.maximum((x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5), 0)[..., None], (X, Y),
+    ),
+    "softmax": (lambda x, y: layers.softmax(x, axis=0), lambda x, y: np.exp(x) / np.exp(x).sum(0), (X, Y)),
+    "argsort": (lambda x, y: layers.argsort(x, descending=True)[1], lambda x, y: np.argsort(-x), (X, Y)),
     "isfinite": (lambda x, y: layers.isfinite(x / (y - y)), lambda x, y: np.array([False]), (X, Y)),
 }  # fmt: skip
 

@@ -88,6 +88,19 @@ def test_gradients_of_softmax(lengths: list[int]) -> None:
     check_gradients("sequence_softmax", inputs, ["Out"], ["X"], order=2)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_reverse(target: str) -> None:
+    for lengths in LENGTHS:
+        x = Rows(normal(sum(lengths), 2), [lengths])
+        parts = [p[::-1] for p in pieces(x)]
+        same(Applied("sequence_reverse", {"X": x}).results(target)["Y"], joined(parts, x.array), [lengths])
+
+
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_gradients_of_reverse(lengths: list[int]) -> None:
+    check_gradients("sequence_reverse", {"X": Rows(normal(sum(lengths), 2), [lengths])}, ["Y"], ["X"])
+
+
 def windows(part: Array, start: int, length: int, outside: Array | None) -> Array:
     above = max(0, -start)
     made = np.zeros((len(part), length, part.shape[1]))

@@ -153,12 +153,12 @@ def maxout(x: Tensor, *, groups: int) -> Tensor:
 FARTHEST = 64.0
 
 
-def below_largest(x: Tensor) -> Tensor:
-    """How far each score is below the largest of its row, at most FARTHEST."""
-    largest = stop_gradient(np.max(x, axis=-1, keepdims=True))
+def below_largest(x: Tensor, axis: int = -1) -> Tensor:
+    """How far each score is below the largest along a dimension, at most FARTHEST."""
+    largest = stop_gradient(np.max(x, axis=axis, keepdims=True))
     return np.maximum(np.subtract(x, largest), -FARTHEST)
 
 
 @operator
-def softmax(x: Tensor, *, is_test: bool) -> Tensor:
-    return np.softmax(below_largest(x), axis=-1)
+def softmax(x: Tensor, *, axis: int, is_test: bool) -> Tensor:
+    return np.softmax(below_largest(x, axis), axis=axis)

@@ -74,6 +74,38 @@ def layer_norm(
 
 
 @operator
+def group_norm(
+    x: Tensor,
+    scale: Tensor | None,
+    bias: Tensor | None,
+    *,
+    epsilon: float,
+    groups: int,
+    data_layout: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    rank = len(x.type.shape)
+    if rank < 2:
+        raise UserError(
+            f"group_norm takes a batch of channels, not a tensor of the shape {list(x.type.shape)}"
+        )
+    last = data_layout == "NHWC"
+    line = np.moveaxis(x, -1, 1) if last else x
+    count, channels, *lengths = line.type.shape
+    if channels % groups:
+        raise UserError(f"{channels} channels are not divided into {groups} equal groups")
+    rows = np.reshape(line, (count, groups, -1))
+    mean = np.mean(rows, axis=2, keepdims=True)
+    centred = np.subtract(rows, mean)
+    variance = np.mean(np.square(centred), axis=2, keepdims=True)
+    made = np.reshape(np.divide(centred, np.sqrt(np.add(variance, epsilon))), line.type.shape)
+    beside = (channels, *[1] * len(lengths))
+    made = made if scale is None else np.multiply(made, np.reshape(scale, beside))
+    made = made if bias is None else np.add(made, np.reshape(bias, beside))
+    flat = (count, groups)
+    return np.moveaxis(made, 1, -1) if last else made, np.reshape(mean, flat), np.reshape(variance, flat)
+
+
+@operator
 def lrn(x: Tensor, *, n: int, k: float, alpha: float, beta: float, is_test: bool) -> tuple[Tensor, Tensor]:
     channels = x.type.shape[1]
     before = (n - 1) // 2

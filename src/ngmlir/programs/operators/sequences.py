@@ -54,6 +54,13 @@ def sequence_softmax(x: Tensor, *, context: Context) -> Tensor:
 
 
 @operator
+def sequence_reverse(x: Tensor, *, context: Context) -> Tensor:
+    offsets, rows = segments.innermost(context, "X", "sequence_reverse"), segments.length_of(x)
+    behind = np.subtract(segments.spread(segments.ends(offsets), offsets, rows), 1)
+    return segments.take(x, np.subtract(behind, segments.places(offsets, rows)))
+
+
+@operator
 def sequence_conv(
     x: Tensor,
     padding_data: Tensor | None,

@@ -9,6 +9,7 @@ from . import (
     beams,
     control_flow,
     dynamic_rnn,
+    functional,
     images,
     io,
     labelling,
@@ -27,6 +28,7 @@ from . import (
 from .beams import *  # noqa: F403
 from .control_flow import *  # noqa: F403
 from .dynamic_rnn import *  # noqa: F403
+from .functional import *  # noqa: F403
 from .images import *  # noqa: F403
 from .io import *  # noqa: F403
 from .labelling import *  # noqa: F403
@@ -47,6 +49,7 @@ _WRITTEN = {
         beams,
         control_flow,
         dynamic_rnn,
+        functional,
         images,
         io,
         labelling,

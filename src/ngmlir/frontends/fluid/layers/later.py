@@ -8,15 +8,16 @@ from typing import Any
 
 from ....programs.vartypes import vartype
 from ..framework import Variable
-from ..layer_helper import one_op
+from ..initializer import Constant
+from ..layer_helper import LayerHelper, one_op
 from .nn import square_error_cost
 from .sequences import lod_reset, sequence_expand
 from .shaping import reduce_mean, unsqueeze
 from .tensor import compared, concat
 
 __all__ = [
-    "greater_equal", "greater_than", "huber_loss", "kldiv_loss", "less_equal", "log_loss", "margin_rank_loss", "mse_loss", "not_equal",
-    "ones_like", "pad2d", "sequence_concat", "sequence_expand_as", "sequence_mask", "sequence_slice", "stack", "zeros_like",
+    "greater_equal", "greater_than", "group_norm", "huber_loss", "kldiv_loss", "less_equal", "log_loss", "margin_rank_loss", "mse_loss", "not_equal",
+    "ones_like", "pad2d", "sequence_concat", "sequence_expand_as", "sequence_mask", "sequence_reverse", "sequence_slice", "stack", "zeros_like",
 ]  # fmt: skip
 
 
@@ -70,6 +71,35 @@ def pad2d(
     return one_op("pad2d", {"X": input}, {"Out": input.dtype}, attrs, name)
 
 
+def group_norm(
+    input: Variable,
+    groups: int,
+    epsilon: float = 1e-05,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    act: str | None = None,
+    data_layout: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """Each group of channels of an image with the mean 0 and the variance 1, times a learned scale plus a learned shift of each channel; without
+    these where an attribute is False."""
+    helper = LayerHelper(
+        "group_norm", input=input, param_attr=param_attr, bias_attr=bias_attr, act=act, name=name
+    )
+    shape, inputs = [input.shape[-1 if data_layout == "NHWC" else 1]], {"X": [input]}
+    if param_attr is not False:
+        one = Constant(1.0)
+        inputs["Scale"] = [
+            helper.create_parameter(helper.param_attr, shape, input.dtype, default_initializer=one)
+        ]
+    if bias_attr is not False:
+        inputs["Bias"] = [helper.create_parameter(helper.bias_attr, shape, input.dtype, is_bias=True)]
+    made = {slot: helper.create_tmp_variable(input.dtype) for slot in ("Y", "Mean", "Variance")}
+    attrs = {"groups": groups, "epsilon": epsilon, "data_layout": data_layout}
+    helper.append_op(type="group_norm", inputs=inputs, outputs=made, attrs=attrs)
+    return helper.append_activation(made["Y"])
+
+
 def not_equal(x: Variable, y: Variable, cond: Variable | None = None, **ignored: Any) -> Variable:
     """Whether x is not y, written to `cond` where that is given."""
     return compared("not_equal", x, y, cond)
@@ -115,6 +145,11 @@ def sequence_slice(input: Variable, offset: Variable, length: Variable, name: st
     """Of each sequence so many rows from an offset on; both int64 [sequences, 1]."""
     given = {"X": input, "Offset": offset, "Length": length}
     return one_op("sequence_slice", given, {"Out": input.dtype}, None, name)
+
+
+def sequence_reverse(x: Variable, name: str | None = None) -> Variable:
+    """The rows of each sequence, the last first."""
+    return one_op("sequence_reverse", {"X": x}, {"Y": x.dtype}, None, name)
 
 
 def sequence_expand_as(x: Variable, y: Variable, name: str | None = None) -> Variable:

@@ -141,9 +141,10 @@ def softmax(
     bias_attr: Any = None,
     use_cudnn: bool = True,
     name: str | None = None,
+    axis: int = -1,
 ) -> Variable:
-    """exp(x) over its sum, along the last dimension."""
-    return one_op("softmax", {"X": input}, {"Out": input.dtype}, None, name)
+    """exp(x) over its sum, along a dimension."""
+    return one_op("softmax", {"X": input}, {"Out": input.dtype}, {"axis": axis}, name)
 
 
 def l2_normalize(x: Variable, axis: int, epsilon: float = 1e-12, name: str | None = None) -> Variable:

@@ -61,9 +61,12 @@ def argmin(x: Variable, axis: int = 0) -> Variable:
     return one_op("arg_min", {"X": x}, {"Out": "int64"}, {"axis": axis})
 
 
-def argsort(input: Variable, axis: int = -1, name: str | None = None) -> tuple[Variable, Variable]:
-    """The elements in rising order along a dimension, and their positions, int64."""
-    return one_op("argsort", {"X": input}, {"Out": input.dtype, "Indices": "int64"}, {"axis": axis}, name)
+def argsort(
+    input: Variable, axis: int = -1, name: str | None = None, descending: bool = False
+) -> tuple[Variable, Variable]:
+    """The elements in rising or falling order along a dimension, and their positions, int64."""
+    attrs = {"axis": axis, "descending": descending}
+    return one_op("argsort", {"X": input}, {"Out": input.dtype, "Indices": "int64"}, attrs, name)
 
 
 def topk(input: Variable, k: int, name: str | None = None) -> tuple[Variable, Variable]:
