@@ -240,14 +240,15 @@ def nce_loss(
     return np.array(made)
 
 
-def gru_step(Input: Array, HiddenPrev: Array, Weight: Array, Bias: Array) -> Any:
+def gru_step(Input: Array, HiddenPrev: Array, Weight: Array, Bias: Array, origin_mode: bool = False) -> Any:
     d = HiddenPrev.shape[1]
     flat, x = Weight.reshape(-1), Input + Bias
     gates, candidate = flat[: 2 * d * d].reshape(d, 2 * d), flat[2 * d * d :].reshape(d, d)
     h = HiddenPrev @ gates
     u, r = sigmoid(x[:, :d] + h[:, :d]), sigmoid(x[:, d : 2 * d] + h[:, d:])
     m = np.tanh(x[:, 2 * d :] + (r * HiddenPrev) @ candidate)
-    return np.concatenate([u, r, m], 1), r * HiddenPrev, (1 - u) * HiddenPrev + u * m
+    share = 1 - u if origin_mode else u
+    return np.concatenate([u, r, m], 1), r * HiddenPrev, (1 - share) * HiddenPrev + share * m
 
 
 def in_groups(x: Any, scale: Any, bias: Any, groups: int) -> Any:
@@ -453,7 +454,7 @@ CASES: dict[str, list[Case]] = {
         ({"X": (2, 5, 6)}, {"groups": 3, "data_layout": "NHWC"}, lambda X, groups, data_layout: tuple(np.moveaxis(v, 1, -1) if v.ndim > 2 else v for v in in_groups(X.swapaxes(1, 2), np.ones(6), np.zeros(6), groups))),
     ],
     "dropout": [({"X": (3, 4)}, {"is_test": True, "dropout_prob": 0.3}, lambda X, **_: 0.7 * X), ({"X": (3, 4)}, {"is_test": True, "dropout_prob": 0.3, "dropout_implementation": "upscale_in_train"}, lambda X, **_: X)],
-    "lstm_unit": [({"X": (3, 8), "C_prev": (3, 2)}, {"forget_bias": 0.5}, lstm_step)], "gru_unit": [({"Input": (3, 6), "HiddenPrev": (3, 2), "Weight": (2, 6), "Bias": (1, 6)}, {}, gru_step)],
+    "lstm_unit": [({"X": (3, 8), "C_prev": (3, 2)}, {"forget_bias": 0.5}, lstm_step)], "gru_unit": [({"Input": (3, 6), "HiddenPrev": (3, 2), "Weight": (2, 6), "Bias": (1, 6)}, each, gru_step) for each in ({}, {"origin_mode": True})],
     "fill_constant": [({}, {"shape": [2, 3], "value": 1.5}, lambda **_: np.full((2, 3), 1.5, np.float32))],
     "fill": [({}, {"shape": [2], "value": [1.5, 2.0]}, lambda **_: np.array([1.5, 2], np.float32))],
     "assign_value": [({}, {"shape": [2], "dtype": "int32", "int32_values": [3, 4]}, lambda **_: np.array([3, 4], np.int32))],

@@ -59,6 +59,7 @@ def wanted(type: str, inputs: dict[str, Any], settings: dict[str, Any]) -> list[
                 given = x[row] + b
                 u, r = np.split(gate(given[: 2 * D] + h @ both), 2)
                 m = act(given[2 * D :] + (r * h) @ last)
+                u = 1 - u if settings.get("origin_mode") else u
                 h = (1 - u) * h + u * m
             else:
                 act = FUNCTIONS[settings.get("candidate_activation", "tanh")]
@@ -89,6 +90,7 @@ CASES = [
     ("lstmp", False, False, {"use_peepholes": False, "is_reverse": True, "proj_activation": "identity"}),
     ("gru", False, False, {}),
     ("gru", True, False, {"is_reverse": True, "activation": "relu"}),
+    ("gru", True, False, {"origin_mode": True}),
 ]
 NAMES = [f"{type}-{i}" for i, (type, *_) in enumerate(CASES)]
 

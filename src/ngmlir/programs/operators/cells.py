@@ -21,6 +21,12 @@ def columns(x: Tensor, parts: int) -> list[Tensor]:
     return list(np.split(x, parts, 1))
 
 
+def mixed(update: Tensor, before: Tensor, candidate: Tensor, origin_mode: bool) -> Tensor:
+    """The states of a GRU after a step: as much of the candidate as the update gate says, or in `origin_mode` of the state before."""
+    kept, new = (candidate, before) if origin_mode else (before, candidate)
+    return np.add(np.multiply(np.subtract(1, update), kept), np.multiply(update, new))
+
+
 @operator
 def lstm_unit(x: Tensor, c_prev: Tensor, *, forget_bias: float) -> tuple[Tensor, Tensor]:
     i, f, o, j = columns(x, 4)
@@ -38,6 +44,7 @@ def gru_unit(
     *,
     activation: int,
     gate_activation: int,
+    origin_mode: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     width = hidden.type.shape[1]
     if bias is not None:
@@ -53,5 +60,4 @@ def gru_unit(
     u, r = gate(np.add(x_u, h_u)), gate(np.add(x_r, h_r))
     reset = np.multiply(r, hidden)
     m = _FUNCTIONS[activation](np.add(x_m, np.matmul(reset, candidate)))
-    made = np.add(np.multiply(np.subtract(1, u), hidden), np.multiply(u, m))
-    return np.concatenate([u, r, m], 1), reset, made
+    return np.concatenate([u, r, m], 1), reset, mixed(u, hidden, m, origin_mode)

@@ -14,7 +14,7 @@ from ..definition import Context
 from ..lanes import Lanes, State, Stepped
 from ..registry import operator
 from .activations import relu
-from .cells import columns
+from .cells import columns, mixed
 
 #: The functions that gates and states have, by name.
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -162,6 +162,7 @@ def gru(
     activation: str,
     gate_activation: str,
     is_reverse: bool,
+    origin_mode: bool,
     context: Context,
 ) -> tuple[None, None, None, Tensor]:
     offsets, rows = segments.innermost(context, "Input", "gru"), segments.length_of(input)
@@ -181,7 +182,7 @@ def gru(
         (x_u, x_r, x_m), (h_u, h_r) = columns(x, 3), columns(np.matmul(hidden, both), 2)
         u, r = gate(np.add(x_u, h_u)), gate(np.add(x_r, h_r))
         m = candidate(np.add(x_m, np.matmul(np.multiply(r, hidden), last)))
-        made = [np.add(np.multiply(np.subtract(1, u), hidden), np.multiply(u, m))]
+        made = [mixed(u, hidden, m, origin_mode)]
         return made, made
 
     (hidden,) = time.run([begin], [given], step)

@@ -186,8 +186,10 @@ def gru_unit(
     bias_attr: Any = None,
     activation: str = "tanh",
     gate_activation: str = "sigmoid",
+    origin_mode: bool = False,
 ) -> tuple[Variable, Variable, Variable]:
-    """One step of a GRU: (hidden, reset hidden, gate). The input has 3 D = `size` columns: its part of the gates."""
+    """One step of a GRU: (hidden, reset hidden, gate). The input has 3 D = `size` columns: its part of the gates. In `origin_mode` the update
+    gate is the share of the state before, else of the candidate."""
     helper = LayerHelper("gru_unit", param_attr=param_attr, bias_attr=bias_attr)
     numbers = {"identity": 0, "sigmoid": 1, "tanh": 2, "relu": 3}
     width = size // 3
@@ -198,7 +200,11 @@ def gru_unit(
             helper.create_parameter(helper.bias_attr, [1, 3 * width], input.dtype, is_bias=True)
         ]
     made = {slot: helper.create_tmp_variable(input.dtype) for slot in ("Gate", "ResetHiddenPrev", "Hidden")}
-    fields = {"activation": numbers[activation], "gate_activation": numbers[gate_activation]}
+    fields = {
+        "activation": numbers[activation],
+        "gate_activation": numbers[gate_activation],
+        "origin_mode": origin_mode,
+    }
     helper.append_op(type="gru_unit", inputs=inputs, outputs=made, attrs=fields)
     return made["Hidden"], made["ResetHiddenPrev"], made["Gate"]
 

@@ -91,8 +91,10 @@ def dynamic_gru(
     gate_activation: str = "sigmoid",
     candidate_activation: str = "tanh",
     h_0: Variable | None = None,
+    origin_mode: bool = False,
 ) -> Variable:
-    """A gated recurrent network over sequences: hidden states [rows, D] of an input [rows, 3 D]; `size` is D."""
+    """A gated recurrent network over sequences: hidden states [rows, D] of an input [rows, 3 D]; `size` is D. In `origin_mode` the update gate
+    is the share of the state before, else of the candidate."""
     helper = LayerHelper("gru", input=input, param_attr=param_attr, bias_attr=bias_attr)
     dtype = helper.input_dtype()
     weight = helper.create_parameter(helper.param_attr, [size, 3 * size], dtype)
@@ -102,7 +104,7 @@ def dynamic_gru(
     slots = ("BatchGate", "BatchResetHiddenPrev", "BatchHidden", "Hidden")
     outputs = _outputs(helper, dtype, slots)
     fields = {
-        "is_reverse": is_reverse, "gate_activation": gate_activation, "activation": candidate_activation,
+        "is_reverse": is_reverse, "gate_activation": gate_activation, "activation": candidate_activation, "origin_mode": origin_mode,
     }  # fmt: skip
     helper.append_op(type="gru", inputs=inputs, outputs=outputs, attrs=fields)
     return outputs["Hidden"][0]
