@@ -126,6 +126,77 @@ def test_trees_with_leaves_that_say_nothing_of_a_target() -> None:
         np.testing.assert_array_equal(made[0], [[3, -1], [-2, 4], [5, -6], [1, 2]])
 
 
+def grown(draw: np.random.Generator, leaves: int, modes: Sequence[str]) -> list[Any]:
+    """The nodes of a tree, in any order: a leaf is its weight, another one (feature, mode, split, missing, yes, no)."""
+    if leaves == 1:
+        return [round(float(draw.normal()), 3)]
+    left = int(draw.integers(1, leaves))
+    yes, no = grown(draw, left, modes), grown(draw, leaves - left, modes)
+    asks = (
+        int(draw.integers(4)),
+        str(draw.choice(modes)),
+        float(draw.integers(-2, 3)) / 2,
+        int(draw.integers(2)),
+    )
+
+    def moved(nodes: list[Any], by: int) -> list[Any]:
+        return [(*m[:4], m[4] + by, m[5] + by) if isinstance(m, tuple) else m for m in nodes]
+
+    return [(*asks, 1, 1 + len(yes)), *moved(yes, 1), *moved(no, 1 + len(yes))]
+
+
+COMPARED: dict[str, Any] = {
+    "BRANCH_LEQ": np.less_equal, "BRANCH_LT": np.less, "BRANCH_GTE": np.greater_equal, "BRANCH_GT": np.greater,
+    "BRANCH_EQ": np.equal, "BRANCH_NEQ": np.not_equal,
+}  # fmt: skip
+
+
+def gone_down(nodes: list[Any], row: np.ndarray) -> float:
+    at = nodes[0]
+    while isinstance(at, tuple):
+        feature, mode, split, missing, yes, no = at
+        at = nodes[yes if COMPARED[mode](row[feature], split) or (missing and np.isnan(row[feature])) else no]
+    return at
+
+
+@pytest.mark.parametrize("target", ["numpy", "cpu"])
+@pytest.mark.parametrize(
+    "sizes", [[1], [1, 1], [2, 1], [31, 32, 3], [33, 2, 64], [65, 5], [128, 40], [129, 7], [300]], ids=str
+)
+def test_trees_of_any_size(sizes: list[int], target: str) -> None:
+    """Small trees are asked as a whole, others are gone down: both end in the same leaves."""
+    draw = np.random.default_rng(sum(sizes))
+    for modes in (["BRANCH_LT"], [*COMPARED]):
+        trees = [grown(draw, leaves, modes) for leaves in sizes]
+        listed = [(t, i, m) for t, nodes in enumerate(trees) for i, m in enumerate(nodes)]
+        leaves = [(t, i, m) for t, i, m in listed if not isinstance(m, tuple)]
+        asks = [m if isinstance(m, tuple) else (0, "LEAF", 0.0, 0, 0, 0) for _, _, m in listed]
+        features, kinds, splits, missing, yes, no = map(list, zip(*asks, strict=True))
+        tree = node(
+            "TreeEnsembleRegressor",
+            ["y"],
+            n_targets=1,
+            nodes_treeids=[t for t, _, _ in listed],
+            nodes_nodeids=[i for _, i, _ in listed],
+            nodes_featureids=features,
+            nodes_modes=kinds,
+            nodes_values=splits,
+            nodes_missing_value_tracks_true=missing,
+            nodes_truenodeids=yes,
+            nodes_falsenodeids=no,
+            target_treeids=[t for t, _, _ in leaves],
+            target_nodeids=[i for _, i, _ in leaves],
+            target_ids=[0] * len(leaves),
+            target_weights=[w for _, _, w in leaves],
+        )
+        run = ng.compile(load(model_of([tree], [None, 4], ["y"])), target=target)
+        for rows in (37, 1, 0):
+            x = (draw.integers(-3, 4, (rows, 4)) / 2).astype(np.float32)
+            x[draw.random(x.shape) < 0.1] = np.nan
+            wanted = [[sum(gone_down(nodes, row) for nodes in trees)] for row in x]
+            np.testing.assert_allclose(run(x)[0], np.reshape(wanted, (rows, 1)), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("op", ["TreeEnsembleRegressor", "TreeEnsembleClassifier"])
 def test_trees_compare_doubles_as_doubles(op: str) -> None:
     split = 0.5 + 1e-12  # 0.5 in f32
