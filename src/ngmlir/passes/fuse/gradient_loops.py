@@ -84,22 +84,24 @@ def streamed_gradient(fusion: Op, target: Target) -> StreamedGradient | None:
     ]
     product, error_product = (product_of(op, nest.sides).transposed for op in (scored, error))
     sides = [nest.side(v) for op in (scored, error) for v in op.operands]
-    if how is None or not fits:
-        return None
-    return StreamedGradient(
-        **vars(how),
-        straight=nest,
-        scores=product,
-        scored=scored.results[0],
-        masked=nest.outputs[0],
-        inputs=tuple([(numbers[0][number], shape) for number, shape in how.nest.sources]),
-        sides=tuple([(numbers[0][number], shape) for number, shape in sides]),
-        located_op=scores,
-        largest=_largest(nest),
-        weights=nest.outputs[1],
-        errors=error.results[0],
-        error_product=error_product,
-        totals=tuple(totals),
+    return (
+        None
+        if how is None or not fits
+        else StreamedGradient(
+            **vars(how),
+            straight=nest,
+            scores=product,
+            scored=scored.results[0],
+            masked=nest.outputs[0],
+            inputs=tuple([(numbers[0][number], shape) for number, shape in how.nest.sources]),
+            sides=tuple([(numbers[0][number], shape) for number, shape in sides]),
+            located_op=scores,
+            largest=_largest(nest),
+            weights=nest.outputs[1],
+            errors=error.results[0],
+            error_product=error_product,
+            totals=tuple(totals),
+        )
     )
 
 

@@ -102,9 +102,12 @@ class _Builder:
             if rest is None:
                 raise Bug("the fusion of a chain is not contiguous by rows", link.fusion.location)
             if value is place:
-                if len(rest) == 1:
-                    rest = (conflict_free_stride(rest[0], item_bytes(element), self.target),)
-                shape = (self.schedule.rows, *rest)
+                padded = (
+                    (conflict_free_stride(rest[0], item_bytes(element), self.target),)
+                    if len(rest) == 1
+                    else rest
+                )
+                shape = (self.schedule.rows, *padded)
                 scratch[value] = self.b.alloc(type=MemRefType(shape, element, None, 0, 3))
             else:
                 scratch[value] = scratch[place]
