@@ -86,7 +86,6 @@ def _function(function: Op, target: Target, elements: int) -> Op:
 class _Splitting:
     def __init__(self, function: Op, target: Target, elements: int):
         self.target, self.elements = target, elements
-        self.contracts = False  # whether the op that is split adds products by fma
         together = _read_again(function)
         #: For each reduction, in the order of the sweep, whether its operand is read again.
         self.again = iter([op in together for op in function.walk() if "reduction" in op.traits])
@@ -98,7 +97,6 @@ class _Splitting:
         again = "reduction" in op.traits and next(self.again)
         if again and not self.target.has_thread_blocks:
             return None
-        self.contracts = CONTRACT in op.attributes
         if SCHEDULE in op.attributes or not all(_plain(v) for v in (*op.operands, *op.results)):
             return None
         if op.name in POSITIONS:
@@ -110,25 +108,37 @@ class _Splitting:
         if "reduction" not in op.traits:
             return None
         name = op.name.removeprefix("ng.")
-        made = self.reduced(b, name, op.operands[0], get_i64s(op, "axes"), again)
+        made = self.reduced(b, name, op.operands[0], get_i64s(op, "axes"), again, CONTRACT in op.attributes)
         return None if made is None else [made]
 
     # -- sums and the like -------------------------------------------------------------------------------
 
     def reduced(
-        self, b: Builder, name: str, source: Value, axes: Sequence[int], again: bool = False
+        self,
+        b: Builder,
+        name: str,
+        source: Value,
+        axes: Sequence[int],
+        again: bool = False,
+        contracts: bool = False,
     ) -> Value | None:
         """The reduction in several steps; None if one step is best. Where the operand is read `again`, one step is preferred, so
-        that one kernel does all of it."""
+        that one kernel does all of it. `contracts`: it adds products by fma."""
         if not axes:
             return None
         factors = self.factors(source)
         if not factors.squares:
-            return self.by_threads(b, name, source, axes, factors)
+            return self.by_threads(b, name, source, axes, factors, contracts)
         return self.by_blocks(b, name, source, axes, factors, again)
 
     def by_threads(
-        self, b: Builder, name: str, source: Value, axes: Sequence[int], factors: SplitFactors
+        self,
+        b: Builder,
+        name: str,
+        source: Value,
+        axes: Sequence[int],
+        factors: SplitFactors,
+        contracts: bool,
     ) -> Value | None:
         """The reduction in parts of equal length, for the threads of a CPU."""
         shape = shape_of(source.type)
@@ -142,7 +152,7 @@ class _Splitting:
         cut = (*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :])
         value = view(b, widened(b, name, source), cut)
         value = reduce(value, axes=[d + 1 if d >= axis else d for d in axes])
-        if self.contracts and isinstance(made := value.owner, Op):
+        if contracts and isinstance(made := value.owner, Op):
             b.block.ops[-1] = made = made.rebuilt(attributes={**made.attributes, CONTRACT: UnitAttr()})
             value = made.result
         value = reduce(value, axes=[sum(d not in axes for d in range(axis))])
