@@ -53,6 +53,14 @@ def batch_norm(
     return relu(made) if fuse_with_relu else made, new_mean, new_variance, used_mean, inverse
 
 
+def _normalized(rows: Tensor, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows of the last dimension with the mean 0 and the variance 1, and the mean and the variance of each, [..., 1]."""
+    mean = np.mean(rows, axis=-1, keepdims=True)
+    centred = np.subtract(rows, mean)
+    variance = np.mean(np.square(centred), axis=-1, keepdims=True)
+    return np.divide(centred, np.sqrt(np.add(variance, epsilon))), mean, variance
+
+
 @operator
 def layer_norm(
     x: Tensor, scale: Tensor | None, bias: Tensor | None, *, epsilon: float, begin_norm_axis: int
@@ -63,10 +71,7 @@ def layer_norm(
             f"no dimension of the shape {list(shape)} is left to normalize along from {begin_norm_axis} on"
         )
     rows = np.reshape(x, (prod(shape[:begin_norm_axis]), prod(shape[begin_norm_axis:])))
-    mean = np.mean(rows, axis=1, keepdims=True)
-    centred = np.subtract(rows, mean)
-    variance = np.mean(np.square(centred), axis=1, keepdims=True)
-    made = np.divide(centred, np.sqrt(np.add(variance, epsilon)))
+    made, mean, variance = _normalized(rows, epsilon)
     made = made if scale is None else np.multiply(made, scale)
     made = made if bias is None else np.add(made, bias)
     flat = (rows.type.shape[0],)
@@ -93,14 +98,10 @@ def group_norm(
     count, channels, *lengths = line.type.shape
     if channels % groups:
         raise UserError(f"{channels} channels are not divided into {groups} equal groups")
-    rows = np.reshape(line, (count, groups, -1))
-    mean = np.mean(rows, axis=2, keepdims=True)
-    centred = np.subtract(rows, mean)
-    variance = np.mean(np.square(centred), axis=2, keepdims=True)
-    made = np.reshape(np.divide(centred, np.sqrt(np.add(variance, epsilon))), line.type.shape)
-    beside = (channels, *[1] * len(lengths))
-    made = made if scale is None else np.multiply(made, np.reshape(scale, beside))
-    made = made if bias is None else np.add(made, np.reshape(bias, beside))
+    made, mean, variance = _normalized(np.reshape(line, (count, groups, -1)), epsilon)
+    made, of_channels = np.reshape(made, line.type.shape), (channels, *[1] * len(lengths))
+    made = made if scale is None else np.multiply(made, np.reshape(scale, of_channels))
+    made = made if bias is None else np.add(made, np.reshape(bias, of_channels))
     flat = (count, groups)
     return np.moveaxis(made, 1, -1) if last else made, np.reshape(mean, flat), np.reshape(variance, flat)
 

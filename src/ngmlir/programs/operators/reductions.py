@@ -108,9 +108,9 @@ def arg_min(x: Tensor, *, axis: int) -> Tensor:
 
 @operator
 def argsort(x: Tensor, *, axis: int, descending: bool) -> tuple[Tensor, Tensor]:
-    places = np.astype(np.argsort(np.flip(x, axis) if descending else x, axis=axis), np.int64)
-    if descending:  # equal elements stay in their order
-        places = np.subtract(x.type.shape[axis] - 1, np.flip(places, axis))
+    if descending:
+        return np.top_k(x, x.type.shape[axis], axis=axis)
+    places = np.astype(np.argsort(x, axis=axis), np.int64)
     return np.take_along_axis(x, places, axis), places
 
 

@@ -54,7 +54,7 @@ def _depth(yes: Array, no: Array, roots: Array) -> int:
             raise UserError("the nodes of a tree follow each other in circles")
 
 
-def _ran(n: Node, x: Tensor, forest: Forest) -> Tensor:
+def _leaves_by_steps(n: Node, x: Tensor, forest: Forest) -> Tensor:
     """[row, tree] -> the leaf in which the row ends, of each tree."""
     rows = x.shape[0]
     at = n.verbs.known(forest.roots).broadcast([rows, len(forest.roots)])
@@ -64,18 +64,15 @@ def _ran(n: Node, x: Tensor, forest: Forest) -> Tensor:
     splits = n.verbs.known(forest.splits.astype(dtype_of(x.element)))
     for _ in range(forest.depth):
         value = n.verbs.gather_elements(x, features.take(at, 0), axis=1)
-        split = splits.take(at, 0)
-        goes = _compared(kinds[0], value, split)
-        for i, other in enumerate(kinds[1:], 1):
-            goes = kind.take(at, 0).equals(i).where(_compared(other, value, split), goes)
-        if forest.missing.any():
-            goes = goes | (value.differs(value) & n.verbs.known(forest.missing).take(at, 0))
+        others = [(mode, kind.take(at, 0).equals(i)) for i, mode in enumerate(kinds[1:], 1)]
+        lost = n.verbs.known(forest.missing).take(at, 0) if forest.missing.any() else None
+        goes = _goes_on(value, splits.take(at, 0), kinds[0], others, lost)
         at = n.verbs.where(goes, yes.take(at, 0), no.take(at, 0))
     return at
 
 
-def _ended(n: Node, x: Tensor, forest: Forest) -> Tensor | None:
-    """As `_ran`, for small trees; None where one has more than `_MOST_LEAVES`.
+def _leaves_by_bits(n: Node, x: Tensor, forest: Forest) -> Tensor | None:
+    """As `_leaves_by_steps`, for small trees; None where one has more than `_MOST_LEAVES`.
 
     A bit stands for each leaf, those behind `yes` first. Each node, wherever a row goes, rules out the leaves behind `yes` if the answer is
     no; the row ends in the first leaf that is left. (QuickScorer: Lucchese and others, SIGIR 2015.)
@@ -85,13 +82,19 @@ def _ended(n: Node, x: Tensor, forest: Forest) -> Tensor | None:
     if not 0 < most <= _MOST_LEAVES:
         return None
     known, columns = n.verbs.known, x.transpose([1, 0])
+    modes, splits = np.array(forest.modes), forest.splits.astype(dtype_of(x.element))
     all_bits = known(np.int32(-1)).broadcast([len(trees), x.shape[0]])
     word, before = known(np.int32(0)), known(np.int32(0))
     for start in range(0, most, _BITS):
         left = all_bits
         for nodes, stay in _asked(trees, start):
             value = columns.take(known(np.where(nodes < 0, 0, forest.features[nodes])), 0)
-            left = n.verbs.where(_answers(n, value, forest, nodes), left, left & known(stay[:, None]))
+            first, *rest = sorted(set(modes[nodes[nodes >= 0]].tolist()))
+            nodes = nodes[:, None]
+            others = [(mode, known(modes[nodes] == mode)) for mode in rest]
+            lost = known(forest.missing[nodes]) if forest.missing[nodes].any() else None
+            goes = _goes_on(value, known(np.where(nodes < 0, 0, splits[nodes])), first, others, lost)
+            left = n.verbs.where(goes, left, left & known(stay[:, None]))
         # Of several words the first one counts in which a leaf is left.
         before = word.equals(0).where(known(np.int32(start)), before)
         word = word.equals(0).where(left, word)
@@ -142,17 +145,15 @@ def _asked(trees: Sequence[_Listed], start: int) -> Iterator[tuple[Array, Array]
         yield nodes, stay.astype(np.int32)
 
 
-def _answers(n: Node, value: Tensor, forest: Forest, nodes: Array) -> Tensor:
-    """[tree, row]: whether the value of a feature goes on with `yes`, at a node of each tree."""
-    known, nodes = n.verbs.known, nodes[:, None]
-    splits = known(np.where(nodes < 0, 0, forest.splits[nodes]).astype(dtype_of(value.element)))
-    modes = np.array(forest.modes)[nodes]
-    first, *others = sorted(set(modes[nodes >= 0].tolist()))
-    goes = _compared(first, value, splits)
-    for other in others:
-        goes = known(modes == other).where(_compared(other, value, splits), goes)
-    missing = forest.missing[nodes]
-    return goes | (value.differs(value) & known(missing)) if missing.any() else goes
+def _goes_on(
+    value: Tensor, split: Tensor, mode: str, others: Sequence[tuple[str, Tensor]], missing: Tensor | None
+) -> Tensor:
+    """Whether a value goes on with `yes`: it is compared in a mode, or in one of the others where that is said; NaN does where
+    `missing` says so."""
+    goes = _compared(mode, value, split)
+    for other, where in others:
+        goes = where.where(_compared(other, value, split), goes)
+    return goes if missing is None else goes | (value.differs(value) & missing)
 
 
 def _compared(mode: str, value: Tensor, split: Tensor) -> Tensor:
@@ -179,8 +180,8 @@ def _compared_in(x: Tensor) -> Tensor:
 
 
 def _total(n: Node, x: Tensor, forest: Forest, how: str) -> Tensor:
-    leaves = _ended(n, x, forest)
-    leaves = _ran(n, x, forest) if leaves is None else leaves
+    leaves = _leaves_by_bits(n, x, forest)
+    leaves = _leaves_by_steps(n, x, forest) if leaves is None else leaves
     if how not in _NEUTRAL:
         raise UserError(f"there is no aggregate function '{how}'")
     lacking, neutral = np.isnan(forest.values), _NEUTRAL[how]
