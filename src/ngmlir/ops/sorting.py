@@ -10,20 +10,32 @@ from ..ir.attributes import numeric_literal
 from ..ir.core import Op
 from ..ir.elements import filled
 from ..ir.types import FloatType, IntegerType, ShapedType, Type, element_type, shape_of, with_element
+from ..support.lengths import is_same
 from .fields import get_bool, get_i64
 from .ng import NgVerbs
+from .rules import reshaped, without_axes
 
 V = TypeVar("V")
 
 
 def argsort(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
-    """Sorts signed integers with the same order instead of the elements; those in ascending order are sorted as they are."""
+    """Sorts signed integers with the same order instead of the elements; those in ascending order are sorted as they are. The first
+    position alone is an argmax or argmin."""
     source, descending = op.operands[0].type, get_bool(op, "descending")
     if not (isinstance(source, ShapedType) and source.static) or source.element.text == "index":
         return None
     axis = get_i64(op, "axis")
     if shape_of(source)[axis] < 2 or not shape_of(op.result.type)[axis]:
         return [verbs.iota(type=op.result.type, dimension=axis)]
+    floats = isinstance(source.element, FloatType)
+    if is_same(shape_of(op.result.type)[axis], 1):
+        # A NaN is the greatest in the order of elements, but the least and the greatest for argmin and argmax.
+        key = _key(verbs, operands[0], source, False) if floats and not descending else operands[0]
+        shape, names = without_axes(source, [axis])
+        place = reshaped(source, shape, names, element_type(op.result.type))
+        first = (verbs.argmax if descending else verbs.argmin)(key, type=place, axes=[axis])
+        kept = [d for d in range(len(shape) + 1) if d != axis]
+        return [verbs.broadcast(first, type=op.result.type, dimensions=kept)]
     if is_plain_order(op):
         return None
     key = _key(verbs, operands[0], source, descending)

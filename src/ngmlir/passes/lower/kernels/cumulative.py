@@ -18,6 +18,10 @@ from .finished import Finished
 from .single import OpKernelBuilder, vector
 from .tiling import Span, within
 
+#: Registers of adjacent columns that a CPU scans at once: so many bytes of each row that the next row is loaded ahead. 300 rows of 300
+#: f32 take 0.45 times the time of 4 registers, 1000 of 1000 0.65 times (Zen 4).
+CARRIES = 16
+
 
 def cumulative_kernel(op: Op, target: Target) -> Finished:
     """Scans along the innermost dimension, or along another one for several columns at once."""
@@ -141,7 +145,10 @@ class PrefixScan(Accumulation):
 
 def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Finished:
     before, size, after = shape
-    builder = OpKernelBuilder(op, target, (before, after), [shape], [shape])
+    lanes = target.lanes(max(4, item_bytes(element_type(op.results[0].type))))
+    # The remainder of an open size is run in tiles of one register: the shorter the tiles, the fewer.
+    width = None if is_open((after,)) else CARRIES * lanes
+    builder = OpKernelBuilder(op, target, (before, after), [shape], [shape], width=width)
     b = builder.b
     run = PrefixScan(builder, op)
 
