@@ -299,3 +299,50 @@ def test_networks_that_halve_images_are_one_program_for_even_ones(compiled: list
     assert len(compiled) == 1, "the first size has one of its own"
     with pytest.raises(ng.UserError, match=r"Concat"):
         run(np.zeros((2, 3, 9, 12), np.float32))
+
+
+def test_small_images_that_are_asked_for_are_served_by_the_program_for_all(compiled: list[Any]) -> None:
+    """Depthwise filters beyond an image of 2 by 2 are cut, so that larger ones show what holds for all."""
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["half"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["half", "w"], ["deep"], group=3, pads=[2, 2, 2, 2]),
+        helper.make_node("Resize", ["deep", "", "scales"], ["whole"], mode="nearest"),
+        helper.make_node("Add", ["x", "whole"], ["y"]),
+    ]
+    weights = np.random.default_rng(5).normal(size=(3, 1, 5, 5)).astype(np.float32)
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", F, ["B", 3, "H", "W"])],
+        [helper.make_tensor_value_info("y", F, None)],
+        [
+            numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales"),
+            numpy_helper.from_array(weights, "w"),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)])
+    run, reference = ng.compile(load(model)), ng.compile(load(model), target="numpy")
+    for shape in ((2, 3, 20, 12), (3, 3, 8, 10), (2, 3, 12, 36), (5, 3, 64, 22)):
+        x = np.random.default_rng(shape[2]).normal(size=shape).astype(np.float32)
+        np.testing.assert_allclose(run(x)[0], reference(x)[0], rtol=1e-5, atol=1e-5)
+    assert len(compiled) == 1, "the first size has one of its own"
+
+
+def test_lengths_named_by_a_question_mark_differ_and_one_of_them_stays(compiled: list[Any]) -> None:
+    """Images of text are of one height, which the model does not say."""
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["row"], kernel_shape=[8, 1], strides=[8, 1]),
+        helper.make_node("Squeeze", ["row", "axis"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", F, ["?", 3, "?", "?"])],
+        [helper.make_tensor_value_info("y", F, None)],
+        [numpy_helper.from_array(np.array([2], np.int64), "axis")],
+    )
+    run = ng.compile(load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)])))
+    for shape in ((2, 3, 8, 20), (4, 3, 8, 24), (3, 3, 8, 13), (5, 3, 8, 31)):
+        x = np.random.default_rng(shape[3]).normal(size=shape).astype(np.float32)
+        np.testing.assert_array_equal(run(x)[0], x.max(2))
+    assert len(compiled) == 1, "the first size has one of its own"

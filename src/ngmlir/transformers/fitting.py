@@ -26,9 +26,10 @@ _FAR = (4093, 1021, 509, 251, 127)
 
 
 def fitted(
-    read: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int]
+    read: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int], asked: Mapping[str, int]
 ) -> tuple[Fitted, dict[str, range]]:
-    """The program for any lengths of these names, and the ranges of lengths for which it was verified.
+    """The program for any lengths of these names, and the ranges of lengths for which it was verified: those that are `asked`
+    for, if it is right for them.
 
     A reader may branch on a length, as `max(n, 6)` does, or reject small ones: then no single expression holds for both
     the least and the greatest lengths that it reads, and larger ones are tried as the least. It may accept only
@@ -42,12 +43,15 @@ def fitted(
     tried += [(least, multiples[0]) for least in _LARGE if least <= max(map(int, lengths.values()))]
     for least, steps in tried[:-1]:
         with suppress(NeedsLength, UserError, Limit):
-            return _fit(read, least, steps)
-    return _fit(read, *tried[-1])
+            return _fit(read, least, steps, asked)
+    return _fit(read, *tried[-1], asked)
 
 
 def _fit(
-    read: Callable[[Mapping[str, int]], Module], least: int, steps: Mapping[str, int]
+    read: Callable[[Mapping[str, int]], Module],
+    least: int,
+    steps: Mapping[str, int],
+    asked: Mapping[str, int],
 ) -> tuple[Fitted, dict[str, range]]:
     """The same, for samples with these least lengths, all multiplied by `steps`."""
     base, *others = samples = _samples(steps, least)
@@ -75,10 +79,10 @@ def _fit(
                     read, found, [{**base, name: base[name] + n} for n in {1, step // 2, step - 1}]
                 )
                 steps[name] = 1
-        least = LEAST * steps[name]
-        if min(sample[name] for sample in samples) > least:
-            with suppress(NeedsLength, UserError, Limit):
-                found = _with_more(read, found, [{**base, name: least}])
+        for least in (asked[name], LEAST * steps[name]):
+            if min(sample[name] for sample in found.lengths) > least:
+                with suppress(NeedsLength, UserError, Limit):
+                    found = _with_more(read, found, [{**base, name: least}])
     seen = {name: sorted(sample[name] for sample in found.lengths) for name in steps}
     return found, {name: range(each[0], each[-1] + 1, steps[name]) for name, each in seen.items()}
 

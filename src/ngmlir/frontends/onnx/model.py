@@ -316,7 +316,7 @@ class CompiledModel:
         if any(port.shape is None for port in self.model.inputs):
             at = changing(key, self._programs.keys(), at)
         if refused := self._programs.refuses(key, at):
-            at = tied([k for k in (key, *self._programs.keys()) if len(k) == len(key)], at)
+            at = changing(key, self._programs.keys(), at)
         seen = self._seen.setdefault(tuple([i for i in at if key[i] >= LEAST]), {})
 
         def beyond(key: Key) -> bool:
@@ -353,7 +353,7 @@ class CompiledModel:
 
         def from_samples(lengths: Mapping[str, int]) -> Module:
             if not made:
-                found, ranges = fitted(read, opened(lengths))
+                found, ranges = fitted(read, opened(lengths), {name: key[i] for i, name in at.items()})
                 for name, each in ranges.items():
                     seen[name] = both(each, seen.get(name, each))
                 made.append(found)

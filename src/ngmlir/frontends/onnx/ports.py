@@ -50,9 +50,11 @@ def stated_port(name: str, type: TypeProto) -> Port:
     tensor = inner.tensor_type
     shape = None
     if tensor.HasField("shape"):
-        # Exporters say -1 of a length that they do not know.
+        # Exporters say -1 of a length that they do not know, or name it "?".
         shape = tuple(
-            (d.dim_value if d.dim_value >= 0 else None) if d.HasField("dim_value") else (d.dim_param or None)
+            (d.dim_value if d.dim_value >= 0 else None)
+            if d.HasField("dim_value")
+            else (d.dim_param.strip("? ") or None)
             for d in tensor.shape.dim
         )
     return Port(name, kind, element_of(tensor.elem_type, f"the input '{name}'"), shape)

@@ -19,6 +19,8 @@ from .products import dot
 from .quantization import rounded
 
 T = TypeVar("T", Array, Tensor)
+#: Of scales that are multiples of one over this, lengths are computed exactly, and thus also where they are open.
+_LEAST_FRACTION = 1024
 
 
 @operator("Resize", "Upsample")
@@ -91,26 +93,33 @@ def _inputs(
                 if n.text("coordinate_transformation_mode") == "tf_crop_and_resize"
                 else (0.0, 1.0)
             )
-            # In f32, in which the scales are: 7 elements times the nearest number to 13/7 are 13.
-            length = np.float32(x.shape[axis]) * np.float32(high - low) * np.float32(scale)
-            scales[axis], sizes[axis] = scale, math.floor(length)
+            scales[axis], sizes[axis] = scale, _scaled(x.shape[axis], high - low, scale)
     elif wanted:
         policy = n.text("keep_aspect_ratio_policy", "stretch")
         empty = [a for a, w in zip(axes, wanted, strict=True) if is_same(x.shape[a], 0) and w]
         if empty:
             raise UserError(f"dimension {empty[0]} of the operand has no elements", hint="feed at least one")
-        each = [w / x.shape[a] if w else 0.0 for w, a in zip(wanted, axes, strict=True)]
+        one = None
         if policy != "stretch":
+            each = [w / x.shape[a] if w else 0.0 for w, a in zip(wanted, axes, strict=True)]
             one = min(each) if policy == "not_larger" else max(each)
-            each = [one] * len(each)
             wanted = [math.floor(x.shape[a] * one + 0.5) for a in axes]
-        for axis, scale, length in zip(axes, each, wanted, strict=True):
-            scales[axis], sizes[axis] = scale if policy != "stretch" else None, length
+        for axis, length in zip(axes, wanted, strict=True):
+            scales[axis], sizes[axis] = one, length
     else:
         raise UserError("neither scales nor sizes are given")
-    if any(s is not None and (s <= 0 or not math.isfinite(s)) for s in scales) or min(sizes) < 0:
+    if any(s is not None and (s <= 0 or not math.isfinite(s)) for s in scales) or any(s < 0 for s in sizes):
         raise UserError(f"scales {scales}")
     return parts, scales, sizes
+
+
+def _scaled(length: int, part: float, scale: float) -> int:
+    """How many elements a part of `length` elements is, times a scale."""
+    over, under = (part * scale).as_integer_ratio()
+    if under <= _LEAST_FRACTION:
+        return length * over // under
+    # In f32, in which the scales are: 7 elements times the nearest number to 13/7 are 13.
+    return math.floor(np.float32(length) * np.float32(part) * np.float32(scale))
 
 
 def _places(
