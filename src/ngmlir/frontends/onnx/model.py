@@ -27,7 +27,7 @@ from ...transformers.outputs import Outputs
 from ...transformers.specialise import Key, Specialised
 from .calls import Decides, Program, Quick, Unready, Waits, in_order, quick_of, unready
 from .files import Files
-from .open_lengths import both, changing, limits, open_places, tied
+from .open_lengths import both, changing, limits, open_places
 from .opened import Opened, Stated, opened, reader_version
 from .places import at_the_users_line
 from .ports import Array, Given, content, given_of, leaves_of, without_elements

@@ -236,9 +236,7 @@ class _Layout:
             inner = get_i64s(owner, "permutation")
             return self.vanishes(owner.operands[0], [inner[d] for d in order], depth - 1)
         if owner.name == "ng.broadcast":
-            dims = get_i64s(owner, "dimensions")
-            places = [list(order).index(d) for d in dims]
-            return places == sorted(places)
+            return self.vanishes(owner.operands[0], _repeated_in(owner, order)[0], depth - 1)
         if "elementwise" in owner.traits or owner.name == "ng.cast_axes":
             return all(self.vanishes(o, order, depth - 1) for o in owner.operands)
         return False
@@ -310,8 +308,9 @@ class _Layout:
                     inner = get_i64s(owner, "permutation")
                     return self.move(owner.operands[0], [inner[d] for d in order], b)
                 case "ng.broadcast":
-                    places = integers(order.index(d) for d in get_i64s(owner, "dimensions"))
-                    return _changed(owner, owner.operands, wanted, {"dimensions": places}, b)
+                    inner, places = _repeated_in(owner, order)
+                    own = self.move(owner.operands[0], inner, b)
+                    return _changed(owner, [own], wanted, {"dimensions": integers(places)}, b)
                 case _:
                     return _changed(owner, [self.move(o, order, b) for o in owner.operands], wanted, {}, b)
         assert isinstance(owner, Op) and self.absorbs(value, order)
@@ -375,6 +374,12 @@ def _rows(dot: Op) -> range:
     """The dimensions of a product that are rows."""
     batch = len(get_i64s(dot, "lhs_batch"))
     return range(batch, len(shape_of(dot.operands[0].type)) - len(get_i64s(dot, "lhs_contract")))
+
+
+def _repeated_in(broadcast: Op, order: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The order of the dimensions of the operand of a broadcast whose result has an order, and where these are in the result."""
+    places = [list(order).index(d) for d in get_i64s(broadcast, "dimensions")]
+    return sorted(range(len(places)), key=places.__getitem__), sorted(places)
 
 
 def _changed(
