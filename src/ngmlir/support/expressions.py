@@ -6,12 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from math import floor, gcd, prod
 from typing import NamedTuple, TypeAlias
 
 #: The least value of a named length. Programs for lengths of 0 and 1, where arrays are empty or are broadcast, are compiled by themselves.
 LEAST = 2
+
+
+#: How many results of each operation on expressions are kept: what a large program asks for, again and again, of few different ones.
+KEPT = 1 << 14
 
 
 class NeedsLength(Exception):
@@ -50,20 +54,25 @@ class Expression:
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
 
+    @lru_cache(KEPT)  # noqa: B019 - all expressions are values
     def __add__(self, other: Expression) -> Expression:
         return _collected((*self.terms, *other.terms))
 
+    @lru_cache(KEPT)  # noqa: B019
     def __neg__(self) -> Expression:
         return Expression(tuple([(monomial, -factor) for monomial, factor in self.terms]))
 
+    @lru_cache(KEPT)  # noqa: B019
     def __sub__(self, other: Expression) -> Expression:
         return self + -other
 
+    @lru_cache(KEPT)  # noqa: B019
     def __mul__(self, other: Expression) -> Expression:
         return _collected(
             [(tuple(sorted((*m, *n), key=_atom_text)), f * g) for m, f in self.terms for n, g in other.terms]
         )
 
+    @lru_cache(KEPT)  # noqa: B019
     def __floordiv__(self, other: Expression) -> Expression:
         """The quotient rounded down. NeedsLength where it is not by a number, and no polynomial for all lengths."""
         by = other.constant
@@ -147,6 +156,7 @@ class Expression:
         return "".join(parts) or "0"
 
 
+@lru_cache(KEPT)
 def number(value: int) -> Expression:
     """A constant."""
     return Expression((((), value),) if value else ())

@@ -18,11 +18,12 @@ import operator
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from math import gcd
 from typing import Any, NamedTuple, TypeVar, cast, overload
 
+from .expressions import KEPT, Expression, number
 from .expressions import LEAST as LEAST
-from .expressions import Expression, number
 from .expressions import NeedsLength as NeedsLength
 
 #: What the lengths are called that say where parts of an arena begin, and where it ends.
@@ -258,6 +259,7 @@ def _is_not_negative(difference: Expression, value: int) -> bool:
     return decided
 
 
+@lru_cache(KEPT)
 def _never_negative(expression: Expression) -> bool | None:
     """Whether it is at least 0 for all lengths (True) or for none (False); None where that depends on them."""
     least = expression.least()
@@ -266,6 +268,7 @@ def _never_negative(expression: Expression) -> bool | None:
     return False if _positive(-expression) else None
 
 
+@lru_cache(KEPT)
 def _positive(expression: Expression) -> bool:
     least = expression.least()
     return least is not None and least > 0
