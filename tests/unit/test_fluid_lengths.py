@@ -101,13 +101,15 @@ def shrinking(x: fluid.Variable) -> fluid.Variable:
     return layers.sequence_last_step(rnn())
 
 
-def measured() -> Sequence[fluid.Variable]:
+def measured(
+    rows: int = 3000, optimizer: Callable[[], Any] = lambda: fluid.optimizer.Adam(0.01)
+) -> Sequence[fluid.Variable]:
     """A table of which a batch has few rows, and a share of what is told right."""
-    embedded = layers.embedding(text(), [3000, WIDTH])
+    embedded = layers.embedding(text(), [rows, WIDTH])
     guess = layers.fc(layers.sequence_pool(embedded, "sum"), 2, act="softmax")
     label = layers.data("label", [1], dtype="int64")
     share = layers.accuracy(guess, label)
-    return [*trained(layers.mean(layers.cross_entropy(guess, label)), adam()), share]
+    return [*trained(layers.mean(layers.cross_entropy(guess, label)), optimizer()), share]
 
 
 def random_field() -> Sequence[fluid.Variable]:
@@ -294,6 +296,22 @@ def test_any_number_of_sequences_is_packed_by_the_same_code(compilations: list[s
         found, wanted = (runs.run(which, batch) for which in (0, 1))
         np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-5)
     assert compilations == ["alone"] * 2 + ["all"] * 2
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_batches_of_few_and_of_many_rows_of_a_table_share_code(
+    optimizer: str, compilations: list[str]
+) -> None:
+    """Only the rows of a batch are updated where they are few for the usual lengths: it is as right for others."""
+    case = Case(lambda: measured(600, {"sgd": sgd, "adam": adam}[optimizer]), labelled, 1)
+    runs, draw = Runs(case), np.random.default_rng(5)
+    compilations.clear()
+    for count in (8, 9, 12, 20, 60, 300):
+        batch = {"text": words(draw, lengths(draw, count), 600), "label": draw.integers(0, 2, (count, 1))}
+        found, wanted = (runs.run(which, batch) for which in (0, 1))
+        for each, expected in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(each, expected, rtol=2e-4, atol=2e-5)
+    assert compilations == ["alone", "all"]
 
 
 def test_few_rows_have_programs_of_their_own(compilations: list[str]) -> None:

@@ -11,7 +11,7 @@ from ...ir.core import Op, Value
 from ...ir.types import TensorType, element_type, shape_of
 from ...ops.builder import Builder
 from ...ops.fields import constant_elements, get_i64, get_i64s
-from ...support.lengths import is_open, usual
+from ...support.lengths import are_same, is_open, usual
 from ..analysis.views import source, view
 
 #: By how much narrower the rows must be, for the product of more of them.
@@ -191,7 +191,7 @@ def _takes_rows(op: Op, scattered: Value) -> bool:
 
 def _is_row(op: Op, shape: Sequence[int]) -> bool:
     """Whether an op repeats one row."""
-    whole = tuple(shape) == shape_of(op.results[0].type) if op.results else False
+    whole = are_same(shape, shape_of(op.results[0].type)) if op.results else False
     return whole and op.name == "ng.broadcast" and get_i64s(op, "dimensions") == (1,)
 
 

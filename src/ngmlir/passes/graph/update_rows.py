@@ -14,7 +14,7 @@ from ...ops.builder import Builder
 from ...ops.fields import constant_elements, get_i64, get_i64s, get_str
 from ...ops.merging import merged
 from ...rewrite.contracts import contract
-from ...support.lengths import is_open
+from ...support.lengths import is_open, usual
 from ...support.target import Target
 from ..analysis.indices import position
 from .dead_code import without_dead
@@ -94,7 +94,9 @@ def _is_leaf(value: Value) -> bool:
     if get_str(op, "combine") != "add" or get_i64(op, "axis") != 0 or zeros is None:
         return False
     count = prod(shape_of(ids.type))
-    return zeros.splat and not zeros.bits and prod(shape) >= _LEAST and 0 < count * _ROWS <= shape[0]
+    # The bits are the same either way.
+    few = usual(prod(shape)) >= _LEAST and usual(count) * _ROWS <= usual(shape[0])
+    return zeros.splat and not zeros.bits and few and count > 0
 
 
 def _is_static(value: Value) -> bool:
