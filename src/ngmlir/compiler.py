@@ -36,7 +36,7 @@ from .support.spelling import did_you_mean
 from .support.target import Target
 
 if TYPE_CHECKING:
-    from .codegen.unit import Parts, Unit
+    from .codegen.unit import Parts, Piece, Unit
     from .rewrite.pipeline import Pipeline, Step, Watch
     from .runtime.cpu import CpuExecutable
     from .runtime.gpu import GpuExecutable
@@ -231,7 +231,7 @@ def compile_open(
     What was decided by comparing lengths with numbers becomes its `signature.guards`: it `serves` lengths for which these hold. Raises
     NeedsLength where code cannot be made without a length, and what `lower` raises.
     """
-    from .codegen.objects import objects
+    from .codegen.objects import in_background
     from .runtime.open_cpu import load_open
     from .support.arena import spacing
 
@@ -248,14 +248,14 @@ def compile_open(
             return load_open(artifact, guards, spacing(target), entry)
     first = _openly(lambda _: module, lengths, target, checked)
     guards = tuple({**assumed, **dict.fromkeys(first.guards)})
-    second = _openly(make, _far(near, guards), target, checked)
-    if first.texts != second.texts:
-        differ = [a.partition("\n")[0] for a, b in zip(first.texts, second.texts, strict=False) if a != b]
-        raise NeedsLength(f"the code of {differ[0] if differ else 'the program'}")
-    if not all(map(_are_equal, first.parts.constants, second.parts.constants)):
-        raise NeedsLength("a constant")
-    with guarding():  # the guards are known: the texts are those that were written before
-        *kernels, code = objects(first.parts.pieces, target)
+    with in_background(first.pieces(), target) as codes:
+        second = _openly(make, _far(near, guards), target, checked)
+        if first.texts != second.texts:
+            differ = [a.partition("\n")[0] for a, b in zip(first.texts, second.texts, strict=False) if a != b]
+            raise NeedsLength(f"the code of {differ[0] if differ else 'the program'}")
+        if not all(map(_are_equal, first.parts.constants, second.parts.constants)):
+            raise NeedsLength("a constant")
+        *kernels, code = codes()
     artifact = first.parts.artifact("object", code, target, kernels)
     kept.keep(artifact, first.guards)
     return load_open(kept.named(artifact), guards, spacing(target), entry)
@@ -346,6 +346,11 @@ class _Openly(NamedTuple):
     parts: Parts
     texts: list[str]
     guards: tuple[Guard, ...]
+
+    def pieces(self) -> list[Piece]:
+        """Its pieces, whose texts are not written again."""
+        pairs = zip(self.parts.pieces, self.texts, strict=True)
+        return [replace(piece, text=lambda text=text: text) for piece, text in pairs]
 
 
 @collecting_rarely()
