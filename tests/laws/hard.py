@@ -124,6 +124,11 @@ HARD = {
         %1 = ng.argsort %x axis 0 : (tensor<7x3xi64>) -> tensor<2x3xi32>
         %2 = ng.argsort %y axis 1 : (tensor<3x8xi8>) -> tensor<3x3xi32>
         return %0, %1, %2 : tensor<7x3xi64>, tensor<2x3xi32>, tensor<3x3xi32> }""",
+    "the gradient of a depthwise convolution with steps": """(%g: tensor<4x5x6x1xf32>, %w: tensor<4x1x3x2xf32>) -> tensor<4x11x8xf32> {
+        %d = ng.dot %g, %w contract [3] x [1] {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>} : (tensor<4x5x6x1xf32>, tensor<4x1x3x2xf32>) -> tensor<4x5x6x3x2xf32>
+        %t = ng.transpose %d perm [3, 4, 0, 1, 2] : (tensor<4x5x6x3x2xf32>) -> tensor<3x2x4x5x6xf32>
+        %o = ng.overlap_add %t axes [1, 2] steps [2, 1] dilations [1, 2] : (tensor<3x2x4x5x6xf32>) -> tensor<4x11x8xf32>
+        return %o : tensor<4x11x8xf32> }""",
     "windows as large as what they are cut from, of one channel": """(%x: tensor<3x1x5x5xf32>, %w: tensor<4x1x5x5xf32>) -> tensor<4x3x1x1xf32> {
         %u = ng.windows %x axes [2, 3] steps [1, 1] dilations [1, 1] : (tensor<3x1x5x5xf32>) -> tensor<5x5x3x1x1x1xf32>
         %d = ng.dot %w, %u contract [1, 2, 3] x [3, 0, 1] : (tensor<4x1x5x5xf32>, tensor<5x5x3x1x1x1xf32>) -> tensor<4x3x1x1xf32>

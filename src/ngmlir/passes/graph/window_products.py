@@ -12,7 +12,7 @@ from ...ops.builder import Builder
 from ...ops.fields import get_i64s
 from ...ops.rules import names_of, reshaped
 from ...ops.schedules import SCHEDULE
-from ...support.lengths import is_same
+from ...support.lengths import at_least, is_same
 
 #: Greatest ratio of the new number of windows to the old one: windows over the border read zeros.
 MORE_WINDOWS = 2
@@ -33,26 +33,34 @@ def as_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> Sequence[V
     dot = made.owner
     if not isinstance(dot, Op) or dot.name != "ng.dot" or SCHEDULE in dot.attributes or uses.get(made, 2) > 1:
         return None
-    if set(get_i64s(overlap, "steps")) != {1} or DYNAMIC in shape_of(made.type) or not order:
+    steps = get_i64s(overlap, "steps")
+    if DYNAMIC in shape_of(made.type) or not order:
         return None
     if len({element_type(v.type) for v in (*dot.operands, made)}) > 1:
         return None
     count, shape = len(axes), shape_of(overlap.operands[0].type)
     taps, positions = order[:count], [order[count + axis] for axis in axes]
     whole = shape_of(overlap.results[0].type)
-    if prod(whole[a] for a in axes) > MORE_WINDOWS * prod(shape[count + a] for a in axes):
+    if prod(whole[a] for a in axes) > MORE_WINDOWS * prod(
+        step * shape[count + a] for step, a in zip(steps, axes, strict=True)
+    ):
         return None
     homes = homes_of(dot)
     side = homes[positions[0]][0]
     if side < 0 or any(homes[d][0] != side for d in positions) or any(homes[d][0] != 1 - side for d in taps):
         return None
+    if set(steps) != {1} and not _is_outer(dot, 1 - side, [homes[d][1] for d in taps]):
+        return None
     # Windows of the side with the positions, and the other side reversed along the taps.
     source, other = dot.operands[side], dot.operands[1 - side]
-    around = [0] * len(shape_of(source.type))
     places = [homes[d][1] for d in positions]
-    for place, size, dilation in zip(places, shape, dilations, strict=False):
-        around[place] = (size - 1) * dilation
-    wide = b.pad(source, low=around, high=around)
+    low, high = ([0] * len(shape_of(source.type)) for _ in range(2))
+    for place, axis, size, dilation, step in zip(places, axes, shape, dilations, steps, strict=False):
+        low[place] = (size - 1) * dilation
+        high[place] = whole[axis] - step * shape[count + axis]
+    if not all(at_least(n, 0) for n in high):
+        return None
+    wide = b.pad(_spaced(source, places, steps, b), low=low, high=high)
     names, inner = names_of(overlap.operands[0].type), names_of(wide.type)
     windows = b.windows(
         wide,
@@ -92,6 +100,28 @@ def as_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> Sequence[V
     if len(order) < len(homes):
         return [b.reshape(product, type=wanted)]
     return [product if product.type is wanted else b.cast_axes(product, type=wanted)]
+
+
+def _is_outer(dot: Op, side: int, taps: Sequence[int]) -> bool:
+    """Whether a product multiplies, for each position of batch dimensions, every element of one operand by every tap of the other,
+    `side`, and sums nothing, as the gradient of a depthwise convolution does: then moving what it makes takes longest, not multiplying."""
+    shape = shape_of(dot.operands[side].type)
+    batch = get_i64s(dot, ("lhs_batch", "rhs_batch")[side])
+    return bool(batch) and all(is_same(n, 1) for d, n in enumerate(shape) if d not in taps and d not in batch)
+
+
+def _spaced(value: Value, places: Sequence[int], steps: Sequence[int], b: Builder) -> Value:
+    """A value with step - 1 zeros after each position of some dimensions. They are multiplied as those of a border are: with a tap that
+    is infinite or NaN they give NaN."""
+    by = dict(zip(places, steps, strict=True))
+    shape, type = shape_of(value.type), value.type
+    apart = [n for d, size in enumerate(shape) for n in ([size, 1] if by.get(d, 1) > 1 else [size])]
+    if len(apart) == len(shape):
+        return value
+    after = [n for d in range(len(shape)) for n in ([0, by[d] - 1] if by.get(d, 1) > 1 else [0])]
+    zeros = b.pad(b.reshape(value, type=reshaped(type, apart, None)), low=[0] * len(after), high=after)
+    names = names_of(type)
+    return b.reshape(zeros, type=reshaped(type, [size * by.get(d, 1) for d, size in enumerate(shape)], names))
 
 
 def _without_units(whole: Sequence[int], shape: Sequence[int]) -> list[int]:
