@@ -207,6 +207,10 @@ def permuted_registers(
     e: Emitter, registers: Sequence[Value], shape: tuple[int, ...], order: Sequence[int]
 ) -> list[Value]:
     """The registers of a tile whose dimension i is dimension order[i] of the given one."""
+    if registers and element_of(registers[0].type) == llvm.i1:
+        # Lanes of masks are moved one by one, those of bytes together.
+        wide = [e.b.zext(x, llvm.with_element(x.type, llvm.i8)) for x in registers]
+        return [e.b.icmp("ne", x, 0) for x in permuted_registers(e, wide, shape, order)]
     old, new = layout(shape, e.lanes), layout(tuple(shape[d] for d in order), e.lanes)
     if not registers:
         return []
