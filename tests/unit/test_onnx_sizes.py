@@ -346,3 +346,28 @@ def test_lengths_named_by_a_question_mark_differ_and_one_of_them_stays(compiled:
         x = np.random.default_rng(shape[3]).normal(size=shape).astype(np.float32)
         np.testing.assert_array_equal(run(x)[0], x.max(2))
     assert len(compiled) == 1, "the first size has one of its own"
+
+
+def test_lengths_beyond_those_that_were_read_are_served_by_the_program_for_all(compiled: list[Any]) -> None:
+    """Windows of a sound: how many there are is computed in floats, so that programs for some lengths show what holds for all."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"], start=1),
+        helper.make_node("Cast", ["shape"], ["long"], to=F),
+        helper.make_node("Mul", ["long", "half"], ["part"]),
+        helper.make_node("Floor", ["part"], ["floor"]),
+        helper.make_node("Cast", ["floor"], ["end"], to=onnx.TensorProto.INT64),
+        helper.make_node("Slice", ["x", "zero", "end", "one"], ["y"]),
+    ]
+    held = {"half": np.array([0.5], np.float32), "zero": np.array([0]), "one": np.array([1])}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", F, ["B", "N"])],
+        [helper.make_tensor_value_info("y", F, None)],
+        [numpy_helper.from_array(a, name) for name, a in held.items()],
+    )
+    run = ng.compile(load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)])))
+    for batch, length in ((2, 7), (3, 24321), (2, 8000), (5, 60000), (4, 99)):
+        x = np.random.default_rng(length).normal(size=(batch, length)).astype(np.float32)
+        np.testing.assert_array_equal(run(x)[0], x[:, : length // 2])
+    assert len(compiled) == 1, "the first lengths have one of their own"

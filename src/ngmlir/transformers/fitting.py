@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from ..ir.core import Module
+from ..ir.structure import fingerprint
 from ..support.diagnostics import Limit, UserError
 from ..support.expressions import LEAST, NeedsLength
+from ..support.lengths import guarding
 from ..support.samples import power_of_two_in
 from .fitted import Ambiguous, Fitted
 
@@ -26,10 +28,9 @@ _FAR = (4093, 1021, 509, 251, 127)
 
 
 def fitted(
-    read: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int], asked: Mapping[str, int]
+    read: Callable[[Mapping[str, int]], Module], lengths: Mapping[str, int]
 ) -> tuple[Fitted, dict[str, range]]:
-    """The program for any lengths of these names, and the ranges of lengths for which it was verified: those that are `asked`
-    for, if it is right for them.
+    """The program for any lengths of these names, and the ranges of lengths for which it was verified.
 
     A reader may branch on a length, as `max(n, 6)` does, or reject small ones: then no single expression holds for both
     the least and the greatest lengths that it reads, and larger ones are tried as the least. It may accept only
@@ -43,15 +44,33 @@ def fitted(
     tried += [(least, multiples[0]) for least in _LARGE if least <= max(map(int, lengths.values()))]
     for least, steps in tried[:-1]:
         with suppress(NeedsLength, UserError, Limit):
-            return _fit(read, least, steps, asked)
-    return _fit(read, *tried[-1], asked)
+            return _fit(read, least, steps)
+    return _fit(read, *tried[-1])
+
+
+def reaching(
+    read: Callable[[Mapping[str, int]], Module],
+    found: Fitted,
+    ranges: Mapping[str, range],
+    lengths: Mapping[str, int],
+) -> dict[str, range] | None:
+    """Ranges with these lengths too, if the program is also right for them and for the least of all ranges; None if it is not, and if
+    they are no multiples of the steps."""
+    if any(lengths[name] % each.step for name, each in ranges.items()):
+        return None
+    wider = {
+        name: range(min(each.start, lengths[name]), max(each.stop, lengths[name] + 1), each.step)
+        for name, each in ranges.items()
+    }
+    with guarding(), suppress(NeedsLength, UserError, Limit):  # what the program assumes it was compiled with
+        more = _with_more(read, found, [lengths, {name: each.start for name, each in wider.items()}])
+        one, other = ([*map(fingerprint, each.module(found.lengths[0]).ops)] for each in (found, more))
+        return wider if [digest for digest, _ in one] == [digest for digest, _ in other] else None
+    return None
 
 
 def _fit(
-    read: Callable[[Mapping[str, int]], Module],
-    least: int,
-    steps: Mapping[str, int],
-    asked: Mapping[str, int],
+    read: Callable[[Mapping[str, int]], Module], least: int, steps: Mapping[str, int]
 ) -> tuple[Fitted, dict[str, range]]:
     """The same, for samples with these least lengths, all multiplied by `steps`."""
     base, *others = samples = _samples(steps, least)
@@ -79,10 +98,10 @@ def _fit(
                     read, found, [{**base, name: base[name] + n} for n in {1, step // 2, step - 1}]
                 )
                 steps[name] = 1
-        for least in (asked[name], LEAST * steps[name]):
-            if min(sample[name] for sample in found.lengths) > least:
-                with suppress(NeedsLength, UserError, Limit):
-                    found = _with_more(read, found, [{**base, name: least}])
+        least = LEAST * steps[name]
+        if min(sample[name] for sample in samples) > least:
+            with suppress(NeedsLength, UserError, Limit):
+                found = _with_more(read, found, [{**base, name: least}])
     seen = {name: sorted(sample[name] for sample in found.lengths) for name in steps}
     return found, {name: range(each[0], each[-1] + 1, steps[name]) for name, each in seen.items()}
 

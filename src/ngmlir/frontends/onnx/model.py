@@ -21,7 +21,7 @@ from ...runtime.timing import Profile
 from ...support.diagnostics import UserError
 from ...support.lengths import LEAST, NeedsLength, is_open
 from ...transformers.fitted import Fitted
-from ...transformers.fitting import fitted
+from ...transformers.fitting import fitted, reaching
 from ...transformers.kept import KeptPrograms
 from ...transformers.outputs import Outputs
 from ...transformers.specialise import Key, Specialised
@@ -353,7 +353,7 @@ class CompiledModel:
 
         def from_samples(lengths: Mapping[str, int]) -> Module:
             if not made:
-                found, ranges = fitted(read, opened(lengths), {name: key[i] for i, name in at.items()})
+                found, ranges = fitted(read, opened(lengths))
                 for name, each in ranges.items():
                     seen[name] = both(each, seen.get(name, each))
                 made.append(found)
@@ -361,8 +361,14 @@ class CompiledModel:
 
         files = cache(self._files_of)  # the same for all lengths
 
+        def reaches(lengths: Mapping[str, int]) -> bool:
+            """Whether the code is right for lengths beyond those that it was verified for."""
+            wider = reaching(read, made[0], {n: seen[n] for n in lengths}, lengths) if made else None
+            seen.update(wider or {})
+            return wider is not None
+
         def program(key: Key, lengths: Mapping[str, int], code: OpenCpu) -> _Made | None:
-            if beyond(key):
+            if beyond(key) and not reaches(lengths):
                 return None
             run = code.ready(lengths)
             guards = limits(seen, self._programs.items(), at, code.names, told[0], key)
