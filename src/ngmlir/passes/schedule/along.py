@@ -33,8 +33,9 @@ def suits_along(product: Product) -> bool:
 
 
 def most_rows_along(product: Product, target: Target) -> int:
-    """Up to how many rows lanes are added up: the fewer the shorter the depth, unless few columns would leave most lanes of a panel idle. None where dot instructions read the words of a side that is packed before the first call:
-    8 rows of 512 x 512 bytes take 0.2 times the time, one row 0.5."""
+    """Up to how many rows lanes are added up: the fewer the shorter the depth, unless few columns would leave most lanes of a panel
+    idle. None where dot instructions read the words of a side that is packed before the first call: 8 rows of 512 x 512 bytes take 0.2
+    times the time, one row 0.5."""
     if product.kept and in_words(product, target, ("left", "right")).words:
         return 0
     most = MOST_ROWS_KEPT if product.kept and not product.widens else MOST_ROWS_ALONG
