@@ -319,6 +319,10 @@ def test_functions_of_numpy_make_graph() -> None:
     for refused in (float, np.asarray, bool):
         with pytest.raises(ng.UserError):
             refused(x)
+    with pytest.raises(ng.UserError, match=r"ng.numpy.asarray\(x\) leaves it in the graph"):
+        np.asanyarray(x)
+    assert nn.asanyarray(x) is x and nn.ascontiguousarray(x) is x
+    assert value(nn.ascontiguousarray(3)).shape == (1,)
 
 
 def test_functions_that_need_known_numbers_say_so() -> None:

@@ -39,6 +39,17 @@ def array(object: Any, dtype: Any = None, *, copy: bool | None = True) -> Tensor
     return asarray(object, dtype)
 
 
+def asanyarray(a: Any, dtype: Any = None) -> Tensor:
+    """The same as `asarray`: arrays are of one class."""
+    return asarray(a, dtype)
+
+
+def ascontiguousarray(a: Any, dtype: Any = None) -> Tensor:
+    """The same as `asarray`, of one dimension at least: how arrays lie in memory is not seen."""
+    made = asarray(a, dtype)
+    return made if shape(made) else expand(made, (1,))
+
+
 def copy(a: Any) -> Tensor:
     """The array itself: values never change."""
     return as_array(a)

@@ -223,13 +223,22 @@ class Foreign:
         )
 
     def _no_value(self, *_: Any, **options: Any) -> Any:
+        self._fail_without_value("")
+
+    def __array__(self, *_: Any, **options: Any) -> Any:
+        # NumPy asks arguments only for an array, and does not let them answer `numpy.asarray` otherwise.
+        self._fail_without_value(
+            "where functions of NumPy ask for an array, ng.numpy.asarray(x) leaves it in the graph; "
+        )
+
+    def _fail_without_value(self, instead: str) -> NoReturn:
         fail(
             UserError,
             f"{self!r} has no value while the graph is built",
-            "ng.compile(x)(), or a computation that returns it, gives the value",
+            f"{instead}ng.compile(x)(), or a computation that returns it, gives the value",
         )
 
-    __array__ = __float__ = __int__ = __complex__ = _no_value
+    __float__ = __int__ = __complex__ = _no_value
 
     def __format__(self, form: str) -> str:
         return self._no_value() if form else str(self)
