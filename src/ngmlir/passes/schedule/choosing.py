@@ -210,6 +210,17 @@ def _conflicts(schedule: Schedule, target: Target, fusion: Op, windows: Product 
         return found
     if not isinstance(schedule, Blocks) and windows is not None:
         found += window_conflicts(schedule, windows, target)
+    if (
+        isinstance(schedule, Panels)
+        and kind(fusion) == "dot"
+        and not schedule.part
+        and "right" not in schedule.pack
+    ):
+        product = windows or _product(fusion, target)
+        if not product.implicit[1] and not product.rhs_depth_first:
+            found.append(
+                "the right side lies along its depth: it has to be packed, by a kernel (pack) or in parts (part)"
+            )
     if isinstance(schedule, Digits | DecodePanels):
         weight = digits(fusion) or of_panels(fusion)
         if weight is not None and weight.width % schedule.tile[1]:

@@ -105,6 +105,8 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
         per_row = product.columns * product.depth
         block_rows = _whole(NEAR_PROGRAM_MULTIPLICATIONS // max(1, per_row), tile_rows, product.rows)
         columns = product.columns
+        once = not (product.kept or product.widens or is_open((product.rows,)))
+        alone = pack and once and block_rows >= product.rows
     elif pack:
         # All rows of a block are multiplied by a panel while it is in the L1 or L2 cache, and are used again for the next one. They stay in
         # the L2 cache only if panels and results that are streamed through it do not evict them.
