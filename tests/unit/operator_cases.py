@@ -7,6 +7,7 @@ The reference takes the inputs by slot, as arrays, and attributes; it gives the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -301,7 +302,12 @@ CASES: dict[str, list[Case]] = {
     "elementwise_max": [({"X": (2, 3), "Y": (2, 3)}, {}, binary(np.maximum))],
     "elementwise_min": [({"X": (2, 3), "Y": (2, 3)}, {}, binary(np.minimum))],
     "elementwise_pow": [({"X": positive(2, 3), "Y": (2, 3)}, {}, binary(np.power))],
-    "scale": [({"X": (2, 3)}, {"scale": -1.5}, lambda X, scale: X * scale)],
+    "scale": [
+        ({"X": (2, 3)}, {"scale": -1.5}, lambda X, scale: X * scale),
+        ({"X": (2, 3)}, {"scale": -1.5, "bias": 2.0}, lambda X, scale, bias: X * scale + bias),
+        ({"X": (2, 3)}, {"scale": 3.0, "bias": -1.0, "bias_after_scale": False}, lambda X, scale, bias, **_: (X + bias) * scale),
+        ({"X": np.array([-3, 0, 5], np.int64)}, {"scale": 2.0, "bias": 1.0}, lambda X, **_: 2 * X + 1),
+    ],
     "sum": [({"X": [(2, 3)] * n}, {}, lambda X: np.sum(X, 0)) for n in (1, 2, 17)],
     "minus": [({"X": (2, 3), "Y": (2, 3)}, {}, lambda X, Y: X - Y)],
     "cast": [({"X": away(2, 3)}, {"in_dtype": "float64", "out_dtype": "float64"}, lambda X, **_: X),
@@ -316,7 +322,12 @@ CASES: dict[str, list[Case]] = {
     "round": [({"X": np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.49999997, 2.4], np.float32)}, {},
                lambda X: np.array([-3, -2, -1, 1, 2, 3, 0, 2], np.float32)), *unary(np.round)],
     "log": [({"X": positive(2, 3)}, {}, lambda X: np.log(X))], "sqrt": [({"X": positive(2, 3)}, {}, lambda X: np.sqrt(X))],
+    "rsqrt": [({"X": positive(2, 3)}, {}, lambda X: 1 / np.sqrt(X))],
     "pow": [({"X": positive(2, 3)}, {"factor": 1.7}, lambda X, factor: X**factor)],
+    "gelu": [
+        ({"X": (2, 3)}, {}, lambda X: X * 0.5 * (1 + np.vectorize(math.erf)(X / np.sqrt(2)))),
+        ({"X": (2, 3)}, {"approximate": True}, lambda X, **_: X * 0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (X + 0.044715 * X**3)))),
+    ],
     "relu": unary(lambda x: np.maximum(x, 0)), "sigmoid": unary(sigmoid), "tanh": unary(np.tanh),
     "logsigmoid": unary(lambda x: np.log(sigmoid(x))), "softplus": unary(lambda x: np.log1p(np.exp(x))),
     "softsign": unary(lambda x: x / (1 + np.abs(x))), "tanh_shrink": unary(lambda x: x - np.tanh(x)),

@@ -187,3 +187,102 @@ def test_an_array_of_another_shape() -> None:
         UserError, match=r"an array of shape \[4, 3\] is given to 'w', which has the shape \[3, 4\]"
     ):
         layers.fc(layers.data("x", [3]), 4, param_attr=attr)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_numbers_and_places_that_a_run_computes(place: Any) -> None:
+    x, end = fluid.data("x", [None, 3]), fluid.data("end", [1], "int64")
+    made = [
+        layers.range(0, end, 2, "int64"), layers.range(5, -3, -2.5, "float32"), layers.where(layers.greater_than(x, layers.zeros_like(x))),
+        layers.rsqrt(layers.square(x)), *layers.unstack(layers.reshape(x, [-1, 3, 1]), 1),
+    ]  # fmt: skip
+    for rows, last in ((2, 7), (4, 0)):
+        given = np.random.default_rng(rows).normal(size=(rows, 3)).astype(np.float32)
+        found = [np.array(each) for each in _run(made, place, x=given, end=np.array([last]))]
+        assert found[0].tolist() == [*range(0, last, 2)] and found[1].tolist() == [5, 2.5, 0, -2.5]
+        assert found[2].tolist() == np.argwhere(given > 0).tolist()
+        np.testing.assert_allclose(found[3], 1 / np.abs(given), rtol=1e-5)
+        assert [each.tolist() for each in found[4:]] == [given[:, [d]].tolist() for d in (0, 1, 2)]
+
+
+def test_sampled_positions_have_the_probabilities() -> None:
+    x = fluid.data("x", [None, 3])
+    given = np.tile(np.array([0.2, 0.0, 0.8], np.float32), (400, 1))
+    (found,) = _run([layers.sampling_id(x, seed=3)], fluid.CPUPlace(), x=given)
+    counts = np.bincount(np.array(found).astype(int), minlength=3) / 400
+    assert counts[1] == 0 and abs(counts[2] - 0.8) < 0.1
+
+
+def test_unstack_needs_a_length() -> None:
+    with pytest.raises(UserError, match="is not of a known number of elements"):
+        layers.unstack(fluid.data("x", [3, None]), 1)
+    with pytest.raises(UserError, match="is not of 4 elements"):
+        layers.unstack(fluid.data("y", [3, 2]), 1, num=4)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_labels_of_items_with_lengths(place: Any) -> None:
+    """A tagger of later releases: items of one length, and how many labels of each count."""
+    emission, label, length = (
+        fluid.data("e", [None, None, 4]),
+        fluid.data("l", [None, None], "int64"),
+        fluid.data("n", [None], "int64"),
+    )
+    cost = layers.linear_chain_crf(
+        emission, label, fluid.ParamAttr(name="crfw", initializer=fluid.initializer.Constant(0.0)), length
+    )
+    path = layers.crf_decoding(emission, fluid.ParamAttr(name="crfw"), length=length)
+    counts = layers.chunk_eval(path, label, "IOB", 2, seq_length=length)
+    far, _ = layers.edit_distance(path, label, False, input_length=length, label_length=length)
+    for batch, most in ((3, 5), (2, 7)):
+        draw = np.random.default_rng(batch)
+        e, own = draw.normal(size=(batch, most, 4)).astype(np.float32), draw.integers(0, 4, (batch, most))
+        n = draw.integers(1, most + 1, batch)
+        found = [np.array(v) for v in _run([cost, path, counts[4], far], place, e=e, l=own, n=n)]
+        inside = np.arange(most) < n[:, None]
+        scores = e - np.log(np.exp(e).sum(2, keepdims=True))
+        wanted = -(np.take_along_axis(scores, own[:, :, None], 2)[:, :, 0] * inside).sum(1)
+        np.testing.assert_allclose(found[0][:, 0], wanted, rtol=1e-5)
+        assert found[1].tolist() == (e.argmax(2) * inside).tolist()
+        assert found[3].shape == (batch, 1) and (found[3][:, 0] <= ((found[1] != own) & inside).sum(1)).all()
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_classes_without_a_last_dimension(place: Any) -> None:
+    x, label, wide = (
+        fluid.data("x", [None, None, 3]),
+        fluid.data("l", [None, None], "int64"),
+        fluid.data("w", [None, None, 1], "int64"),
+    )
+    made = [
+        loss
+        for each in (label, wide)
+        for loss in (
+            layers.softmax_with_cross_entropy(x + 1, each),
+            layers.cross_entropy(layers.softmax(2.0 - x), each, ignore_index=1),
+        )
+    ]
+    draw = np.random.default_rng(3)
+    own = draw.integers(0, 3, (4, 5))
+    given = draw.normal(size=(4, 5, 3)).astype(np.float32)
+    found = [np.array(v) for v in _run(made, place, x=given, l=own, w=own[:, :, None])]
+    assert found[0].shape == (4, 5, 1)
+    for one, other in zip(found[:2], found[2:], strict=True):
+        np.testing.assert_array_equal(one, other)
+    scores = np.log(np.exp(given).sum(2)) - np.take_along_axis(given, own[:, :, None], 2)[:, :, 0]
+    np.testing.assert_allclose(found[0][:, :, 0], scores, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_classes_of_which_a_run_says_how_many_there_are(place: Any) -> None:
+    """A span of a text begins at one of its words."""
+    x, label = fluid.data("x", [None, None]), fluid.data("l", [None, 1], "int64")
+    made = [layers.cross_entropy(layers.softmax(x * 2.0), label)]
+    for batch, words in ((3, 7), (2, 4)):
+        given = np.random.default_rng(words).normal(size=(batch, words)).astype(np.float32)
+        own = np.full((batch, 1), words - 1)
+        (found,) = _run(made, place, x=given, l=own)
+        wanted = np.log(np.exp(2 * given).sum(1)) - 2 * given[:, -1]
+        np.testing.assert_allclose(np.array(found)[:, 0], wanted, rtol=1e-5, atol=1e-6)
+        with pytest.raises(UserError, match=f"there is no class {words}"):
+            _run(made, place, x=given, l=own + 1)

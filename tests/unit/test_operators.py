@@ -29,10 +29,10 @@ ALL = [pytest.param(type, i, id=f"{type}-{i}") for type, cases in CASES.items() 
 #: Operators whose results are drawn, files, and what is tested by itself (test_operators_drawn.py, test_fluid_io.py ...).
 ELSEWHERE = {
     "feed", "fetch", "save", "save_combine", "load", "load_combine", "delete_var", "uniform_random", "gaussian_random",
-    "truncated_gaussian_random", "uniform_random_batch_size_like", "gaussian_random_batch_size_like", "sampling_id", "random_crop",
+    "truncated_gaussian_random", "uniform_random_batch_size_like", "gaussian_random_batch_size_like", "sampling_id", "random_crop", "range", "where_index",
     "auc", "sgd", "momentum", "adam", "adagrad", "decayed_adagrad", "adadelta", "adamax", "rmsprop", "ftrl", "lamb", "proximal_gd",
     "proximal_adagrad", "average_accumulates", "sequence_pool", "sequence_softmax", "sequence_conv", "row_conv", "sequence_expand",
-    "sequence_concat", "sequence_reverse", "sequence_slice", "sequence_erase", "sequence_reshape", "sequence_pad", "lod_reset", "im2sequence", "lstm", "lstmp",
+    "sequence_concat", "sequence_reverse", "sequence_slice", "sequence_erase", "sequence_reshape", "sequence_pad", "sequence_unpad", "lod_reset", "im2sequence", "lstm", "lstmp",
     "gru", "linear_chain_crf", "crf_decoding", "warpctc", "ctc_align", "edit_distance", "chunk_eval",
     "all_reduce", "reduce_scatter", "all_gather", "send", "recv",
     "while", "conditional_block", "recurrent", "write_to_array", "read_from_array", "clear_in_array", "lod_array_length",

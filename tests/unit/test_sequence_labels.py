@@ -217,3 +217,59 @@ def test_chunks(scheme: str, target: str) -> None:
             wanted = [p, r, 2 * p * r / (p + r) if right else 0.0]
             shares = [found[s].array[0] for s in ("Precision", "Recall", "F1-Score")]
             assert np.allclose(shares, wanted, rtol=1e-6)
+
+
+def as_items(rows: Array, lengths: list[int], most: int) -> Array:
+    """Sequences as items of one length, with numbers behind that must not be seen."""
+    made = np.full((len(lengths), most, *rows.shape[1:]), 1, rows.dtype)
+    for item, own in zip(made, parts(rows, lengths), strict=True):
+        item[: len(own)] = own
+    return made
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("lengths", LENGTHS[:3])
+def test_items_with_lengths_are_the_sequences(lengths: list[int], target: str) -> None:
+    rows, k, most = sum(lengths), 4, 6
+    emission, transition = normal(rows, k), normal(k + 2, k)
+    label, logits = RNG.integers(0, k, (rows, 1)), normal(rows, k)
+    count = np.array(lengths, np.int64)
+    ragged = {
+        "Emission": Rows(emission, [lengths]),
+        "Label": Rows(label, [lengths]),
+        "Transition": transition,
+    }
+    items = {
+        "Emission": as_items(emission, lengths, most), "Label": as_items(label[:, 0], lengths, most),
+        "Transition": transition, "Length": count,
+    }  # fmt: skip
+    one, other = (
+        Applied("linear_chain_crf", each).results(target)["LogLikelihood"] for each in (ragged, items)
+    )
+    assert np.allclose(one.array, other.array, rtol=1e-6) and list(other.lengths) == []
+    for slots in (("Emission", "Transition"), ("Emission", "Transition", "Label")):
+        one = Applied("crf_decoding", {s: ragged[s] for s in slots}).results(target)["ViterbiPath"]
+        given = {s: items[s] for s in (*slots, "Length")}
+        other = Applied("crf_decoding", given).results(target)["ViterbiPath"]
+        wanted = as_items(one.array[:, 0], lengths, most) * (np.arange(most) < count[:, None])
+        assert other.array.tolist() == wanted.tolist()
+    guessed, scheme = RNG.integers(0, k, (rows, 1)), {"num_chunk_types": 2, "chunk_scheme": "IOB"}
+    one = Applied("chunk_eval", {"Inference": Rows(guessed, [lengths]), "Label": ragged["Label"]}, **scheme)
+    other = Applied(
+        "chunk_eval",
+        {"Inference": as_items(guessed[:, 0], lengths, most), "Label": items["Label"], "SeqLength": count},
+        **scheme,
+    )
+    for name, found in other.results(target).items():
+        assert found.array.tolist() == one.results(target)[name].array.tolist(), name
+    texts = [min(n, 2) for n in lengths]
+    text = RNG.integers(1, k, (sum(texts), 1)).astype(np.int32)
+    one = Applied("warpctc", {"Logits": Rows(logits, [lengths]), "Label": Rows(text, [texts])})
+    other = Applied(
+        "warpctc",
+        {
+            "Logits": as_items(logits, lengths, most).swapaxes(0, 1), "Label": as_items(text[:, 0], texts, 3),
+            "LogitsLength": count, "LabelLength": np.array(texts, np.int64),
+        },
+    )  # fmt: skip
+    assert np.allclose(one.results(target)["Loss"].array, other.results(target)["Loss"].array, rtol=1e-6)

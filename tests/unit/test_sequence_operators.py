@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from ragged_cases import LENGTHS, Applied, Array, Rows, check_gradients
 
+import ngmlir as ng
+
 TARGETS = ("numpy", "cpu", "cuda-sim")
 RNG = np.random.default_rng(11)
 Pieces = list[Array]
@@ -241,6 +243,31 @@ def test_gradients_of_slice() -> None:
     }  # fmt: skip
     check_gradients("sequence_slice", inputs, ["Out"], ["X"])
     check_gradients("sequence_slice", inputs, ["Out"], ["X"], order=2)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(3, 4, 2), (3, 4), (0, 4, 2), (3, 0, 2)])
+def test_unpad(shape: tuple[int, ...], target: str) -> None:
+    x, length = normal(*shape), np.minimum([2, 0, 4], shape[1])[: shape[0]]
+    wanted = np.concatenate(
+        [np.zeros((0, *shape[2:])), *[rows[:n] for rows, n in zip(x, length, strict=True)]]
+    )
+    for given in (length, length.reshape(-1, 1)):
+        found = Applied("sequence_unpad", {"X": x, "Length": given}).results(target)["Out"]
+        same(found, wanted.reshape(len(wanted), *(shape[2:] or (1,))), [length.tolist()])
+
+
+def test_gradients_of_unpad() -> None:
+    inputs = {"X": normal(3, 4, 2), "Length": np.array([2, 0, 4])}
+    check_gradients("sequence_unpad", inputs, ["Out"], ["X"])
+    check_gradients("sequence_unpad", inputs, ["Out"], ["X"], order=2)
+
+
+@pytest.mark.parametrize("length", [[2, 5, 1], [2, -1, 1]])
+def test_lengths_that_are_none_of_rows_are_refused(length: list[int]) -> None:
+    applied = Applied("sequence_unpad", {"X": normal(3, 4, 2), "Length": np.array(length)})
+    with pytest.raises(ng.UserError, match="longer than its rows, or shorter than none"):
+        applied.results("cpu")
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..ir.types import DYNAMIC
 from ..support.diagnostics import Diagnostic, Location, UserError
 from .catalogue import REGISTRY
 from .descriptions import BlockView, Operator, Program
@@ -101,9 +102,13 @@ def _find(block: BlockView, sources: dict[str, str], found: dict[tuple[str, str,
 
 
 def fed_lookup(operator: Operator, sources: dict[str, str]) -> Lookup | None:
-    """What an operator chooses by numbers that are fed; None where it does not."""
+    """What an operator chooses by numbers that are fed; None where it does not, and where a run computes how many there are."""
     found = lookup_of(operator)
-    return replace(found, ids=sources[found.ids]) if found is not None and found.ids in sources else None
+    if found is None or found.ids not in sources:
+        return None
+    if found.count == DYNAMIC and sources.get(found.of) != found.of:
+        return None
+    return replace(found, ids=sources[found.ids])
 
 
 def sources_of_step(operator: Operator, sources: dict[str, str]) -> dict[str, str]:

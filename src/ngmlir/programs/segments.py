@@ -7,6 +7,7 @@ Offsets are i32, one more than there are sequences: sequence s is the rows from 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from .. import numpy as np
 from ..numpy import getitem
@@ -171,6 +172,30 @@ def kept(mask: Tensor, offsets: Tensor, rows: int) -> tuple[Tensor, Tensor]:
 def innermost(context: Context, slot: str, operator: str, at: int = 0) -> Tensor:
     """The offsets of the last level of an input; UserError where it is not ragged."""
     return ragged(context, slot, operator, at)[-1]
+
+
+def rows_and_offsets(
+    context: Context, slot: str, operator: str, x: Tensor, length: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The rows of the sequences of an input and their offsets: of a ragged one, or of items of one length [sequences, most, ...], of
+    which `length` rows each count; numbers that are no rows, [sequences, most], are rows of one."""
+    if length is None:
+        return x, innermost(context, slot, operator)
+    if len(x.type.shape) < 2:
+        raise UserError(
+            f"operator {operator} takes {slot} of shape [sequences, most, ...], not {list(x.type.shape)}"
+        )
+    count, most, *row = x.type.shape
+    if prod(length.type.shape) != count:
+        raise UserError(f"{count} sequences of {slot} have {prod(length.type.shape)} lengths")
+    counts = np.reshape(np.astype(length, np.int32), (count,))
+    inside = np.logical_and(np.greater_equal(counts, 0), np.less_equal(counts, most))
+    context.require(inside, f"a sequence of {slot} is longer than its rows, or shorter than none")
+    offsets = offsets_from(counts)
+    rows = context.size(last(offsets))
+    begin = np.subtract(np.multiply(np.arange(count, dtype=np.int32), most), starts(offsets))
+    at = np.add(np.arange(rows, dtype=np.int32), spread(begin, offsets, rows))
+    return take(np.reshape(x, (count * most, *(row or [1]))), at), offsets
 
 
 def ragged(context: Context, slot: str, operator: str, at: int = 0) -> Levels:

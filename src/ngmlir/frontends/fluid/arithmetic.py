@@ -76,15 +76,5 @@ def _filled(like: Any, value: float) -> Any:
         fields = {"shape": list(like.shape), "dtype": like.dtype, "value": float(value)}
         _block(like).append_op(type="fill_constant", outputs={"Out": [made]}, attrs=fields)
         return made
-    at = like.shape.index(-1)
-    fields = {
-        "shape": list(like.shape),
-        "dtype": like.dtype,
-        "value": float(value),
-        "input_dim_idx": at,
-        "output_dim_idx": at,
-    }
-    _block(like).append_op(
-        type="fill_constant_batch_size_like", inputs={"Input": [like]}, outputs={"Out": [made]}, attrs=fields
-    )
-    return made
+    _block(like).append_op(type="fill_ones_like", inputs={"X": [like]}, outputs={"Out": [made]})
+    return scaled(made, float(value))

@@ -6,7 +6,7 @@ At a kink the gradient is what the entry of the operator says; `where` states it
 
 from __future__ import annotations
 
-from math import prod
+from math import pi, prod, sqrt
 
 from ... import numpy as np
 from ...op_graph.functions.composed import stop_gradient
@@ -25,6 +25,16 @@ def between(x: Tensor, low: float, high: float) -> Tensor:
 @operator
 def relu(x: Tensor) -> Tensor:
     return np.where(np.greater(x, 0), x, stop_gradient(np.maximum(x, 0)))
+
+
+@operator
+def gelu(x: Tensor, *, approximate: bool) -> Tensor:
+    if approximate:
+        inner = np.multiply(np.add(x, np.multiply(np.power(x, 3), 0.044715)), sqrt(2 / pi))
+        twice = np.add(np.tanh(inner), 1)
+    else:
+        twice = np.add(np.erf(np.multiply(x, sqrt(0.5))), 1)
+    return np.multiply(np.multiply(x, 0.5), twice)
 
 
 @operator

@@ -81,8 +81,14 @@ def elementwise_pow(x: Tensor, y: Tensor, *, axis: int) -> Tensor:
 
 
 @operator
-def scale(x: Tensor, *, scale: float) -> Tensor:
-    return np.astype(np.multiply(x, scale), x.dtype)
+def scale(x: Tensor, *, scale: float, bias: float, bias_after_scale: bool) -> Tensor:
+    if not bias:
+        made = np.multiply(x, scale)
+    elif bias_after_scale:
+        made = np.add(np.multiply(x, scale), bias)
+    else:
+        made = np.multiply(np.add(x, bias), scale)
+    return np.astype(made, x.dtype)
 
 
 @operator

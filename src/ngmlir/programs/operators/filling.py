@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from builtins import range as builtin_range
 from collections.abc import Sequence
 from math import pi, prod, sqrt
 from typing import Any
@@ -75,6 +76,23 @@ def _given(values: Sequence[float], shape: Sequence[int], dtype: int) -> Tensor:
     if len(values) != prod(shape):
         raise UserError(f"{len(values)} values are given for the shape {list(shape)}")
     return np.asarray(numpy.asarray(values).astype(dtype_of(element_of(dtype))).reshape(shape))
+
+
+@operator
+def range(start: Tensor, end: Tensor, step: Tensor, *, context: Context) -> Tensor:
+    first, last, by = (np.reshape(x, (1,)) for x in (start, end, step))
+    context.require(np.not_equal(by, 0), "the step of a range is 0")
+    steps = np.ceil(
+        np.divide(np.subtract(np.astype(last, np.float64), first), np.where(np.equal(by, 0), 1, by))
+    )
+    count = context.size(np.astype(np.maximum(steps, 0), np.int32))
+    return np.add(first, np.multiply(np.arange(count, dtype=start.dtype), by))
+
+
+@operator
+def where_index(condition: Tensor, *, context: Context) -> Tensor:
+    count = context.size(np.reshape(np.sum(np.astype(condition, np.int32)), [1]))
+    return np.stack(np.nonzero(condition, size=count), 1)
 
 
 @operator
@@ -170,7 +188,7 @@ def truncated_gaussian_random(
         np.multiply(drawn(ng.RandomUniformOp, context, shape, seed, element_of(dtype)), high - low), low
     )
     z = np.multiply(np.log(np.divide(u, np.subtract(1, u))), 0.6)
-    for _ in range(4):
+    for _ in builtin_range(4):
         below = np.multiply(np.add(np.erf(np.multiply(z, sqrt(0.5))), 1), 0.5)
         slope = np.multiply(np.exp(np.multiply(np.square(z), -0.5)), 1 / sqrt(2 * pi))
         z = np.subtract(z, np.divide(np.subtract(below, u), slope))

@@ -70,6 +70,11 @@ def sqrt(x: Tensor) -> Tensor:
 
 
 @operator
+def rsqrt(x: Tensor) -> Tensor:
+    return np.divide(1, np.sqrt(x))
+
+
+@operator
 def reciprocal(x: Tensor) -> Tensor:
     return np.divide(1, x)
 

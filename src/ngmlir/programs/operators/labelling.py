@@ -18,6 +18,7 @@ from ..lanes import Lanes, Stepped
 from ..masks import beside, where_rows
 from ..over_time import OverTime
 from ..registry import operator
+from .sequences import padded
 
 #: The logarithm of what cannot be: finite, so that differences of such logarithms are numbers.
 _NEVER = -1e30
@@ -50,10 +51,11 @@ def _fields(emission: Tensor, transition: Tensor, operator: str) -> tuple[Tensor
 
 @operator
 def linear_chain_crf(
-    emission: Tensor, transition: Tensor, label: Tensor, *, context: Context
+    emission: Tensor, transition: Tensor, label: Tensor, length: Tensor | None, *, context: Context
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    offsets = segments.innermost(context, "Emission", "linear_chain_crf")
-    context.agree(segments.innermost(context, "Label", "linear_chain_crf"), offsets)
+    emission, offsets = segments.rows_and_offsets(context, "Emission", "linear_chain_crf", emission, length)
+    label, others = segments.rows_and_offsets(context, "Label", "linear_chain_crf", label, length)
+    context.agree(others, offsets)
     begin, end, between = _fields(emission, transition, "linear_chain_crf")
     context.give_levels("LogLikelihood", ())
     context.give_levels("TransitionExps", ())
@@ -96,12 +98,17 @@ def _score(
 
 
 @operator
-def crf_decoding(emission: Tensor, transition: Tensor, label: Tensor | None, *, context: Context) -> Tensor:
-    offsets = segments.innermost(context, "Emission", "crf_decoding")
+def crf_decoding(
+    emission: Tensor, transition: Tensor, label: Tensor | None, length: Tensor | None, *, context: Context
+) -> Tensor:
+    shape = emission.type.shape[:2]
+    emission, offsets = segments.rows_and_offsets(context, "Emission", "crf_decoding", emission, length)
+    if label is not None:
+        label, _ = segments.rows_and_offsets(context, "Label", "crf_decoding", label, length)
     begin, end, between = _fields(emission, transition, "crf_decoding")
     rows, labels = emission.type.shape
     if not rows:
-        return np.zeros([0, 1], np.int64)
+        return np.zeros([0, 1] if length is None else shape, np.int64)
 
     def best(before: Sequence[Tensor], fed: Sequence[Tensor], is_first: Tensor) -> Stepped:
         (sums,), (x,) = before, fed
@@ -122,7 +129,10 @@ def crf_decoding(emission: Tensor, transition: Tensor, label: Tensor | None, *, 
 
     (found,) = Lanes(offsets, context, reverse=True).run([1], [last, onward], back)
     path = np.astype(found, np.int64)
-    return path if label is None else np.astype(np.equal(path, label), np.int64)
+    path = path if label is None else np.astype(np.equal(path, label), np.int64)
+    if length is None:
+        return path
+    return np.reshape(padded(path, offsets, np.zeros([1], np.int64), shape[1], context), shape)
 
 
 # ---- connectionist temporal classification
@@ -130,15 +140,25 @@ def crf_decoding(emission: Tensor, transition: Tensor, label: Tensor | None, *, 
 
 @operator
 def warpctc(
-    logits: Tensor, label: Tensor, *, blank: int, norm_by_times: bool, context: Context
+    logits: Tensor,
+    label: Tensor,
+    logits_length: Tensor | None,
+    label_length: Tensor | None,
+    *,
+    blank: int,
+    norm_by_times: bool,
+    context: Context,
 ) -> tuple[None, Tensor]:
-    offsets, own = (segments.innermost(context, slot, "warpctc") for slot in ("Logits", "Label"))
+    if logits_length is not None:
+        logits = np.moveaxis(logits, 0, 1)
+    logits, offsets = segments.rows_and_offsets(context, "Logits", "warpctc", logits, logits_length)
+    label, own = segments.rows_and_offsets(context, "Label", "warpctc", label, label_length)
     rows, classes = logits.type.shape
     if blank >= classes:
         raise UserError(f"the blank is class {blank}, and there are {classes} classes")
     context.give_levels("Loss", ())
     text, lengths = OverTime(own, context), segments.lengths(offsets)
-    count, most = segments.as_many(offsets, own), text.steps
+    count, most = segments.as_many(offsets, own), text.steps if segments.length_of(label) else 0
     # The labels of each sequence with a blank before, between and behind them.
     given = np.transpose(text.rows(numbers(label, "Label"))) if segments.length_of(label) else None
     blanks = np.full([count, most + 1], blank, np.int32)
@@ -262,18 +282,20 @@ _SCHEMES = {"IOB": ((0,), (), 2), "IOE": ((), (1,), 2), "IOBES": ((0, 3), (2, 3)
 def chunk_eval(
     inference: Tensor,
     label: Tensor,
+    seq_length: Tensor | None,
     *,
     num_chunk_types: int,
     chunk_scheme: str,
     excluded_chunk_types: Sequence[int],
     context: Context,
 ) -> tuple[Tensor, ...]:
-    offsets = segments.innermost(context, "Inference", "chunk_eval")
+    inference, offsets = segments.rows_and_offsets(context, "Inference", "chunk_eval", inference, seq_length)
+    label, others = segments.rows_and_offsets(context, "Label", "chunk_eval", label, seq_length)
     if segments.length_of(inference) != segments.length_of(label):
         raise UserError(
             f"{segments.length_of(inference)} labels are compared with {segments.length_of(label)}"
         )
-    context.agree(segments.innermost(context, "Label", "chunk_eval"), offsets)
+    context.agree(others, offsets)
     for slot in ("Precision", "Recall", "F1-Score", "NumInferChunks", "NumLabelChunks", "NumCorrectChunks"):
         context.give_levels(slot, ())
     guessed, true = (

@@ -38,10 +38,14 @@ def _each(type: str, is_linear: bool) -> Callable[..., SparseRows]:
     return form
 
 
-for _type in ("scale", "assign"):
-    on_rows(_type)(_each(_type, True))
+on_rows("assign")(_each("assign", True))
 for _type in ("cast", "square", "sign", "clip_by_norm"):
     on_rows(_type)(_each(_type, False))
+
+
+@on_rows("scale")
+def _scale(x: SparseRows, *, bias: float, **attributes: Any) -> Any:
+    return NotImplemented if bias else _each("scale", True)(x, bias=bias, **attributes)
 
 
 @on_rows("clip")

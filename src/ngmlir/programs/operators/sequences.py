@@ -220,13 +220,21 @@ def sequence_mask(x: Tensor, *, maxlen: int, out_dtype: int, context: Context) -
 
 
 @operator
+def sequence_unpad(x: Tensor, length: Tensor, *, context: Context) -> Tensor:
+    rows, offsets = segments.rows_and_offsets(context, "X", "sequence_unpad", x, length)
+    context.give_levels("Out", (offsets,))
+    return rows
+
+
+@operator
 def sequence_pad(x: Tensor, pad_value: Tensor, *, padded_length: int, context: Context) -> Tensor:
     levels = segments.ragged(context, "X", "sequence_pad")
     context.give_levels("Out", levels[:-1])
-    return _padded(x, levels[-1], pad_value, padded_length, context)
+    return padded(x, levels[-1], pad_value, padded_length, context)
 
 
-def _padded(x: Tensor, offsets: Tensor, fill: Tensor, length: int, context: Context) -> Tensor:
+def padded(x: Tensor, offsets: Tensor, fill: Tensor, length: int, context: Context) -> Tensor:
+    """Sequences as items of one length, that of the longest for -1."""
     count, row = segments.sequences(offsets), x.type.shape[1:]
     if fill.type.shape not in ((1,), row, (1, *row)):
         raise UserError(

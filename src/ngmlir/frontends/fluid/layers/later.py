@@ -6,18 +6,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ....programs.vartypes import vartype
+import numpy as np
+
+from ....ir.literals import dtype_of
+from ....programs.vartypes import element_of, vartype
+from ....support.diagnostics import UserError
 from ..framework import Variable
 from ..initializer import Constant
 from ..layer_helper import LayerHelper, one_op
 from .nn import square_error_cost
 from .sequences import lod_reset, sequence_expand
-from .shaping import reduce_mean, unsqueeze
-from .tensor import compared, concat
+from .shaping import reduce_mean, split, squeeze, unsqueeze
+from .tensor import assign, cast, compared, concat, fill_constant
 
 __all__ = [
     "greater_equal", "greater_than", "group_norm", "huber_loss", "kldiv_loss", "less_equal", "log_loss", "margin_rank_loss", "mse_loss", "not_equal",
-    "ones_like", "pad2d", "sequence_concat", "sequence_expand_as", "sequence_mask", "sequence_reverse", "sequence_slice", "stack", "zeros_like",
+    "ones_like", "pad2d", "range", "sampling_id", "sequence_concat", "sequence_expand_as", "sequence_mask", "sequence_reverse", "sequence_slice",
+    "stack", "unstack", "where", "zeros_like",
 ]  # fmt: skip
 
 
@@ -134,6 +139,43 @@ def stack(x: Sequence[Variable], axis: int = 0) -> Variable:
     """Variables of one shape along a new dimension, `axis` of the result."""
     axis = axis + len(x[0].shape) + 1 if axis < 0 else axis
     return concat([unsqueeze(each, [axis]) for each in x], axis)
+
+
+def unstack(x: Variable, axis: int = 0, num: int | None = None) -> list[Variable]:
+    """What lies along a dimension, as variables without it. UserError where its length is open, or not `num`."""
+    count, axis = x.shape[axis], axis % len(x.shape)
+    if count < 0 or num not in (None, count):
+        raise UserError(
+            f"dimension {axis} of '{x.name}', whose shape is {list(x.shape)}, is not of {num or 'a known number of'} elements",
+            hint="unstack makes a variable of each: layers.data(name, shape) says how many there are",
+        )
+    return [squeeze(each, [axis]) for each in split(x, count, axis)]
+
+
+def range(start: Any, end: Any, step: Any, dtype: Any) -> Variable:
+    """Numbers from `start` on, each by `step` more, before `end`; these are numbers or variables of one element."""
+    if not any(isinstance(each, Variable) for each in (start, end, step)):
+        numbers = np.arange(float(start), float(end), float(step))
+        return cast(assign(numbers.astype(dtype_of(element_of(vartype(dtype))))), dtype)
+    slots = zip(("Start", "End", "Step"), (start, end, step), strict=True)
+    given = {
+        slot: cast(each, dtype) if isinstance(each, Variable) else fill_constant([1], dtype, each)
+        for slot, each in slots
+    }
+    return one_op("range", given, {"Out": dtype})
+
+
+def where(condition: Variable) -> Variable:
+    """Where bools are true: places [count, dimensions], int64, in the order of rows."""
+    return one_op("where_index", {"Condition": condition}, {"Out": "int64"})
+
+
+def sampling_id(
+    x: Variable, min: float = 0.0, max: float = 1.0, seed: int = 0, dtype: Any = "int64"
+) -> Variable:
+    """A position of each row of probabilities, drawn with them; not the same at each run where the seed is 0."""
+    fields = {"min": float(min), "max": float(max), "seed": seed}
+    return cast(one_op("sampling_id", {"X": x}, {"Out": "int64"}, fields), dtype)
 
 
 def sequence_concat(input: Sequence[Variable], name: str | None = None) -> Variable:

@@ -23,8 +23,8 @@ NAMES = (
     "elementwise_div", "elementwise_max", "elementwise_min", "elementwise_pow", "clip", "clip_by_norm", "logical_and", "logical_or",
     "logical_xor", "logical_not", "uniform_random_batch_size_like", "gaussian_random", "gaussian_random_batch_size_like", "scatter",
     "sum", "slice", "shape", "maxout", "uniform_random", "hard_shrink", "cumsum", "thresholded_relu",
-    "sigmoid", "logsigmoid", "exp", "tanh", "tanh_shrink", "softshrink", "sqrt", "abs", "ceil", "floor", "cos", "sin", "round",
-    "reciprocal", "square", "softplus", "softsign", "brelu", "leaky_relu", "soft_relu", "elu", "relu6", "pow", "stanh", "hard_sigmoid",
+    "sigmoid", "logsigmoid", "exp", "tanh", "tanh_shrink", "softshrink", "sqrt", "rsqrt", "abs", "ceil", "floor", "cos", "sin", "round",
+    "reciprocal", "square", "softplus", "softsign", "brelu", "leaky_relu", "soft_relu", "elu", "gelu", "relu6", "pow", "stanh", "hard_sigmoid",
     "swish", "relu", "log", "sign", "isfinite",
 )  # fmt: skip
 

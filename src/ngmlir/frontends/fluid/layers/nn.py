@@ -220,7 +220,7 @@ def cos_sim(X: Variable, Y: Variable) -> Variable:
 def cross_entropy(
     input: Variable, label: Variable, soft_label: bool = False, ignore_index: int | None = None
 ) -> Variable:
-    """-log of the probability of the right class, of each row; label int64 with a last dimension of 1, or probabilities. Rows whose class is
+    """-log of the probability of the right class, of each row; label int64, with a last dimension of 1 or without, or probabilities. Rows whose class is
     `ignore_index` have no loss."""
     label, counts = _counting(input, label, soft_label, ignore_index)
     made = one_op(
@@ -232,7 +232,11 @@ def cross_entropy(
 def _counting(
     scores: Variable, label: Variable, soft_label: bool, ignore_index: int | None
 ) -> tuple[Variable, Variable | None]:
-    """Classes, 0 where they are `ignore_index`, and a factor for the loss of each row, 0 there; no factor where no row can be."""
+    """Classes with a last dimension of 1, 0 where they are `ignore_index`, and a factor for the loss of each row, 0 there; no factor where
+    no row can be."""
+    rank = len(label.shape)
+    if not soft_label and rank == len(scores.shape) - 1:
+        label = one_op("unsqueeze", {"X": label}, {"Out": label.dtype}, {"axes": [rank]})
     if soft_label or ignore_index is None:
         return label, None
     counts = compared("not_equal", label, label * 0 + ignore_index, None)

@@ -13,7 +13,7 @@ from ..lists import listed
 
 __all__ = [
     "im2sequence", "lod_reset", "row_conv", "sequence_conv", "sequence_expand", "sequence_first_step", "sequence_last_step",
-    "sequence_pad", "sequence_pool", "sequence_reshape", "sequence_softmax",
+    "sequence_pad", "sequence_pool", "sequence_reshape", "sequence_softmax", "sequence_unpad",
 ]  # fmt: skip
 
 
@@ -86,6 +86,11 @@ def sequence_pad(x: Variable, pad_value: Variable, maxlen: int | None = None) ->
     """Sequences as items of one length, that of the longest or `maxlen`, filled with a number or a row."""
     fields = {"padded_length": -1 if maxlen is None else maxlen}
     return one_op("sequence_pad", {"X": x, "PadValue": pad_value}, {"Out": x.dtype}, fields)
+
+
+def sequence_unpad(x: Variable, length: Variable, name: str | None = None) -> Variable:
+    """Items [sequences, most, ...] as sequences, of which so many rows each count: int64 [sequences, 1] or [sequences]."""
+    return one_op("sequence_unpad", {"X": x, "Length": length}, {"Out": x.dtype}, None, name)
 
 
 def lod_reset(x: Variable, y: Variable | None = None, target_lod: Sequence[int] | None = None) -> Variable:
