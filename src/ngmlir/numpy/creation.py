@@ -45,7 +45,7 @@ def asanyarray(a: Any, dtype: Any = None) -> Tensor:
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> Tensor:
-    """The same as `asarray`, of one dimension at least: how arrays lie in memory is not seen."""
+    """The same as `asarray`, of one dimension at least: the order in memory cannot be seen."""
     made = asarray(a, dtype)
     return made if shape(made) else expand(made, (1,))
 
