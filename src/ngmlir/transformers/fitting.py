@@ -54,16 +54,18 @@ def reaching(
     ranges: Mapping[str, range],
     lengths: Mapping[str, int],
 ) -> dict[str, range] | None:
-    """Ranges with these lengths too, if the program is also right for them and for the least of all ranges; None if it is not, and if
-    they are no multiples of the steps."""
+    """Ranges with these lengths too, if the program is also right for them, and for the least of all ranges where one begins lower; None if it
+    is not, and if they are no multiples of the steps."""
     if any(lengths[name] % each.step for name, each in ranges.items()):
         return None
     wider = {
         name: range(min(each.start, lengths[name]), max(each.stop, lengths[name] + 1), each.step)
         for name, each in ranges.items()
     }
+    least = {name: each.start for name, each in wider.items()}
+    lowered = any(length < ranges[name].start for name, length in lengths.items())
     with guarding(), suppress(NeedsLength, UserError, Limit):  # what the program assumes it was compiled with
-        more = _with_more(read, found, [lengths, {name: each.start for name, each in wider.items()}])
+        more = _with_more(read, found, [lengths, *([least] if lowered else [])])
         one, other = ([*map(fingerprint, each.module(found.lengths[0]).ops)] for each in (found, more))
         return wider if [digest for digest, _ in one] == [digest for digest, _ in other] else None
     return None
