@@ -37,7 +37,7 @@ def test_a_program_is_built_of_descriptions() -> None:
     op.infer_shape(block)
     assert block.var("y").shape() == [-1, 4] and block.var("y").dtype() == core.VarDesc.VarType.FP64
     assert op.attr_type("scale") == core.AttrType.FLOAT
-    text = "program.op scale {X = [@x]} -> {Out = [@y]} with {scale = 3.0 : f64"
+    text = "program.op scale {X = [@x]} -> {Out = [@y]} with {bias = 0.0 : f64, bias_after_scale = true, scale = 3.0 : f64"
     assert text in str(fluid.Program.parse_from_string(program.serialize_to_string()))
 
 
@@ -106,7 +106,7 @@ def test_what_is_said_of_operators() -> None:
     assert len(protos) >= 170
     (x,) = protos["sum"].inputs
     assert (x.name, x.duplicable) == ("X", True)
-    assert {a.name for a in protos["scale"].attrs if not a.generated} == {"scale"}
+    assert {a.name for a in protos["scale"].attrs if not a.generated} == {"scale", "bias", "bias_after_scale"}
     assert Operator.get_op_inputs("mul") == [("X", False), ("Y", False)]
     assert fluid.framework.OpProtoHolder.instance().get_op_proto("mul") is protos["mul"]
 

@@ -50,7 +50,7 @@ def program_distribute(
           program.var @"w@GRAD" : tensor<4xf32>
           program.op sign {X = [@w]} -> {Out = [@"w@GRAD"]}
           program.op all_reduce {X = [@"w@GRAD"]} -> {Out = [@"w@GRAD"]} with {group = array<i32>, ranks = 2 : i32, op_role = 2 : i32}
-          program.op scale {X = [@"w@GRAD"]} -> {Out = [@"w@GRAD"]} with {scale = 0.5 : f64, op_role = 2 : i32}
+          program.op scale {X = [@"w@GRAD"]} -> {Out = [@"w@GRAD"]} with {bias = 0.0 : f64, bias_after_scale = true, scale = 0.5 : f64, op_role = 2 : i32}
           program.op sgd {Param = [@w], Grad = [@"w@GRAD"], LearningRate = [@rate]} -> {ParamOut = [@w]}
         }
     """
