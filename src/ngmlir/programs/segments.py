@@ -123,6 +123,12 @@ def softmax(x: Tensor, offsets: Tensor) -> Tensor:
     return VERBS.segment_softmax(x, offsets, axis=0)
 
 
+def rows_from(x: Tensor, first: Tensor, offsets: Tensor, rows: int) -> Tensor:
+    """The rows of x from a number `first` on for each sequence, as many as it has of `rows` that the offsets cut."""
+    moved = spread(np.subtract(first, starts(offsets)), offsets, rows)
+    return take(x, np.add(np.arange(rows, dtype=np.int32), moved))
+
+
 def shifted(x: Tensor, offsets: Tensor, by: int) -> tuple[Tensor, Tensor]:
     """For each row that which is so many rows further, and whether that is in the same sequence."""
     rows = length_of(x)
@@ -193,9 +199,8 @@ def rows_and_offsets(
     context.require(inside, f"a sequence of {slot} is longer than its rows, or shorter than none")
     offsets = offsets_from(counts)
     rows = context.size(last(offsets))
-    begin = np.subtract(np.multiply(np.arange(count, dtype=np.int32), most), starts(offsets))
-    at = np.add(np.arange(rows, dtype=np.int32), spread(begin, offsets, rows))
-    return take(np.reshape(x, (count * most, *(row or [1]))), at), offsets
+    first = np.multiply(np.arange(count, dtype=np.int32), most)
+    return rows_from(np.reshape(x, (count * most, *(row or [1]))), first, offsets, rows), offsets
 
 
 def ragged(context: Context, slot: str, operator: str, at: int = 0) -> Levels:

@@ -130,8 +130,7 @@ def sequence_expand(x: Tensor, y: Tensor, *, ref_level: int, context: Context) -
     made = segments.offsets_from(np.where(segments.are_owned(times, copies), counts, _NONE))
     rows = context.size(segments.last(made), lambda: copies * context.longest(own[0]))
     context.give_levels("Out", (made,))
-    begin = np.subtract(segments.take(segments.starts(own[0]), source), segments.starts(made))
-    return segments.take(x, np.add(np.arange(rows, dtype=np.int32), segments.spread(begin, made, rows)))
+    return segments.rows_from(x, segments.take(segments.starts(own[0]), source), made, rows)
 
 
 @operator
@@ -180,8 +179,7 @@ def sequence_slice(x: Tensor, offset: Tensor, length: Tensor, *, context: Contex
     made = segments.offsets_from(counts)
     rows = context.size(segments.last(made))
     context.give_levels("Out", (*levels[:-1], made))
-    moved = np.subtract(np.add(segments.starts(own), begin), segments.starts(made))
-    return segments.take(x, np.add(np.arange(rows, dtype=np.int32), segments.spread(moved, made, rows)))
+    return segments.rows_from(x, np.add(segments.starts(own), begin), made, rows)
 
 
 @operator
