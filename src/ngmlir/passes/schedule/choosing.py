@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from ...ir.core import Op
-from ...ir.nest import NEST, NestAttr
 from ...ops.schedules import (
     Along,
     Blocks,
@@ -40,7 +39,7 @@ from .candidate import Candidate, fixed, ranked
 from .decoding import decoding
 from .loops import columns, elementwise
 from .moves import move_conflicts
-from .products import panels, window_conflicts
+from .products import panels, product_conflicts
 from .rows import rows
 from .strips import strip_rows, within
 
@@ -69,8 +68,8 @@ def candidates(fusion: Op, target: Target, kept: Collection[int] = ()) -> list[C
     Operands whose numbers are in `kept` are the same in all runs of the kernel: they are packed once.
     """
     best, *others = _ranked(fusion, target, kept)
-    windows = _windows(fusion, target)
-    return [best, *[c for c in others if not _conflicts(c.schedule, target, fusion, windows)]]
+    product = _product_in(fusion, target)
+    return [best, *[c for c in others if not _conflicts(c.schedule, target, fusion, product)]]
 
 
 def _ranked(fusion: Op, target: Target, kept: Collection[int]) -> list[Candidate[Schedule]]:
@@ -119,7 +118,7 @@ def chosen(fusion: Op, target: Target, kept: Collection[int] = ()) -> Schedule:
     family, *others = families(kind(fusion), given) or [None]
     if family is not None and not others and not family.open(given):
         whole = family(**stated(given))
-        if conflicts := _conflicts(whole, target, fusion, _windows(fusion, target)):
+        if conflicts := _conflicts(whole, target, fusion, _product_in(fusion, target)):
             raise _refused(fusion, conflicts)
         return whole
     return _ranked(fusion, target, kept)[0].schedule
@@ -191,16 +190,15 @@ def _product(fusion: Op, target: Target, kept: Collection[int] = ()) -> Product:
 
 def buildable(schedule: Schedule, target: Target, fusion: Op) -> bool:
     """Whether the kernel of a fusion can be built with a schedule for a target."""
-    return not _conflicts(schedule, target, fusion, _windows(fusion, target))
+    return not _conflicts(schedule, target, fusion, _product_in(fusion, target))
 
 
-def _windows(fusion: Op, target: Target) -> Product | None:
-    """The product of a fusion that multiplies windows, otherwise None."""
-    nest = fusion.attributes.get(NEST)
-    return _product(fusion, target) if isinstance(nest, NestAttr) and nest.has_windows else None
+def _product_in(fusion: Op, target: Target) -> Product | None:
+    """The product of a fusion, None where it is of another kind."""
+    return _product(fusion, target) if kind(fusion) == "dot" else None
 
 
-def _conflicts(schedule: Schedule, target: Target, fusion: Op, windows: Product | None) -> list[str]:
+def _conflicts(schedule: Schedule, target: Target, fusion: Op, product: Product | None) -> list[str]:
     found = list(schedule.conflicts())
     if isinstance(schedule, Strips):
         found += _chain_conflicts(fusion, target)
@@ -208,19 +206,8 @@ def _conflicts(schedule: Schedule, target: Target, fusion: Op, windows: Product 
         if 0 < rows < schedule.rows:
             found.append(f"a strip of {schedule.rows} rows of {rows}")
         return found
-    if not isinstance(schedule, Blocks) and windows is not None:
-        found += window_conflicts(schedule, windows, target)
-    if (
-        isinstance(schedule, Panels)
-        and kind(fusion) == "dot"
-        and not schedule.part
-        and "right" not in schedule.pack
-    ):
-        product = windows or _product(fusion, target)
-        if not product.implicit[1] and not product.rhs_depth_first:
-            found.append(
-                "the right side lies along its depth: it has to be packed, by a kernel (pack) or in parts (part)"
-            )
+    if not isinstance(schedule, Blocks) and product is not None:
+        found += product_conflicts(schedule, product, target)
     if isinstance(schedule, Digits | DecodePanels):
         weight = digits(fusion) or of_panels(fusion)
         if weight is not None and weight.width % schedule.tile[1]:

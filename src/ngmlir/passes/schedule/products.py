@@ -105,6 +105,7 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
         per_row = product.columns * product.depth
         block_rows = _whole(NEAR_PROGRAM_MULTIPLICATIONS // max(1, per_row), tile_rows, product.rows)
         columns = product.columns
+        # Of such a right side each panel is read by one program, which needs no place in memory for it.
         once = not (product.kept or product.widens or is_open((product.rows,)))
         alone = pack and once and block_rows >= product.rows
     elif pack:
@@ -313,20 +314,24 @@ def copying(product: Product, made: Panels, target: Target) -> float:
     return product.elements * (column_blocks * rows * left + row_blocks * columns * right)
 
 
-def window_conflicts(schedule: Schedule, product: Product, target: Target) -> Iterator[str]:
-    """Why no kernel of a product of windows can be built with a schedule."""
+def product_conflicts(schedule: Schedule, product: Product, target: Target) -> Iterator[str]:
+    """Why no kernel of a product can be built with a schedule."""
     implicit = product.implicit
+    if not isinstance(schedule, Panels):
+        if any(implicit):
+            yield f"products of windows use 'panels', not '{schedule.by}'"
+        return
+    packs_right = bool(schedule.part) or "right" in schedule.pack
+    if not (packs_right or implicit[1] or product.rhs_depth_first):
+        yield "the right side is contiguous along its depth: it has to be packed, by a kernel (pack) or in parts (part)"
     if not any(implicit):
         return  # windows at one position are read in place
-    if not isinstance(schedule, Panels):
-        yield f"products of windows use 'panels', not '{schedule.by}'"
-        return
     for side, is_windows in zip(("left", "right"), implicit, strict=True):
         if is_windows and side in schedule.pack:
             yield f"the {side} operand consists of windows, which each program packs itself"
     if implicit[1] and not schedule.part:
         yield "the right operand consists of windows, which a program packs part by part (part above 0)"
-    right = implicit[1] or bool(schedule.part) or "right" in schedule.pack
+    right = implicit[1] or packs_right
     words = in_words(product, target, {*schedule.packed, "left"})
     if words.words and words.elements % words.group and schedule.depth < words.depth:
         yield f"a depth of {words.elements} is not whole words of {words.group}: it is packed at once (depth = {words.depth})"
