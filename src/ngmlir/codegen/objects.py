@@ -41,7 +41,7 @@ def in_background(pieces: Sequence[Piece], target: Target) -> Generator[Callable
 def objects(
     pieces: Sequence[Piece], target: Target, reach: Callable[[int], object] = lambda done: None
 ) -> list[bytes]:
-    """The object code of each part; `reach` is told again and again how many parts are compiled."""
+    """The object code of each part; `reach` is called with the number of parts that are compiled."""
     cache = default_cache()
     found: dict[int, bytes] = {}
     keys: dict[int, str] = {}

@@ -54,8 +54,8 @@ def reaching(
     ranges: Mapping[str, range],
     lengths: Mapping[str, int],
 ) -> dict[str, range] | None:
-    """Ranges with these lengths too, if the program is also right for them, and for the least of all ranges where one begins lower; None if it
-    is not, and if they are no multiples of the steps."""
+    """Ranges with these lengths too, if the program is also right for them, and for the least of all ranges where one begins lower;
+    None if it is not, and if they are no multiples of the steps."""
     if any(lengths[name] % each.step for name, each in ranges.items()):
         return None
     wider = {

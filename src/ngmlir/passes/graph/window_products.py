@@ -115,11 +115,11 @@ def _spaced(value: Value, places: Sequence[int], steps: Sequence[int], b: Builde
     is infinite or NaN they give NaN."""
     by = dict(zip(places, steps, strict=True))
     shape, type = shape_of(value.type), value.type
-    apart = [n for d, size in enumerate(shape) for n in ([size, 1] if by.get(d, 1) > 1 else [size])]
-    if len(apart) == len(shape):
+    split = [n for d, size in enumerate(shape) for n in ([size, 1] if by.get(d, 1) > 1 else [size])]
+    if len(split) == len(shape):
         return value
     after = [n for d in range(len(shape)) for n in ([0, by[d] - 1] if by.get(d, 1) > 1 else [0])]
-    zeros = b.pad(b.reshape(value, type=reshaped(type, apart, None)), low=[0] * len(after), high=after)
+    zeros = b.pad(b.reshape(value, type=reshaped(type, split, None)), low=[0] * len(after), high=after)
     names = names_of(type)
     return b.reshape(zeros, type=reshaped(type, [size * by.get(d, 1) for d, size in enumerate(shape)], names))
 

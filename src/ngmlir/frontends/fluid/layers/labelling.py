@@ -36,8 +36,8 @@ def linear_chain_crf(
 def crf_decoding(
     input: Variable, param_attr: Any, label: Variable | None = None, length: Variable | None = None
 ) -> Variable:
-    """The best labels [rows, 1], with `length` [sequences, most] and 0 behind; with `label` 1 where that is right, and 0 where not. `param_attr` names the parameter of
-    `linear_chain_crf`. UserError where there is none of that name."""
+    """The best labels [rows, 1], with `length` [sequences, most] and 0 behind; with `label` 1 where that is right, and 0 where not.
+    `param_attr` names the parameter of `linear_chain_crf`. UserError where there is none of that name."""
     helper = LayerHelper("crf_decoding", input=input, param_attr=param_attr)
     transition = helper.get_parameter(helper.param_attr.name)
     inputs = {"Emission": input, "Transition": transition, "Label": label, "Length": length}
@@ -106,14 +106,9 @@ def warpctc(
 ) -> Variable:
     """-log of the probability that rows, of what a softmax would be taken of, stand for labels, [sequences, 1]. With lengths, how many
     rows and labels count, rows are [most, sequences, classes] and labels [sequences, most]."""
-    helper = LayerHelper("warpctc", input=input)
-    given = {"LogitsLength": input_length, "LabelLength": label_length}
-    lengths = {slot: [length] for slot, length in given.items() if length is not None}
-    loss, rest = helper.create_tmp_variable(input.dtype), helper.create_tmp_variable(input.dtype)
-    helper.append_op(
-        type="warpctc",
-        inputs={"Logits": [input], "Label": [label], **lengths},
-        outputs={"WarpCTCGrad": [rest], "Loss": [loss]},
-        attrs={"blank": blank, "norm_by_times": norm_by_times},
+    given = {"Logits": input, "Label": label, "LogitsLength": input_length, "LabelLength": label_length}
+    outputs, fields = (
+        {"Loss": input.dtype, "WarpCTCGrad": input.dtype},
+        {"blank": blank, "norm_by_times": norm_by_times},
     )
-    return loss
+    return one_op("warpctc", given, outputs, fields)[0]

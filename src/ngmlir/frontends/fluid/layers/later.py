@@ -142,7 +142,7 @@ def stack(x: Sequence[Variable], axis: int = 0) -> Variable:
 
 
 def unstack(x: Variable, axis: int = 0, num: int | None = None) -> list[Variable]:
-    """What lies along a dimension, as variables without it. UserError where its length is open, or not `num`."""
+    """The elements along a dimension, as variables without it. UserError where its length is open, or not `num`."""
     count, axis = x.shape[axis], axis % len(x.shape)
     if count < 0 or num not in (None, count):
         raise UserError(

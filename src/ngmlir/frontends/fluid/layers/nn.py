@@ -220,8 +220,8 @@ def cos_sim(X: Variable, Y: Variable) -> Variable:
 def cross_entropy(
     input: Variable, label: Variable, soft_label: bool = False, ignore_index: int | None = None
 ) -> Variable:
-    """-log of the probability of the right class, of each row; label int64, with a last dimension of 1 or without, or probabilities. Rows whose class is
-    `ignore_index` have no loss."""
+    """-log of the probability of the right class, of each row; label int64, with a last dimension of 1 or without, or probabilities.
+    Rows whose class is `ignore_index` have no loss."""
     label, counts = _counting(input, label, soft_label, ignore_index)
     made = one_op(
         "cross_entropy", {"X": input, "Label": label}, {"Y": input.dtype}, {"soft_label": soft_label}
