@@ -175,3 +175,70 @@ def test_what_only_tensors_bound() -> None:
     with pytest.raises(Limit, match="no number that is there before the loop bounds it") as caught:
         fluid.Executor().run(feed={"x": X}, fetch_list=[layers.array_length(found)])
     assert "hint:" in str(caught.value)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("written", ["before", "in a loop"])
+def test_a_position_that_an_array_does_not_have(written: str, place: Any) -> None:
+    """What is read at a position that only the run knows is there, or the run is refused; a parameter is left as it was."""
+    x, at = layers.data("x", [3]), _number("at")
+    if written == "before":
+        array = layers.create_array("float32")
+        for i in range(3):
+            layers.array_write(layers.fc(x, 2), layers.fill_constant([1], "int64", i), array=array)
+    else:
+        array = _powers(_number("n"), layers.fc(x, 3))
+    loss = layers.mean(layers.array_read(array, at))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    executor = fluid.Executor(place)
+    executor.run(fluid.default_startup_program())
+    numbers = {} if written == "before" else _numbers(n=3)
+    executor.run(feed={"x": X, **numbers, **_numbers(at=2)}, fetch_list=[loss])
+    name = fluid.default_main_program().all_parameters()[0].name
+    kept = np.array(fluid.global_scope().find_var(name).get_tensor())
+    for outside in (3, -1):
+        with pytest.raises(UserError, match=f"no position {outside} in .* which has 3 positions") as caught:
+            executor.run(feed={"x": X, **numbers, **_numbers(at=outside)}, fetch_list=[loss])
+        assert "hint:" in str(caught.value) and "array_read(array, at)" in str(caught.value)
+    assert np.array_equal(kept, np.array(fluid.global_scope().find_var(name).get_tensor()))
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_a_loop_that_reads_beyond_an_array(place: Any) -> None:
+    """A number of the run says how often the loop runs, and so how far it reads."""
+    n, x = _number("n"), layers.data("x", [3])
+    array, i, total = (
+        layers.create_array("float32"),
+        layers.zeros([1], "int64"),
+        layers.zeros([1], "float32"),
+    )
+    for at in range(3):
+        layers.array_write(x * float(at + 1), layers.fill_constant([1], "int64", at), array=array)
+    more = layers.less_than(i, n)
+    with layers.While(more).block():
+        layers.assign(total + layers.reduce_sum(layers.array_read(array, i)), total)
+        layers.increment(i)
+        layers.less_than(i, n, cond=more)
+    executor = fluid.Executor(place)
+    for count, times in ((3, 6), (1, 1), (0, 0)):
+        (found,) = executor.run(feed={"x": X, **_numbers(n=count)}, fetch_list=[total])
+        assert np.allclose(found, times * X.sum())
+    with pytest.raises(UserError, match="no position 3 in .* which has 3 positions"):
+        executor.run(feed={"x": X, **_numbers(n=4)}, fetch_list=[total])
+
+
+def test_an_array_that_only_an_inner_loop_writes() -> None:
+    n, i, array = _number("n"), layers.zeros([1], "int64"), layers.create_array("int64")
+    more = layers.less_than(i, n)
+    with layers.While(more).block():
+        j = layers.zeros([1], "int64")
+        again = layers.less_than(j, n)
+        with layers.While(again).block():
+            layers.array_write(j, i + j, array=array)
+            layers.increment(j)
+            layers.less_than(j, n, cond=again)
+        layers.increment(i)
+        layers.less_than(i, n, cond=more)
+    with pytest.raises(Limit, match="a loop or branch inside of this loop writes it") as caught:
+        fluid.Executor().run(feed=_numbers(n=2), fetch_list=[layers.array_length(array)])
+    assert "hint:" in str(caught.value)

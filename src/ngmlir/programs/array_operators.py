@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .. import numpy as np
+from ..op_graph.known import known_integer
 from ..op_graph.tensor import Tensor
 from ..support.diagnostics import Limit, UserError
 from .arrays import Array, StackedArray, TensorArray, summed
@@ -48,10 +49,13 @@ def write_to_array(lowering: Lowering, operator: Operator) -> None:
         raise UserError(f"operator write_to_array writes an array, and '{name}' is a tensor")
     value = _tensor(lowering, operator, "X")
     whole = lowering.values.get(name.partition(GRADIENT)[0])
-    levels = lowering.levels_of(operator, operator.inputs["X"][0])
+    levels, index = lowering.levels_of(operator, operator.inputs["X"][0]), _index(lowering, operator)
+    # A gradient of an array has place for as many elements.
     if held == TensorArray() and isinstance(whole, StackedArray):
-        held = held.stacked(whole.capacity, value)  # a gradient of an array has place for as many elements
-    made = held.written(_index(lowering, operator), value, levels)
+        held = held.stacked(whole.capacity, value)
+    elif held == TensorArray() and isinstance(whole, TensorArray) and known_integer(index) is None:
+        held = held.stacked(len(whole.elements), value)
+    made = held.written(index, value, levels)
     lowering.write(operator, name, made)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..ir.types import DYNAMIC
 from ..support.diagnostics import Diagnostic, Location, UserError
+from ..support.spelling import counted
 from .catalogue import REGISTRY
 from .descriptions import BlockView, Operator, Program
 from .names import LEVEL
@@ -51,8 +52,9 @@ class Lookup:
 
     def refuse(self, number: int, count: int, at: Sequence[int]) -> NoReturn:
         """The UserError about a number that is outside."""
-        one, many = self.things, {"class": "classes"}.get(self.things, f"{self.things}s")
-        message = f"there is no {one} {number} in '{self.of}', which has {count} {many}"
+        message = (
+            f"there is no {self.things} {number} in '{self.of}', which has {counted(count, self.things)}"
+        )
         hint = f"it is the number at {list(at)} of '{self.ids}'"
         hint = f"{hint}; they go from 0 to {count - 1}" if count else hint
         raise UserError(Diagnostic(message, self.location, hint=hint))
@@ -150,5 +152,6 @@ def lookup_of(operator: Operator) -> Lookup | None:
         count = len(operator.inputs[numbers.of])
     else:
         (of,) = operator.inputs[numbers.of]
-        count = visible(of, operator.location).type.shape[numbers.along]
+        held = visible(of, operator.location)
+        count = DYNAMIC if held.holds == "tensor_array" else held.type.shape[numbers.along]
     return Lookup(ids, of, numbers.along, count, operator.location, numbers.things)

@@ -159,8 +159,13 @@ def _rooms(
         return {n: max([counts.positions[at] + 1 for at in found], default=0) for n, found in places.items()}
     computed = computed_places(block, condition, cache(partial(_number, entered))) if is_at_top else None
     if computed is None or any(at not in computed.counts for at in wanted):
-        message = f"how long the array '{arrays[0]}' gets is not known: no number that is there before the loop bounds it"
-        hint = "compare a counter with a number: less_than(i, n), and logical_and for further conditions"
+        if is_at_top:
+            why = "no number that is there before the loop bounds it"
+            hint = "compare a counter with a number: less_than(i, n), and logical_and for further conditions"
+        else:
+            why = "a loop or branch inside of this loop writes it"
+            hint = "array_write in the block of this loop, of what the inner one computes"
+        message = f"how long the array '{arrays[0]}' gets is not known: {why}"
         raise Limit(message, operator.location, hint=hint)
     counted = {n: [computed.counts[at] for at in found] for n, found in places.items() if found}
     ends = [reduce(np.maximum, found) for found in counted.values()]

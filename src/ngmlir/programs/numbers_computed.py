@@ -16,12 +16,14 @@ import numpy as np
 
 from ..ir.attributes import DictAttr, IntegerAttr
 from ..ir.types import DYNAMIC, TensorType, i32, i64
+from .block_values import all_operators
 from .catalogue import REGISTRY
 from .descriptions import BlockView, Operator, Program
 from .inserting import insert_like
 from .lookups import Lookup, fed_lookup, follow, lookup_of, sources_of_step
-from .names import LEVEL
+from .names import GRADIENT, LEVEL
 from .prune import pruned
+from .trips import ARRAY_USES, counted_places, is_function
 from .vartypes import number_of
 
 Array = np.ndarray[Any, Any]
@@ -76,7 +78,8 @@ def numbers_computed(program: Program) -> Computed:
     if any(operator.type == "find_outside" for operator in program.walk()):
         return Computed(program, (), ())
     finding = _Finding(program.copy())
-    finding.look_in(finding.program.top, {})
+    arrays = {n for b in program.blocks for n, v in b.variables.items() if v.holds == "tensor_array"}
+    finding.look_in(finding.program.top, {}, arrays)
     return Computed(finding.program if finding.names else program, finding.lookups, finding.names)
 
 
@@ -88,14 +91,32 @@ class _Finding:
         self.lookups: list[Lookup] = []
         self.names: list[str] = []
 
-    def look_in(self, block: BlockView, sources: dict[str, str], around: Sequence[Operator] = ()) -> None:
-        """Looks at the operators of a block, inside of these loops, branches and recurrent networks."""
+    def look_in(
+        self,
+        block: BlockView,
+        sources: dict[str, str],
+        constants: set[str],
+        around: Sequence[Operator] = (),
+        counted: Sequence[int] = (),
+    ) -> None:
+        """Looks at the operators of a block, inside of these loops, branches and recurrent networks. `constants` are the variables that
+        follow from constants, and the arrays whose positions do; the positions of the operators at the places `counted` were looked at."""
         checked: set[str] = set()
-        for operator in [*block.operators]:
+        for place, operator in enumerate([*block.operators]):
             lookup = lookup_of(operator)
+            if operator.type in ARRAY_USES and (
+                place in counted
+                or constants.issuperset(operator.reads)
+                or any(map(_is_recurrent, around))
+                or any(
+                    GRADIENT in name for name in operator.reads
+                )  # shorter than the array: nothing read its last elements
+            ):
+                lookup = None
             if lookup is not None and lookup.ids not in checked and fed_lookup(operator, sources) is None:
                 self.look_at(operator, lookup, around)
             follow(operator, sources)
+            before, places = {*constants}, _follow_constants(operator, constants)
             checked.difference_update(operator.writes)
             if (definition := REGISTRY.find(operator.type)) is not None:
                 checked.update(operator.outputs.get(definition.entry.checked, ()))
@@ -104,7 +125,8 @@ class _Finding:
             # A branch, or an iteration, that does not run chooses nothing by what is fed either.
             are_steps = all(map(_is_recurrent, (*around, operator)))
             inner = sources_of_step(operator, sources) if are_steps else {}
-            self.look_in(operator.sub_block, inner, (*around, operator))
+            before.difference_update(operator.writes)
+            self.look_in(operator.sub_block, inner, before, (*around, operator), places)
 
     def look_at(self, operator: Operator, lookup: Lookup, around: Sequence[Operator]) -> None:
         """Has the numbers of an operator looked at."""
@@ -112,7 +134,8 @@ class _Finding:
         place, behind, names = operator, 0, [lookup.ids]
         inputs, fields = dict[str, list[str]](), {"along": lookup.dimension}
         home = (*steps, operator)[0].block
-        if lookup.of in operator.reads and home.find(lookup.of) is not None:
+        of = home.find(lookup.of)
+        if lookup.of in operator.reads and of is not None and of.holds == "tensor":
             inputs["Of"] = [lookup.of]
         elif lookup.count != DYNAMIC:
             fields["count"] = lookup.count
@@ -137,6 +160,11 @@ class _Finding:
     def _choices(self, operator: Operator, lookup: Lookup) -> str:
         """A variable in a step that has for each number how many there are to choose of there."""
         ids, block = operator.block.visible(lookup.ids), operator.block
+        if block.visible(lookup.of).holds == "tensor_array":
+            name = _declare(block, f"{lookup.of}.elements", TensorType((1,), i64), 0, operator)
+            lengths = {"X": [lookup.of]}, {"Out": [name]}
+            insert_like(operator, block, operator.index, "lod_array_length", *lengths, {})
+            return name
         type = TensorType(ids.type.shape, i64)
         name = _declare(block, f"{lookup.ids}.choices", type, ids.ragged, operator)
         inputs, fields = {"X": [lookup.ids], "Of": [lookup.of]}, {"along": lookup.dimension}
@@ -188,6 +216,25 @@ class _Finding:
         insert_like(place, home, at, "reshape", {"X": [name]}, {"Out": [row]}, {"shape": [1, length]})
         whole = _as_result(row, outermost, at + 1 - outermost.index, recurrent)
         return self._found("first_found", {"X": [whole]}, {}, recurrent, 1, outer, first, length)
+
+
+def _follow_constants(operator: Operator, constants: set[str]) -> Sequence[int]:
+    """Has `constants` say which variables follow from constants when an operator has run, and which arrays have their elements at
+    positions that do. Gives the places in the block of a loop whose positions are counted when it is lowered."""
+    places, stays = [], set[str]()
+    if operator.type == "while":
+        block, (condition,) = operator.sub_block, operator.inputs["Condition"]
+        assert block is not None
+        places, is_exact = counted_places(block, condition, constants.__contains__)
+        if is_exact and len(places) == sum(o.type in ARRAY_USES for o in all_operators(block)):
+            stays = {n for n in operator.writes if block.visible(n).holds == "tensor_array"}
+    elif operator.type == "write_to_array":
+        stays = {*operator.writes} if operator.inputs["I"][0] in constants else set()
+    elif is_function(operator) and constants.issuperset(operator.reads):
+        constants.update(operator.writes)
+        return ()
+    constants.difference_update(set(operator.writes) - stays)
+    return places
 
 
 def _is_recurrent(operator: Operator) -> bool:

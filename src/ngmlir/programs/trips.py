@@ -38,7 +38,7 @@ Known = Callable[[str], "Array | None"]
 #: Loops of more iterations are not counted: of constants, by a loop in the program.
 MOST, MOST_COMPUTED = 1 << 14, 1 << 20
 #: Operators that use a position of an array.
-_ARRAYS = ("write_to_array", "read_from_array")
+ARRAY_USES = ("write_to_array", "read_from_array")
 
 
 @dataclass
@@ -72,6 +72,15 @@ def trips(block: BlockView, condition: str, known: Known, watch: Callable[[int, 
                 watch(at, value)
                 positions[at] = max(positions.get(at, 0), value)
     return None
+
+
+def counted_places(
+    block: BlockView, condition: str, known: Callable[[str], bool]
+) -> tuple[Sequence[int], bool]:
+    """What `trips` counts of a loop, from the names that are known before it: the places in the block of what uses positions of arrays;
+    and whether the loop always runs as often."""
+    needed = _Counted(block, known).needed(condition)
+    return ((), False) if needed is None else (needed.places, needed.is_exact and known(condition))
 
 
 @dataclass
@@ -127,19 +136,19 @@ class _Needed:
     @property
     def places(self) -> list[int]:
         """The places in the block of what uses positions of arrays."""
-        return [at for at, operator, _ in self.chosen if operator.type in _ARRAYS]
+        return [at for at, operator, _ in self.chosen if operator.type in ARRAY_USES]
 
     @property
     def is_exact(self) -> bool:
         """Whether the condition is all known, not half of it."""
-        return all(o.type in _ARRAYS or len(reads) == len(o.reads) for _, o, reads in self.chosen)
+        return all(o.type in ARRAY_USES or len(reads) == len(o.reads) for _, o, reads in self.chosen)
 
     def turn(self, begins: Mapping[str, Tensor]) -> tuple[Mapping[str, Tensor], dict[int, Tensor]]:
         """An iteration: the values after it, and the positions that are used in it, by place."""
         values = dict(begins)
         used: dict[int, Tensor] = {}
         for at, operator, reads in self.chosen:
-            if operator.type in _ARRAYS:
+            if operator.type in ARRAY_USES:
                 used[at] = values[reads[0]]
             elif len(reads) < len(operator.reads):
                 values[operator.writes[0]] = values[reads[0]]
@@ -168,9 +177,9 @@ class _Counted:
         self.chosen: list[tuple[int, Operator, list[str]]] = []
         for at, operator in enumerate(self.block.operators):
             usable = [n for n in operator.reads if now.get(n, self._begins(n))]
-            is_whole = len(usable) == len(operator.reads) and _is_function(operator)
+            is_whole = len(usable) == len(operator.reads) and is_function(operator)
             is_half = operator.type == "logical_and" and bool(usable)
-            if operator.type in _ARRAYS:
+            if operator.type in ARRAY_USES:
                 if operator.inputs["I"][0] in usable:
                     self.chosen.append((at, operator, operator.inputs["I"]))
                 is_whole = False
@@ -188,9 +197,9 @@ class _Counted:
             wanted = set(going)
             kept: list[tuple[int, Operator, list[str]]] = []
             for at, operator, reads in reversed(self.chosen):
-                if operator.type in _ARRAYS or wanted.intersection(operator.writes):
+                if operator.type in ARRAY_USES or wanted.intersection(operator.writes):
                     kept.append((at, operator, reads))
-                    if operator.type not in _ARRAYS:
+                    if operator.type not in ARRAY_USES:
                         wanted.difference_update(operator.writes)
                     wanted.update(reads)
             more = [n for n in sorted(wanted) if n in self.written and n not in going]
@@ -221,7 +230,7 @@ def _iterations(
     return needed.going, [*used], each
 
 
-def _is_function(operator: Operator) -> bool:
+def is_function(operator: Operator) -> bool:
     """Whether an operator is a function of tensors and nothing more, so that it can be built by itself."""
     found = REGISTRY.find(operator.type)
     return not (found is None or found.build is None or found.needs_kernel or found.takes_context)

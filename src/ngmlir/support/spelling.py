@@ -41,10 +41,11 @@ def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
 
 
 def counted(count: int, kind: str) -> str:
-    """A number of things in words: `1 value`, `3 values`, `2 axes`."""
+    """A number of things in words: `1 value`, `3 values`, `2 axes`, `4 classes`."""
     if count == 1:
         return f"1 {kind}"
-    return f"{count} {kind[:-2]}es" if kind.endswith("is") else f"{count} {kind}s"
+    stem, ending = (kind[:-2], "es") if kind.endswith("is") else (kind, "es" if kind.endswith("s") else "s")
+    return f"{count} {stem}{ending}"
 
 
 class Hints:
