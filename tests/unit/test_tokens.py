@@ -183,6 +183,18 @@ def test_words() -> None:
     ]
     assert words("a12 b", kind_of("qwen2")) == ["a", "1", "2", " b"]
     assert words("HelloWorld", kind_of("gpt-4o")) == ["Hello", "World"]
+    # \u0905\u0930\u094d\u0925 has a combining mark; one that ends a word there begins the next one elsewhere.
+    assert words("\u0905\u0930\u094d\u0925 x1", kind_of("qwen35")) == ["\u0905\u0930\u094d\u0925", " x", "1"]
+    assert words("\u0905\u0930\u094d\u0925", kind_of("qwen2")) == ["\u0905\u0930", "\u094d\u0925"]
+    assert words("x = [1234,\n5]", kind_of("deepseek-v3")) == ["x", " =", " [", "123", "4", ",\n", "5", "]"]
+    assert words("ab\u65e5\u672cx 12", kind_of("deepseek-llm")) == ["ab", "\u65e5\u672c", "x", " ", "12"]
+    assert words("\u0561 b", kind_of("deepseek-llm")) == [
+        "\u0561",
+        " b",
+    ]  # lower case, of a block it does not know
+    assert words("it's\n12", kind_of("deepseek-coder")) == ["it", "'", "s", "\n", "1", "2"]
+    assert words("a+=`b` 1234", kind_of("falcon")) == ["a", "+=`", "b", "`", " ", "123", "4"]
+    assert words("a, b\u3002c(1", kind_of("viking")) == ["a", ",", " b", "\u3002", "c", "(", "1"]
     assert words("\u0664x \u2160", (r"\p{N}",)) == ["\u0664", "x ", "\u2160"]
     with pytest.raises(ng.Limit, match="by the method 'other'"):
         kind_of("other")

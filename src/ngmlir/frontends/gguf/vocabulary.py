@@ -18,8 +18,12 @@ from .container import Container
 T = TypeVar("T")
 
 _UNKNOWN, _CONTROL, _ADDED, _UNUSED = 2, 3, 4, 5
+#: Kinds that begin with a token where the file does not say so.
+_BEGINNING = (
+    "llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken"
+)  # fmt: skip
 #: Kinds whose words are looked up whole before anything is merged.
-_WHOLE = ("llama-bpe", "llama3", "llama-v3", "tekken")
+_WHOLE = (*_BEGINNING, "glm4")
 #: Special tokens of tokenizers by scores, where the file does not say which they are: those that SentencePiece gives them.
 _USUAL = {"unknown": 0, "bos": 1, "eos": 2}
 #: Tokens that end an answer, where the file does not say which do.
@@ -80,7 +84,7 @@ def _vocabulary(file: Container) -> Vocabulary:
     control = {int(i) for i in np.flatnonzero(types == _CONTROL)}
     stops = {found for key in ("eos", "eot", "eom") if (found := number(key)) is not None}
     stops |= {i for i in control if tokens[i] in STOPS}
-    begins = scored or _text(file, "tokenizer.ggml.pre", "default") in _WHOLE
+    begins = scored or _text(file, "tokenizer.ggml.pre", "default") in _BEGINNING
     return Vocabulary(
         tokens,
         frozenset(control),

@@ -28,16 +28,54 @@ _WORDS = (
 _TEKKEN = _WORDS.replace("(ENDINGS)?", "") + r"|\p{N}" + _REST
 _GPT4O = _WORDS.replace("(ENDINGS)", _ENDINGS) + r"|\p{N}{1,3}" + _REST
 
+_QWEN35 = _QWEN2.replace(r"?\p{L}+", r"?[\p{L}\p{M}]+").replace(r"[^\s\p{L}\p{N}]", r"[^\s\p{L}\p{M}\p{N}]")
+_SEED_CODER = _QWEN2.replace(r" ?[^\s\p{L}\p{N}]+[\r\n]*", r" ?[^\s\p{L}\p{N}\r\n]+")
+_BAILING = _QWEN2.replace(r"\s*[\r\n]+", r"\s*[\r\n]")
+_CHINESE = r"[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
+#: Letters with upper and lower case, of those blocks that the tokenizer of DeepSeek LLM knows.
+_CASED = (
+    r"(?:(?![\u0560-\u0588\u10c7-\u10ff\u1c80-\u1c88\u2d00-\u2d2d\ua790-\ua7fa\uab30-\uab68"
+    r"\U00010570-\U000105bc\U00016e40-\U00016e7f\U0001d400-\U0001d7cb\U0001df00-\U0001df1e])[\p{Lu}\p{Ll}\p{Lt}])+"
+)
+_DEEPSEEK_LLM = (
+    r"[\r\n]",
+    rf"\s?{_CASED}",
+    r"\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+",
+    r"\s+$",
+    _CHINESE,
+    r"\p{N}+",
+)
+_DEEPSEEK3 = (
+    r"\p{N}{1,3}",
+    r"[\u4e00-\u9fa5\u3040-\u30ff]+",
+    r"[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+)
+#: Words of scripts that put no spaces between their sentences: to the next of these signs.
+_SENTENCES = r" ?[^(\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
+
+_KINDS: Sequence[tuple[str, Sequence[str]]] = (
+    ("gpt-2 phi-2 olmo mpt jais gigachat a.x-4.0 mellum trillion granite-docling exaone4", (GPT2,)),
+    (
+        "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 dbrx smaug-bpe chatglm-bpe glm4",
+        (_LLAMA3,),
+    ),
+    ("qwen2 deepseek-r1-qwen stablelm2 megrez hunyuan solar-open kormo grok-2", (_QWEN2,)),
+    ("qwen35", (_QWEN35,)),
+    ("smollm starcoder refact command-r codeshell exaone minerva-7b mellum2", (r"\p{N}", GPT2)),
+    ("deepseek-llm", _DEEPSEEK_LLM),
+    ("deepseek-coder", (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _CHINESE, r"\p{N}")),
+    ("deepseek-v3 hunyuan-dense joyai-llm", _DEEPSEEK3),
+    ("falcon", (r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]")),
+    ("tekken", (_TEKKEN,)),
+    ("gpt-4o llama4 kanana2 minimax-m2", (_GPT4O,)),
+    ("seed-coder", (_SEED_CODER,)),
+    ("bailingmoe bailingmoe2 llada-moe", (_BAILING,)),
+    ("bloom poro-chat gpt3-finnish", (_SENTENCES,)),
+    ("viking", (_SENTENCES, r"\p{N}")),
+    ("default", (r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]")),
+)
 #: Patterns that are applied one after the other, by the value of `tokenizer.ggml.pre`.
-KINDS: Mapping[str, Sequence[str]] = {
-    **dict.fromkeys(("gpt-2", "phi-2", "olmo", "mpt"), (GPT2,)),
-    **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "falcon3", "dbrx", "smaug-bpe"), (_LLAMA3,)),
-    **dict.fromkeys(("qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"), (_QWEN2,)),
-    **dict.fromkeys(("smollm", "starcoder", "refact", "command-r", "codeshell"), (r"\p{N}", GPT2)),
-    "tekken": (_TEKKEN,),
-    "gpt-4o": (_GPT4O,),
-    "default": (r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"),
-}
+KINDS: Mapping[str, Sequence[str]] = {name: how for names, how in _KINDS for name in names.split()}
 
 
 def kind_of(name: str) -> Sequence[str]:
