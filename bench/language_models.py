@@ -3,10 +3,11 @@
 
     python bench/language_models.py            # 1.1 billion parameters in Q4_0, one thread
     python bench/language_models.py --format Q8_0 --layers 4 --prompts 128,512
+    python bench/language_models.py --layers 4 --prompts 256 --beside-llama-cpp   # needs llama-cpp-python
 
 A model of random weights is written to a temporary folder. Times are the least CPU time of several calls. With one thread, those of
 prompts are printed beside the rates of large products of f32 and of bytes (u8 by s8) in the same run: operations are two for each weight of
-a layer and each token.
+a layer and each token. With `--beside-llama-cpp` calls of both alternate; the logits of random blocks are not compared.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ def written(path: Path, kind: str, layers: int) -> int:
     draw = np.random.default_rng(0)
     metadata: dict[str, Any] = {
         "general.architecture": "llama",
+        "tokenizer.ggml.model": "no_vocab",
+        "llama.vocab_size": VOCABULARY,
         "llama.context_length": 4096,
         "llama.embedding_length": WIDTH,
         "llama.block_count": layers,
@@ -89,6 +92,7 @@ def main() -> None:
     known.add_argument("--layers", type=int, default=16)
     known.add_argument("--threads", type=int, default=1)
     known.add_argument("--prompts", default="", help="numbers of tokens, such as 128,512")
+    known.add_argument("--beside-llama-cpp", action="store_true", help="compare with llama.cpp")
     found = known.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.gguf"
@@ -111,6 +115,8 @@ def main() -> None:
             print(f"calls of {size}: {least * 1e3:.1f} ms, {size / least:.1f} tokens per second")
         if found.prompts:
             prompts(model, found, [int(n) for n in found.prompts.split(",")])
+        if found.beside_llama_cpp:
+            beside(path, model, found, [1, *(int(n) for n in found.prompts.split(",") if n)])
         for length in (3, 17, 50, 129, 200):
             for _ in zip(range(40), model.generate_tokens([1] * length, max_tokens=40), strict=False):
                 pass
@@ -131,6 +137,31 @@ def prompts(model: Any, found: argparse.Namespace, lengths: list[int]) -> None:
         shares = (f"{rate * s / PRODUCT_OPERATIONS:.2f} of {name}" for name, s in rates.items())
         print(
             f"prompt of {length}: {length / least:.1f} tokens per second, {rate / 1e9:.0f} G operations a second; {', '.join(shares)}"
+        )
+
+
+def beside(path: Path, model: Any, found: argparse.Namespace, lengths: list[int]) -> None:
+    """Prints how fast tokens are computed here and by llama.cpp, calls in turn."""
+    import llama_cpp
+
+    other = llama_cpp.Llama(
+        str(path), n_ctx=2048, n_batch=256, n_ubatch=256, n_threads=found.threads, n_threads_batch=found.threads, verbose=False
+    )  # fmt: skip
+    for length in lengths:
+        tokens, session, times = [1] * length, model.session(), []
+        for _ in range(20 if length == 1 else 5):
+            if length > 1:
+                session = model.session()
+                other.reset()
+            times.append(
+                (
+                    _seconds(lambda s=session, t=tokens: s.feed([t])),
+                    _seconds(lambda t=tokens: other.eval(t)),
+                )
+            )
+        mine, least = (min(each) for each in zip(*times, strict=True))
+        print(
+            f"calls of {length}: {length / mine:.1f} tokens per second, llama.cpp {length / least:.1f}; {least / mine:.2f} times as fast"
         )
 
 
