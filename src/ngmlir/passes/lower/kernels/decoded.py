@@ -42,7 +42,7 @@ from ...fuse.decoding.panels import InPanels, of_panels
 from ...fuse.nest import with_nest
 from .body_tiles import apply_to_tiles
 from .decoded_panels import DecodedPanelsKernel
-from .digits import DigitsKernel
+from .digits import AHEAD, DigitsKernel
 from .epilogue import store_epilogue
 from .extents import Extent
 from .finished import Finished
@@ -182,17 +182,24 @@ class _Weight:
             yield self.computed(code, shared, after)
 
     def prefetch(self, row: Value, rows: int, first: Value) -> None:
-        """Prefetches what one iteration reads of some rows, where codes and parameters alternate in memory: the hardware prefetcher follows
-        only one of them."""
+        """Prefetches what is read after codes from `first` on of some rows. What one row reads is a single run of memory: lines are
+        asked for some distance ahead in it, since the hardware prefetcher starts again with each 4 KiB, and falls behind where the
+        left operand is not in the cache of level 1. Codes and parameters that alternate are asked for from the next rows: the
+        hardware prefetcher follows only one of them."""
         b, found = self.b, self.found
-        for i in range(rows) if found.block or rows > 1 else ():
-            at = b.add(row, b.index(i))
+        size = item_bytes(element_type(self.codes.type))
+        next_rows = rows
+        if rows == 1 and not found.block:
+            first = b.add(first, b.index(AHEAD // size * (CODES if found.words else 1)))
+            next_rows = 0
+        for i in range(rows):
+            at = b.add(row, b.index(next_rows + i))
             for buffer in self.parameters if found.block else ():
                 b.prefetch(buffer, [at, b.floor_divide(first, b.index(found.block))])
             if found.words:
                 b.prefetch(self.codes, [at, b.floor_divide(first, b.index(self.step)), b.index(0)])
                 continue
-            for far in range(0, self.step, LINE_BYTES // item_bytes(element_type(self.codes.type))):
+            for far in range(0, self.step, LINE_BYTES // size):
                 b.prefetch(self.codes, [at, b.add(first, b.index(far))])
 
     def computed(
@@ -266,7 +273,7 @@ class _Rows:
         zero = b.number(0, VectorType((rows, columns, self.weight.lanes), f32))
 
         def steps(k: Span, sums: Sequence[Value]) -> list[Value]:
-            self.weight.prefetch(b.add(column, b.index(columns)), columns, k.start)
+            self.weight.prefetch(column, columns, k.start)
             part = zero
             for i, (tile, scale) in enumerate(self.weight.tiles(column, columns, k.start, k.size, run > 0)):
                 first, *others = sums
