@@ -64,6 +64,9 @@ class DigitsKernel:
         self.together = max(1, atom.room if atom else 1)
         #: Whether the dot instruction adds to its accumulator.
         self.adds = atom is not None and atom.adds
+        #: Whether sums start from 0 and initial values are added at the end: sums of 16 bits are added to those of 32 bits after several
+        #: products, which need the registers that initial values would take until then.
+        self.late = atom is not None and atom.room > 0
 
     def build(self) -> Finished:
         b, columns = self.b, self.product.columns
@@ -141,9 +144,8 @@ class DigitsKernel:
         line, lines = b.multiply(rows.start, b.index(found.many)), rows.size * found.many
         type = VectorType((lines, self.tile_columns), i32)
         total = b.number(0, type)
-        if found.start is not None:
-            start = b.load(self.buffers[found.start], [line, block], type=VectorType((lines, 1), i32))
-            total = b.broadcast(b.reshape(start, type=VectorType((lines,), i32)), type=type, dimensions=[0])
+        if not self.late:
+            total = self.start(line, lines, block, type) or total
         units, packed = found.block // found.words.unit, found.words
         at = b.floor_divide(first, b.index(packed.unit))
         together = -(-self.together // packed.registers)
@@ -161,7 +163,17 @@ class DigitsKernel:
             return [total]
 
         written_out = max(together, WRITTEN_OUT // (WORD_BYTES * self.tile_columns * packed.count))
-        return exact_tiles(b, units, min(units, written_out), [total], step, "w")[0]
+        (total,) = exact_tiles(b, units, min(units, written_out), [total], step, "w")
+        start = self.start(line, lines, block, type) if self.late else None
+        return total if start is None else b.add(total, start)
+
+    def start(self, line: Value, lines: int, block: Value, type: VectorType) -> Value | None:
+        """The initial values of the integer sums of a block, for some lines of digits."""
+        b, found = self.b, self.found
+        if found.start is None:
+            return None
+        start = b.load(self.buffers[found.start], [line, block], type=VectorType((lines, 1), i32))
+        return b.broadcast(b.reshape(start, type=VectorType((lines,), i32)), type=type, dimensions=[0])
 
     def prefetch(self, unit: Value, count: int) -> None:
         """Prefetches words. Where a register of codes takes many instructions, because it has several codes for each digit or because sums
