@@ -78,7 +78,8 @@ def blocks(
             "MatMulNBits", ["x", *weights], ["y"], domain="com.microsoft", K=k, N=n, bits=bits, block_size=block,
             accuracy_level=level,
         )  # fmt: skip
-        return Case([node], weights, rows, k, n), n * k * bits // 8 + 4 * n * count
+        size = n * k * bits // 8 + 4 * n * count + (weights["z"].nbytes if points else 0)
+        return Case([node], weights, rows, k, n), size
 
     return made
 
