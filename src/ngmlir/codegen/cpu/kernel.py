@@ -144,8 +144,12 @@ class Kernel:
         programs, and one for those at the edge."""
         name, ends = f"{self.name}.program", [size - 1 for size in self.op.grid]
         everywhere = [Range(0, end) for end in ends]
-        masks = self._function(text, name, everywhere)
-        if not masks and self.promised.streams:
+        streams = self.promised.streams if self._aligned else ()
+        masks = self._function(text, name, everywhere, streams)
+        if masks and streams:
+            del text.functions[name]
+            masks = self._function(text, name, everywhere)
+        if not masks and self.promised.streams and not streams:
             self._streaming(text, name, everywhere)
         moving = [not is_same(end, 0) for end in ends]
         if not masks or not any(moving):
@@ -171,6 +175,11 @@ class Kernel:
             if moves
         ]
         _either(b, reduce(b.and_, before), inner, edge)
+
+    @property
+    def _aligned(self) -> bool:
+        """Whether what may be written with non-temporal stores is aligned for them in every launch."""
+        return all("align 64" in self.promised.words[i] for i in self.promised.streams)
 
     def _streaming(self, text: Module, name: str, known: Sequence[Range]) -> None:
         """Emits two versions: non-temporal stores need aligned memory, and callers may pass unaligned buffers."""
