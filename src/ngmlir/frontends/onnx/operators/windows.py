@@ -13,7 +13,7 @@ from ....ir.literals import dtype_of
 from ....ir.types import TensorType, Type, f32, i64
 from ....ops.sliding import count_of, covered_by, same_border, span_of
 from ....support.diagnostics import UserError
-from ....support.lengths import is_same
+from ....support.lengths import is_open, is_same
 from ..nodes import Node, operator
 from ..tensor import Tensor
 from .products import dot
@@ -59,11 +59,14 @@ def slide_of(n: Node, lengths: Sequence[int], taps: Sequence[int]) -> Slide:
 
 
 def _reaching(filters: Tensor, slide: Slide, lengths: Sequence[int]) -> tuple[Tensor, Slide]:
-    """Removes outer taps that are outside of the elements in every window, as with wide dilations."""
+    """Removes outer taps that are outside of the elements in every window, as with wide dilations. Along a length that is open, each
+    tap is inside for some."""
     taps, low, high = list(slide.taps), list(slide.low), list(slide.high)
     for d, (length, step, by, span) in enumerate(
         zip(lengths, slide.steps, slide.dilations, slide.spans, strict=True)
     ):
+        if is_open([length]):
+            continue
         count = (length + low[d] + high[d] - span) // step + 1
         reach = [
             t
