@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -218,6 +219,7 @@ def compile_open(
     make: Callable[[Mapping[str, int]], Module],
     usual: Mapping[str, int],
     *,
+    steps: Mapping[str, int] | None = None,
     entry: str | None = None,
     checked: bool | None = None,
 ) -> OpenCpu:
@@ -226,6 +228,7 @@ def compile_open(
     Args:
         make: gives the module, with sizes that follow from these lengths (support/lengths.py).
         usual: by name, about what the lengths are: what schedules are chosen for.
+        steps: by name, numbers that divide `usual`: `make` gets that multiple of a length, and the code's length of that name is the quotient.
         entry: the function, as for `compile_module`; `checked` too.
 
     What was decided by comparing lengths with numbers becomes its `signature.guards`: it `serves` lengths for which these hold. Raises
@@ -236,8 +239,10 @@ def compile_open(
     from .support.arena import spacing
 
     target, checked = resolve("cpu"), checks_wanted(checked)
-    near = unlike_sizes(usual)
+    steps = {name: (steps or {}).get(name, 1) for name in usual}
+    near = {n: v // steps[n] for n, v in unlike_sizes(usual).items()}
     lengths = {n: Length.named(n, v) for n, v in near.items()}
+    make = partial(_of_multiples, make, steps)
     with guarding() as assumed:
         module = make(lengths)
     kept = _KeptOpen(module, near, target, checked)
@@ -259,6 +264,12 @@ def compile_open(
     artifact = first.parts.artifact("object", code, target, kernels)
     kept.keep(artifact, first.guards)
     return load_open(kept.named(artifact), guards, spacing(target), entry)
+
+
+def _of_multiples(
+    make: Callable[[Mapping[str, int]], Module], steps: Mapping[str, int], lengths: Mapping[str, int]
+) -> Module:
+    return make({name: steps[name] * length for name, length in lengths.items()})
 
 
 def _are_equal(one: Constant, other: Constant) -> bool:

@@ -142,6 +142,42 @@ def halved_images() -> tuple[Any, list[Any]]:
     ]
 
 
+def pyramid() -> tuple[Any, list[Any]]:
+    """Windows of step 2, and what they give brought back and added: of multiples of 4 along both dimensions, of any number of samples."""
+    nodes = [
+        node("Conv", ["x", "w"], ["half"], strides=[2, 2], pads=[1] * 4),
+        node("Conv", ["half", "w"], ["low"], strides=[2, 2], pads=[1] * 4),
+        node("Conv", ["low", "wide"], ["far"], pads=[8] * 4, dilations=[8, 8], group=2),
+        node("Resize", ["far", "", "scales"], ["up"], mode="nearest", coordinate_transformation_mode="asymmetric"),
+        node("Add", ["half", "up"], ["y"]),
+    ]  # fmt: skip
+    held = {"scales": np.array([1, 1, 2, 2], np.float32), "w": floats(2, 2, 3, 3), "wide": floats(2, 1, 3, 3)}
+    sizes = [(2, 32, 64), (2, 64, 32), (3, 12, 80), (2, 8, 72), (5, 44, 8)]
+    return model(nodes, {"x": (F, ["N", 2, "H", "W"])}, ["y"], held), [
+        [floats(n, 2, h, w)] for n, h, w in sizes
+    ]
+
+
+def test_the_least_multiples_are_compiled_alone_and_others_are_refused() -> None:
+    proto, calls = pyramid()
+    run, reference = ng.compile(load(proto)), ng.compile(load(proto), target="numpy")
+    for call in calls[:2]:
+        run(*call)
+    seen = list[Any]()
+    with pytest.MonkeyPatch.context() as patch:
+        real = compiler.compile_open
+        patch.setattr(compiler, "compile_open", lambda *a, **k: seen.append(a) or real(*a, **k))
+        for shape in ((2, 2, 4, 64), (2, 2, 4, 4)):
+            x = floats(*shape)
+            np.testing.assert_allclose(run(x)[0], reference(x)[0], rtol=1e-4, atol=1e-4)
+        assert not seen
+    for shape in ((2, 2, 34, 64), (2, 2, 32, 65)):
+        with pytest.raises(ng.UserError, match="broadcast"):
+            run(floats(*shape))
+    for x in (floats(2, 2, 32, 63), *calls[2]):  # no multiple that is accepted all the same, and multiples
+        np.testing.assert_allclose(run(x)[0], reference(x)[0], rtol=1e-4, atol=1e-4)
+
+
 def named_apart() -> tuple[Any, list[Any]]:
     """Lengths of two names that have to be equal: keys and values of a cache."""
     nodes = [
@@ -162,6 +198,7 @@ def named_apart() -> tuple[Any, list[Any]]:
         windows_of_lengths,
         positions_of_rows,
         halved_images,
+        pyramid,
         named_apart,
     ],
 )

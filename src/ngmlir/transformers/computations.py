@@ -27,7 +27,7 @@ from .futures import Future
 from .host_steps import Backend, Run
 from .programs import PROGRAMS_KEPT, Lengths, OtherLengths, Program
 from .programs import Owner as ProgramOwner
-from .specialise import Key, Specialised
+from .specialise import Key, Make, Specialised
 from .statistics import OutputStatistics
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ class DeviceComputation:
             return made[0].at(wanted, code.at(lengths))
 
         with self.programs.making(), using_threads(self.transformer.threads):
-            return self.programs.for_lengths(key, at, [make], program)
+            return self.programs.for_lengths(key, at, [Make(make)], program)
 
     def _compile_for(self, program: Program, given: Mapping[int, int]) -> None:
         """Compiles a program for these lengths alone."""

@@ -27,7 +27,7 @@ from ..support.length_text import identifier
 from ..support.lengths import LEAST, NeedsLength
 from .backends import in_memory
 from .compiled_programs import Compiled, compiled, looking
-from .specialise import Key, Specialised
+from .specialise import Key, Make, Specialised
 
 if TYPE_CHECKING:
     from ..runtime.open_cpu import OpenCpu
@@ -156,7 +156,7 @@ class FedProgram(Generic[V]):
                 bind = looking(fed, agreed, computed, interface, bind, guard)
             return self.use(Compiled(interface, bind, measures))
 
-        return programs.for_lengths(key, at, [make], use)
+        return programs.for_lengths(key, at, [Make(make)], use)
 
     def _shapes(self, shapes: Shapes, known: Sequence[int]) -> list[list[int]]:
         """The shapes with these lengths in the open dimensions."""

@@ -6,6 +6,7 @@ A reader of a model computes shapes while it reads, in NumPy. So the model is re
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -13,8 +14,8 @@ from ..ir.core import Module
 from ..ir.structure import fingerprint
 from ..support.diagnostics import Limit, UserError
 from ..support.expressions import LEAST, NeedsLength
-from ..support.lengths import guarding
-from ..support.samples import power_of_two_in
+from ..support.lengths import Length, guarding
+from ..support.samples import power_of_two_in, unlike_sizes
 from .fitted import Ambiguous, Fitted
 
 #: How many programs are read at most where several expressions fit the others.
@@ -46,6 +47,35 @@ def fitted(
         with suppress(NeedsLength, UserError, Limit):
             return _fit(read, least, steps)
     return _fit(read, *tried[-1])
+
+
+def multiples(read: Callable[[Mapping[str, int]], Module], usual: Mapping[str, int]) -> dict[str, int]:
+    """By name, the least powers of two that divide these lengths and of whose multiples the program follows without samples.
+
+    Networks that halve images, and join them with doubled ones, accept such lengths only. The multiples of a power that is accepted
+    are accepted too. NeedsLength where there are no such powers, or they are all 1.
+    """
+    near = unlike_sizes(usual)
+    halved = {name: power_of_two_in(length) for name, length in usual.items()}
+    powers = [1 << k for k in range(max(halved.values(), default=1).bit_length())]
+
+    def up_to(power: int) -> dict[str, int]:
+        return {name: min(power, most) for name, most in halved.items()}
+
+    def accepted(steps: Mapping[str, int]) -> bool:
+        with guarding(), suppress(NeedsLength, UserError, Limit):
+            read({n: steps[n] * Length.named(n, length // steps[n]) for n, length in near.items()})
+            return True
+        return False
+
+    least = bisect_left(powers, True, key=lambda power: accepted(up_to(power))) if len(powers) > 1 else 0
+    steps = up_to([*powers, 1][least])
+    for name, step in steps.items():
+        if step > 1 and len(steps) > 1 and accepted({**steps, name: 1}):
+            steps[name] = 1
+    if max(steps.values(), default=1) == 1:
+        raise NeedsLength("what lengths are multiples of")
+    return steps
 
 
 def reaching(

@@ -20,7 +20,7 @@ from ..support.lengths import LEAST
 from ..support.spelling import counted
 from .backends import backend_for
 from .host_steps import Run
-from .specialise import Key, Specialised
+from .specialise import Key, Make, Specialised
 
 if TYPE_CHECKING:
     from ..runtime.open_cpu import OpenCpu
@@ -82,7 +82,7 @@ class CompiledFunction:
             return run
 
         at = {i: names[place] for i, place in enumerate(known)}
-        found = self._programs.for_lengths(key, at, [self.of.module], program, symbol, first=True)
+        found = self._programs.for_lengths(key, at, [Make(self.of.module)], program, symbol, first=True)
         if found is not None:
             return found
         if min(key, default=LEAST) >= LEAST:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ..ir.core import Module
 from ..op_graph.source import user_location
@@ -33,24 +33,50 @@ TOPIC = "lengths"
 Key = tuple[Any, ...]
 
 
+def _all_lengths(usual: Mapping[str, int]) -> Mapping[str, int]:
+    return {}
+
+
+class Make(NamedTuple):
+    """How the function for all lengths is made: `module` gives it, with sizes that follow from these lengths; for lengths that are multiples
+    of `steps`, by name, which are found out when they are needed, for about these lengths."""
+
+    module: Callable[[Mapping[str, int]], Module]
+    steps: Callable[[Mapping[str, int]], Mapping[str, int]] = _all_lengths
+
+
 @dataclass(frozen=True)
 class _ForAll(Generic[V]):
     """Code for all lengths: `key` has None at the indices in `at`, which are lengths of these names; `program` makes
-    the program for a key and its lengths, or returns None if that is impossible."""
+    the program for a key and the lengths of the code, or returns None if that is impossible. The lengths of keys are
+    `steps` times those of the code."""
 
     key: Key
     at: Mapping[int, str]
+    steps: Mapping[str, int]
     code: OpenCpu
     program: Callable[[Key, Mapping[str, int], OpenCpu], V | None]
 
     def find(self, key: Key) -> V | None:
         """The program for a key; None if the code does not serve it."""
-        if _without(key, self.at) != self.key:
-            return None
-        lengths = {name: key[i] for i, name in self.at.items()}
-        if any(key[i] != lengths[name] for i, name in self.at.items()):
-            return None
-        return self.program(key, lengths, self.code) if self.code.serves(lengths) else None
+        lengths = self._lengths(key)
+        return self.program(key, lengths, self.code) if lengths and self.code.serves(lengths) else None
+
+    def is_above(self, key: Key) -> bool:
+        """Whether the code is for greater multiples than a length of a key, which other code is not for either; 0 and 1 are no lengths of
+        code."""
+        return any(
+            length < LEAST <= length * self.steps.get(name, 1) for name, length in self._lengths(key).items()
+        )
+
+    def _lengths(self, key: Key) -> dict[str, int]:
+        """The lengths of the code for a key; empty where it is a key of other code."""
+        lengths = {name: key[i] for i, name in self.at.items() if i < len(key)}
+        if _without(key, self.at) != self.key or any(key[i] != lengths[name] for i, name in self.at.items()):
+            return {}
+        if any(lengths[name] % step for name, step in self.steps.items()):
+            return {}
+        return {name: length // self.steps.get(name, 1) for name, length in lengths.items()}
 
 
 def _without(key: Key, places: Mapping[int, str]) -> Key:
@@ -125,7 +151,7 @@ class Specialised(Generic[V]):
         self,
         key: Key,
         at: Mapping[int, str],
-        makes: Sequence[Callable[[Mapping[str, int]], Module]],
+        makes: Sequence[Make],
         program: Callable[[Key, Mapping[str, int], OpenCpu], V | None],
         entry: str | None = None,
         *,
@@ -134,8 +160,7 @@ class Specialised(Generic[V]):
         """The program for a key from code for all lengths; `at` gives the names of the lengths at indices of a key.
 
         Such code is made for the second set of lengths (for the `first` if set): a caller with only one set gets code
-        for that, and does not wait for more. Each of `makes` returns the function with sizes as expressions of these
-        lengths: the first one whose code is valid for all is used. `program` makes the program for a key from that
+        for that, and does not wait for more. The first of `makes` whose code is valid for all lengths is used. `program` makes the program for a key from that
         code, or returns None if it does not serve the key. Lengths of 0 and 1, for which different facts hold than for
         others, are constants in the code. Returns None if the device does not support it, if all lengths are 0 or 1, or
         if no code is valid for all: `refused` says why.
@@ -152,13 +177,18 @@ class Specialised(Generic[V]):
         others = first or any(_without(k, at) == pattern for k in keys if len(k) == len(key))
         if self.refuses(key, at) or not at or not others or len(self._for_any) >= self.most:
             return None
+        if any(code.is_above(key) for code in self._for_any):
+            return None
         from ..compiler import compile_open
 
         usual = {name: length for name, length in lengths.items() if name not in few}
         why = ""
         for make in makes:
             try:
-                code = compile_open(lambda opened, make=make: make({**few, **opened}), usual, entry=entry)
+                steps = make.steps(usual)
+                code = compile_open(
+                    lambda opened, make=make: make.module({**few, **opened}), usual, steps=steps, entry=entry
+                )
                 break
             except (NeedsLength, UserError, Limit) as error:  # programs for each length are correct too
                 why = f"{type(error).__name__}: {error}"
@@ -168,7 +198,7 @@ class Specialised(Generic[V]):
             remark(TOPIC, f"a program for each length: {why}", user_location())
             return None
         # If it does not serve these lengths, it may serve the next.
-        self._for_any.append(_ForAll(pattern, at, code, program))
+        self._for_any.append(_ForAll(pattern, at, steps, code, program))
         return self.find(key)
 
     def refuses(self, key: Key, at: Mapping[int, str]) -> bool:

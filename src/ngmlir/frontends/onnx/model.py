@@ -7,7 +7,7 @@ What a model holds (`contents`) is looked at only where it has to be: of what wa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import accumulate
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,10 +21,10 @@ from ...runtime.timing import Profile
 from ...support.diagnostics import UserError
 from ...support.lengths import LEAST, NeedsLength, is_open
 from ...transformers.fitted import Fitted
-from ...transformers.fitting import fitted, reaching
+from ...transformers.fitting import fitted, multiples, reaching
 from ...transformers.kept import KeptPrograms
 from ...transformers.outputs import Outputs
-from ...transformers.specialise import Key, Specialised
+from ...transformers.specialise import Key, Make, Specialised
 from .calls import Decides, Program, Quick, Unready, Waits, in_order, quick_of, unready
 from .files import Files
 from .open_lengths import both, changing, limits, open_places
@@ -368,15 +368,18 @@ class CompiledModel:
             return wider is not None
 
         def program(key: Key, lengths: Mapping[str, int], code: OpenCpu) -> _Made | None:
-            if beyond(key) and not reaches(lengths):
+            if made and beyond(key) and not reaches(lengths):
                 return None
             run = code.ready(lengths)
-            guards = limits(seen, self._programs.items(), at, code.names, told[0], key)
+            steps = {name: key[i] // lengths[name] for i, name in at.items() if name in code.names}
+            guards = limits(seen if made else {}, self._programs.items(), at, steps, told[0], key)
             quick = self._quick_of(told[0], code.quick(unready, guards), files(code.code))
             self._quick_for_any = {**self._quick_for_any, code: quick}
             return _Made(told[0], run, quick)
 
-        makes = [from_samples] if self.model.contents.tells_lengths else [directly, from_samples]
+        makes = [Make(from_samples)]
+        if not self.model.contents.tells_lengths:
+            makes = [Make(directly), Make(directly, partial(multiples, read)), *makes]
         made_for_all = self._programs.for_lengths(key, at, makes, program)
         again = made_for_all is None and not refused and self._programs.refuses(key, at)
         return self._for_lengths(key, given) if again else made_for_all

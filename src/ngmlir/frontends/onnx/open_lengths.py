@@ -65,14 +65,14 @@ def limits(
     seen: Mapping[str, range],
     programs: Sequence[tuple[tuple[Any, ...], _HasProgram]],
     at: Mapping[int, str],
-    names: Sequence[str],
+    steps: Mapping[str, int],
     program: Program,
     like: Sequence[Any],
 ) -> tuple[Guard, ...]:
-    """Guards for calls of a program for all lengths, `names`: its code is known to be right for the lengths that were `seen`,
-    and no other of the `programs`, by keys that have lengths in the places `at`, is for exactly the lengths of the call, which
-    has those that are none of `names` in common with the key `like`."""
-    lengths = {name: Length.named(name, LEAST) for name in names}
+    """Guards for calls of a program for all lengths that are `steps` times those of its code, by name: its code is known to be right for
+    the lengths that were `seen`, and no other of the `programs`, by keys that have lengths in the places `at`, is for exactly the lengths
+    of the call, which has those without a step in common with the key `like`."""
+    lengths = {name: step * Length.named(name, LEAST) for name, step in steps.items()}
     found: list[Guard] = []
     for name, each in seen.items():
         if name in lengths:
