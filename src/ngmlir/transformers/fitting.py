@@ -38,6 +38,7 @@ def fitted(
     multiples, as networks do that halve images: then multiples of powers of two that divide these lengths are
     tried, the least first. Other lengths are not verified. Raises NeedsLength as `Fitted` does, and what the reader raises.
     """
+    read = _once(read)
     halved = {name: power_of_two_in(int(length)) for name, length in lengths.items()}
     powers = [1 << k for k in range(max(halved.values()).bit_length())]
     multiples = [{name: min(power, most) for name, most in halved.items()} for power in powers]
@@ -47,6 +48,25 @@ def fitted(
         with suppress(NeedsLength, UserError, Limit):
             return _fit(read, least, steps)
     return _fit(read, *tried[-1])
+
+
+def _once(read: Callable[[Mapping[str, int]], Module]) -> Callable[[Mapping[str, int]], Module]:
+    """`read` that is asked once about the same lengths, also about those that it refuses."""
+    known: dict[frozenset[tuple[str, int]], Module | NeedsLength | UserError | Limit] = {}
+
+    def once(lengths: Mapping[str, int]) -> Module:
+        key = frozenset(lengths.items())
+        if key not in known:
+            try:
+                known[key] = read(lengths)
+            except (NeedsLength, UserError, Limit) as error:
+                known[key] = error
+        found = known[key]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    return once
 
 
 def multiples(read: Callable[[Mapping[str, int]], Module], usual: Mapping[str, int]) -> dict[str, int]:
