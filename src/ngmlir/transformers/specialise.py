@@ -20,6 +20,7 @@ from ..rewrite.remarks import remark
 from ..runtime.targets import device_named
 from ..runtime.threads import checked_threads, using_threads
 from ..runtime.timing import Profile, listening
+from ..support.collector import collecting_rarely
 from ..support.diagnostics import Limit, UserError
 from ..support.lengths import LEAST, NeedsLength
 from ..support.lru import LruCache
@@ -117,7 +118,7 @@ class Specialised(Generic[V]):
     @contextmanager
     def making(self) -> Generator[None]:
         """A program is made inside: no other thread makes one meanwhile."""
-        with self.lock, listening(self.profile), using_threads(self.threads):
+        with self.lock, listening(self.profile), using_threads(self.threads), collecting_rarely():
             yield
 
     def ready(self, key: Key) -> V | None:
