@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import takewhile
-from math import gcd
+from math import gcd, prod
 
 from ....ir.attributes import StringAttr
 from ....ir.core import Block, Op, Region, Value
@@ -32,7 +32,7 @@ from ....ops import ng
 from ....ops.builder import Builder
 from ....ops.schedules import Decode, DecodePanels, Digits
 from ....support.diagnostics import Bug
-from ....support.lengths import may_be_several
+from ....support.lengths import may_be_several, usual
 from ....support.target import Target
 from ...analysis.loop_nest import LoopNest, loop_nest
 from ...analysis.product import Product
@@ -182,14 +182,16 @@ class _Weight:
             yield self.computed(code, shared, after)
 
     def prefetch(self, row: Value, rows: int, first: Value) -> None:
-        """Prefetches what is read after codes from `first` on of some rows. What one row reads is a single run of memory: lines are
-        asked for some distance ahead in it, since the hardware prefetcher starts again with each 4 KiB, and falls behind where the
-        left operand is not in the cache of level 1. Codes and parameters that alternate are asked for from the next rows: the
-        hardware prefetcher follows only one of them."""
+        """Prefetches what is read after codes from `first` on of some rows. What one row reads from beyond the L2 cache is a single run
+        of memory: lines are asked for some distance ahead in it, since the hardware prefetcher starts again with each 4 KiB, and falls
+        behind where the left operand is not in the cache of level 1. Codes and parameters that alternate are asked for from the next
+        rows: the hardware prefetcher follows only one of them."""
         b, found = self.b, self.found
         size = item_bytes(element_type(self.codes.type))
         next_rows = rows
         if rows == 1 and not found.block:
+            if usual(prod(shape_of(self.codes.type))) * size <= self.target.l2_bytes:
+                return
             first = b.add(first, b.index(AHEAD // size * (CODES if found.words else 1)))
             next_rows = 0
         for i in range(rows):
