@@ -34,7 +34,7 @@ TOPIC = "lengths"
 Key = tuple[Any, ...]
 
 
-def _all_lengths(usual: Mapping[str, int]) -> Mapping[str, int]:
+def _steps_of_one(usual: Mapping[str, int]) -> Mapping[str, int]:
     return {}
 
 
@@ -43,7 +43,7 @@ class Make(NamedTuple):
     of `steps`, by name, which are found out when they are needed, for about these lengths."""
 
     module: Callable[[Mapping[str, int]], Module]
-    steps: Callable[[Mapping[str, int]], Mapping[str, int]] = _all_lengths
+    steps: Callable[[Mapping[str, int]], Mapping[str, int]] = _steps_of_one
 
 
 @dataclass(frozen=True)
@@ -161,10 +161,10 @@ class Specialised(Generic[V]):
         """The program for a key from code for all lengths; `at` gives the names of the lengths at indices of a key.
 
         Such code is made for the second set of lengths (for the `first` if set): a caller with only one set gets code
-        for that, and does not wait for more. The first of `makes` whose code is valid for all lengths is used. `program` makes the program for a key from that
-        code, or returns None if it does not serve the key. Lengths of 0 and 1, for which different facts hold than for
-        others, are constants in the code. Returns None if the device does not support it, if all lengths are 0 or 1, or
-        if no code is valid for all: `refused` says why.
+        for that, and does not wait for more. The first of `makes` whose code is valid for all lengths is used. `program`
+        makes the program for a key from that code, or returns None if it does not serve the key. Lengths of 0 and 1, for
+        which different facts hold than for others, are constants in the code. Returns None if the device does not support
+        it, if all lengths are 0 or 1, or if no code is valid for all: `refused` says why.
         """
         if not self.device.runs_on_host or self.profile is not None or not at:
             return None
