@@ -227,18 +227,74 @@ def test_a_loop_that_reads_beyond_an_array(place: Any) -> None:
         executor.run(feed={"x": X, **_numbers(n=4)}, fetch_list=[total])
 
 
-def test_an_array_that_only_an_inner_loop_writes() -> None:
-    n, i, array = _number("n"), layers.zeros([1], "int64"), layers.create_array("int64")
-    more = layers.less_than(i, n)
+def _nested(outer: Any, inner: Any, x: Any, array: Any, reads: bool = False) -> Any:
+    """A loop in a loop writes the next element in each of its iterations: x times its position, or the element before it plus x."""
+    i, position = layers.zeros([1], "int64"), layers.zeros([1], "int64")
+    more = layers.less_than(i, outer)
     with layers.While(more).block():
         j = layers.zeros([1], "int64")
-        again = layers.less_than(j, n)
+        again = layers.less_than(j, inner(i))
         with layers.While(again).block():
-            layers.array_write(j, i + j, array=array)
+            if reads:
+                value = layers.array_read(array, position) + x
+                layers.increment(position)
+            else:
+                value = x * layers.cast(position, "float32")
+            layers.array_write(value, position, array=array)
+            if not reads:
+                layers.increment(position)
             layers.increment(j)
-            layers.less_than(j, n, cond=again)
+            layers.less_than(j, inner(i), cond=again)
+        layers.increment(i)
+        layers.less_than(i, outer, cond=more)
+    return position
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_an_array_that_only_an_inner_loop_writes(place: Any) -> None:
+    """Of fed numbers, and of constants; the gradient too."""
+    x, n, m = layers.data("x", [3], stop_gradient=False), _number("n"), _number("m")
+    array, known = layers.create_array("float32"), layers.create_array("float32")
+    _nested(n, lambda i: m, x, array)
+    three = layers.fill_constant([1], "int64", 3)
+    _nested(three, lambda i: three, x, known)
+    last = layers.array_read(array, n * m - layers.ones([1], "int64"))
+    slope = fluid.calc_gradient(layers.reduce_sum(last), x)
+    lengths = [layers.array_length(array), layers.array_length(known)]
+    executor = fluid.Executor(place)
+    for outer, inner in ((2, 3), (3, 3), (1, 5), (4, 1)):
+        found = executor.run(feed={"x": X, **_numbers(n=outer, m=inner)}, fetch_list=[*lengths, last, slope])
+        count = outer * inner
+        assert [each.tolist() for each in found[:2]] == [[count], [9]]
+        assert np.allclose(found[2], X * (count - 1)) and np.allclose(found[3], count - 1)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("counts", ["by a number", "by the outer counter"])
+def test_an_inner_loop_reads_what_it_wrote(counts: str, place: Any) -> None:
+    x, n, array = layers.data("x", [3]), _number("n"), layers.create_array("float32")
+    layers.array_write(x, layers.zeros([1], "int64"), array=array)
+    inner = (lambda i: n) if counts == "by a number" else (lambda i: i)
+    position = _nested(n, inner, x, array, reads=True)
+    fetched = [layers.array_length(array), layers.array_read(array, position)]
+    executor = fluid.Executor(place)
+    for count in (3, 5, 2, 4):
+        found = executor.run(feed={"x": X, **_numbers(n=count)}, fetch_list=fetched)
+        steps = count * count if counts == "by a number" else count * (count - 1) // 2
+        assert found[0].tolist() == [steps + 1] and np.allclose(found[1], X * (steps + 1))
+
+
+def test_an_inner_loop_without_end() -> None:
+    n, x, array = _number("n"), layers.data("x", [3]), layers.create_array("float32")
+    i, j = layers.zeros([1], "int64"), layers.zeros([1], "int64")
+    more = layers.less_than(i, n)
+    with layers.While(more).block():
+        again = layers.less_than(i, n)
+        with layers.While(again).block():
+            layers.array_write(x, j, array=array)
+            layers.increment(j)
+            layers.less_than(i, n, cond=again)
         layers.increment(i)
         layers.less_than(i, n, cond=more)
-    with pytest.raises(Limit, match="a loop or branch inside of this loop writes it") as caught:
-        fluid.Executor().run(feed=_numbers(n=2), fetch_list=[layers.array_length(array)])
-    assert "hint:" in str(caught.value)
+    with pytest.raises(UserError, match="does not end within 1048576 iterations"):
+        fluid.Executor().run(feed={"x": X, **_numbers(n=2)}, fetch_list=[layers.array_length(array)])

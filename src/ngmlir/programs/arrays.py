@@ -104,13 +104,15 @@ class StackedArray:
     """An array whose positions are known when the program runs: its elements, and how many there are (int64, [1]). Where elements are
     ragged, `levels` holds the offsets of each, and `longest` is the greatest length of a sequence where that is known. All elements
     have place for as many rows and sequences: behind the last there are zeros and empty sequences. Where `has_more`, ragged elements
-    were written to an array that keeps no offsets, so nothing says how many rows an element has."""
+    were written to an array that keeps no offsets, so nothing says how many rows an element has. A loop around `has_room` for all that is
+    written in it."""
 
     values: Tensor
     length: Tensor
     levels: Levels = ()
     longest: int = 0
     has_more: bool = False
+    has_room: bool = False
 
     @property
     def capacity(self) -> int:
@@ -163,10 +165,13 @@ class StackedArray:
             )
         length = np.maximum(self.length, np.add(np.astype(np.reshape(index, [1]), "int64"), 1))
         cuts = zip(self.levels, levels, strict=False)
-        return StackedArray(
-            _replaced(self.values, index, value, "constant"),
-            np.astype(length, "int64"),
-            tuple([_replaced(whole, index, cut, "edge") for whole, cut in cuts]) if levels else self.levels,
+        return replace(
+            self,
+            values=_replaced(self.values, index, value, "constant"),
+            length=np.astype(length, "int64"),
+            levels=tuple([_replaced(whole, index, cut, "edge") for whole, cut in cuts])
+            if levels
+            else self.levels,
             has_more=self.has_more or bool(levels and not self.levels),
         )
 

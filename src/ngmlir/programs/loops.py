@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial, reduce
 from typing import Any, cast
 
@@ -19,8 +20,8 @@ from ..support.lengths import are_same, greatest
 from ..support.spelling import counted
 from .arrays import StackedArray, TensorArray
 from .block_values import Entered, Kept, Lowering, all_operators, empty_array, flat, kept, shaped, truth
-from .descriptions import Operator
-from .trips import MOST_COMPUTED, Trips, computed_places, trips
+from .descriptions import BlockView, Operator
+from .trips import MOST_COMPUTED, Place, Trips, computed_places, trips
 
 
 def lower_while(lowering: Lowering, operator: Operator) -> None:
@@ -45,10 +46,18 @@ def lower_while(lowering: Lowering, operator: Operator) -> None:
         return [*entered.fitting(made, before), np.add(turn, np.asarray(1, dtype="uint64"))]
 
     loop = ControlOp(ng.WhileOp, start, [build_region(types, asked), build_region(types, iteration)], types)
-    after = shaped(before, loop.results)
+    # What holds an array afterwards has to give it place again.
+    after = {
+        n: replace(v, has_room=_has_room(entered.used.get(n))) if isinstance(v, StackedArray) else v
+        for n, v in shaped(before, loop.results).items()
+    }
     if counts is not None and counts.is_exact:
         after |= {n: np.asarray(v) for n, v in counts.ends.items() if n in after}
     entered.finish(after)
+
+
+def _has_room(array: Kept | None) -> bool:
+    return isinstance(array, StackedArray) and array.has_room
 
 
 def _first() -> Tensor:
@@ -74,8 +83,9 @@ class _Lengths:
         lengths = {n: known_value(v.length) for n, v in entered.used.items() if isinstance(v, StackedArray)}
         self.now.update({n: int(v[0]) for n, v in lengths.items() if v is not None})
 
-    def use(self, at: int, position: int) -> None:
+    def use(self, place: Place, position: int) -> None:
         """UserError, at the operator's line, where it reads a position that nothing has written by then."""
+        (at,) = place
         operator = self.operators[at]
         if operator.type == "write_to_array":
             (name,) = operator.outputs["Out"]
@@ -132,14 +142,26 @@ def _with_room(
 ) -> dict[str, Kept]:
     """What goes into the loop, arrays with place for what it writes."""
     arrays = {n: v for n, v in before.items() if isinstance(v, (TensorArray, StackedArray))}
-    rooms = _rooms(entered, condition, [*arrays], counts) if arrays else {}
+    wanting = [n for n, v in arrays.items() if not _has_room(v)]
+    rooms = _rooms(entered, condition, wanting, counts) if wanting else {}
     made = dict(before)
-    for name, value in arrays.items():
+    for name in wanting:
+        value = arrays[name]
         held = len(value.elements) if isinstance(value, TensorArray) else value.capacity
         capacity = greatest([held, rooms[name]])
         is_empty = isinstance(value, TensorArray) and not value.parts()
-        made[name] = empty_array(entered, name, capacity) if is_empty else value.stacked(capacity)
+        whole = empty_array(entered, name, capacity) if is_empty else value.stacked(capacity)
+        made[name] = replace(whole, has_room=True)
     return made
+
+
+def _writers(block: BlockView, around: Place = ()) -> Iterator[tuple[Place, Operator]]:
+    """The operators that write arrays, with their places."""
+    for at, operator in enumerate(block.operators):
+        if operator.type == "write_to_array":
+            yield (*around, at), operator
+        if operator.sub_block is not None:
+            yield from _writers(operator.sub_block, (*around, at))
 
 
 def _rooms(
@@ -149,23 +171,14 @@ def _rooms(
     if counts is not None and not counts.count:
         return dict.fromkeys(arrays, 0)
     block, operator = entered.block, entered.operator
-    writers = [o for o in all_operators(block) if o.type == "write_to_array" and o.writes[0] in arrays]
-    places = {
-        n: [at for at, o in enumerate(block.operators) if o in writers and n in o.writes] for n in arrays
-    }
+    places = {n: [at for at, o in _writers(block) if n in o.writes] for n in arrays}
     wanted = [at for found in places.values() for at in found]
-    is_at_top = len(wanted) == len(writers)
-    if is_at_top and counts is not None and all(at in counts.positions for at in wanted):
+    if counts is not None and all(at in counts.positions for at in wanted):
         return {n: max([counts.positions[at] + 1 for at in found], default=0) for n, found in places.items()}
-    computed = computed_places(block, condition, cache(partial(_number, entered))) if is_at_top else None
+    computed = computed_places(block, condition, cache(partial(_number, entered)))
     if computed is None or any(at not in computed.counts for at in wanted):
-        if is_at_top:
-            why = "no number that is there before the loop bounds it"
-            hint = "compare a counter with a number: less_than(i, n), and logical_and for further conditions"
-        else:
-            why = "a loop or branch inside of this loop writes it"
-            hint = "array_write in the block of this loop, of what the inner one computes"
-        message = f"how long the array '{arrays[0]}' gets is not known: {why}"
+        message = f"how long the array '{arrays[0]}' gets is not known: no number that is there before the loop bounds it"
+        hint = "compare a counter with a number: less_than(i, n), and logical_and for further conditions"
         raise Limit(message, operator.location, hint=hint)
     counted = {n: [computed.counts[at] for at in found] for n, found in places.items() if found}
     ends = [reduce(np.maximum, found) for found in counted.values()]
