@@ -285,3 +285,82 @@ def test_what_is_said_of(name: str) -> None:
     x = layers.data("x", [4])
     _refused(lambda: action(x), message, hint)
     assert not hasattr(fluid, "nothing_of_this_name")
+
+
+# ---- parts, and operators of Python on shapes of other ranks
+
+
+@pytest.mark.parametrize("place", [fluid.CPUPlace(), fluid.NumpyPlace()], ids=str)
+def test_parts_of_variables(place: Any) -> None:
+    x = layers.data("x", [3, 4], stop_gradient=False)
+    asked: list[Any] = [0, -1, slice(1, None), slice(None, -1), (slice(None), 1), (slice(None), slice(1, 3), -2), (..., 0), (1, ..., slice(2)),
+                        (0, 1, 2), (0, 0), np.int64(1), ...]  # fmt: skip
+    parts = [x[at] for at in asked]
+    gradient = fluid.calc_gradient(layers.reduce_sum(x[:, 1, 2:]), x)
+    for rows in (2, 5):
+        array = np.arange(rows * 12, dtype=np.float32).reshape(rows, 3, 4)
+        *found, slope = _run([*parts, gradient], place, x=array)
+        for at, value in zip(asked, found, strict=True):
+            assert np.array_equal(value, np.atleast_1d(array[at])), at
+        wanted = np.zeros_like(array)
+        wanted[:, 1, 2:] = 1
+        assert np.array_equal(slope, wanted)
+
+
+def test_what_is_said_of_parts() -> None:
+    x = layers.data("x", [3, 4])
+    _refused(lambda: x[::2], "indexed with the step 2", "layers.reverse")
+    _refused(lambda: x[[0, 1]], "indexed with integers and ranges, not [0, 1]", "layers.gather")
+    _refused(lambda: x[True], "indexed with integers and ranges", "layers.gather")
+    _refused(lambda: x[x], "indexed with integers and ranges", "layers.gather")
+    _refused(lambda: x[0, 0, 0, 0], "has 3 dimensions, and is indexed with 4")
+    _refused(lambda: x[:, 3], "has no element 3 along dimension 1, which is 3 long")
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(x)
+
+
+def test_one_number_of_each_row() -> None:
+    """As in later releases: of a batch, where the last dimensions do not fit."""
+    x, y, sequence = layers.data("x", [3]), layers.data("y", []), layers.data("s", [-1, -1, 3])
+    made = [
+        x - y,
+        y * x,
+        x / layers.reduce_max(x, dim=1),
+        layers.reshape(y, [-1, 1]) * y,
+        sequence + layers.data("p", [3]),
+    ]
+    for rows in (2, 3, 5):
+        a, b = (
+            np.random.default_rng(0).random((rows, 3), np.float32),
+            np.arange(1, rows + 1, dtype=np.float32),
+        )
+        s, p = np.ones((rows, 4, 3), np.float32), np.arange(12, dtype=np.float32).reshape(4, 3)
+        found = _run(made, x=a, y=b, s=s, p=p)
+        by_row = b[:, None]
+        wanted = [a - by_row, a * by_row, a / a.max(1, keepdims=True), by_row * by_row, s + p]
+        assert all(np.allclose(*each) for each in zip(found, wanted, strict=True))
+
+
+def test_lengths_that_are_computed_of_known_ones() -> None:
+    """A range of a computed number, and places of what holds in a tensor of a known shape, have any length."""
+    x, few = layers.data("x", [3]), layers.data("few", [6], append_batch_size=False)
+    count = layers.cast(layers.shape(x)[0], "int32")
+    numbers = layers.range(0, count, 1, "int64")
+    places = layers.where(few > 0.5)
+    assert numbers.shape == (-1,) and places.shape == (-1, 1)
+    best = layers.argmax(x, axis=-1)
+    for rows in (4, 2, 7):
+        a = np.random.default_rng(rows).random((rows, 3), np.float32)
+        f = np.float32([1, 0, 1, 0, 0, 1])
+        found, where = _run([numbers * 3 + best, places], x=a, few=f)
+        assert np.array_equal(found, np.arange(rows) * 3 + a.argmax(-1)) and where.ravel().tolist() == [
+            0,
+            2,
+            5,
+        ]
+
+
+def test_a_number_for_a_variable_without_dimensions() -> None:
+    e = layers.data("e", [], append_batch_size=False)
+    for value in (0.5, np.float32(0.5), np.array(0.5, np.float32)):
+        assert np.allclose(_run([e * 2.0], e=value)[0], 1.0)

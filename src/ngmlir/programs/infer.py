@@ -164,17 +164,19 @@ def _as_forward(operator: Operator) -> None:
 def outputs(type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness = ()) -> Given:
     """The types and the raggedness in each output slot of an operator."""
     is_open = bool(ragged) or any(t is not None and not t.static for _, types in inputs for t in types)
-    if not is_open:
-        return _applied(type, inputs, attributes, ragged, _LENGTHS[0])
     try:
-        found = _applied(type, inputs, attributes, ragged, _LENGTHS[0])
+        found, computes_lengths = _applied(type, inputs, attributes, ragged, _LENGTHS[0])
+        if not is_open and not computes_lengths:
+            return found
     except UserError as error:
+        if not is_open:
+            raise
         # A length that is not known may be one that is, or one that a shape among the attributes asks for.
         shapes = [_shape(t) for _, types in inputs for t in types if t is not None]
         known = {n for shape in shapes for n in shape if n > 1}
         for length in (*sorted(known), *sorted(_asked_for(shapes, attributes) - known)):
             with suppress(UserError):
-                found = _applied(type, inputs, attributes, ragged, length)
+                found, _ = _applied(type, inputs, attributes, ragged, length)
                 types = _left_open(found.types, inputs, length) if length in known else found.types
                 return Given(types, found.ragged)
         first, *rest = error.diagnostics
@@ -183,7 +185,7 @@ def outputs(type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness =
             raise
         hint = f"{first.hint}; {said}" if first.hint else said
         raise UserError([replace(first, hint=hint), *rest]) from None
-    again = _applied(type, inputs, attributes, ragged, _LENGTHS[1])
+    again, _ = _applied(type, inputs, attributes, ragged, _LENGTHS[1])
     types = {
         slot: [_common(a, b) for a, b in zip(types, again.types[slot], strict=True)]
         for slot, types in found.types.items()
@@ -262,7 +264,10 @@ def _type_of(value: Any) -> TensorType | RowsType | None:
     return TensorType(value.type.shape, value.element) if isinstance(value, Tensor) else None
 
 
-def _applied(type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness, length: int) -> Given:
+def _applied(
+    type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness, length: int
+) -> tuple[Given, bool]:
+    """What an operator gives, and whether lengths of it are computed."""
     context, values, given = built(type, inputs, attributes, ragged, length)
     taken = {
         slot: [(rows_of(v), len(context.levels(slot, i))) for i, v in enumerate(each)]
@@ -275,10 +280,9 @@ def _applied(type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness,
         source = shared(rows_of(value), taken) if ragged else None
         return 0 if source is None else taken[source[0]][source[1]][1]
 
-    return Given(
-        {slot: [_type_of(v) for v in made] for slot, made in given.items()},
-        {slot: [levels(slot, i, v) for i, v in enumerate(made)] for slot, made in given.items()},
-    )
+    types = {slot: [_type_of(v) for v in made] for slot, made in given.items()}
+    ragged_levels = {slot: [levels(slot, i, v) for i, v in enumerate(made)] for slot, made in given.items()}
+    return Given(types, ragged_levels), bool(context.sizes)
 
 
 def rows_of(value: Any) -> int | None:

@@ -53,7 +53,7 @@ def _array(program: Program, name: str, value: Any) -> Array:
     variable = program.view.top.find(name)
     if isinstance(value, (Number, np.generic)):
         dtype = program.global_block().var(name).np_dtype if variable is not None else None
-        return np.full((1,), value, dtype)
+        return np.full((1,) if variable is None or variable.type.shape else (), value, dtype)
     if hasattr(value, "__array__"):
         return np.asarray(value)
     raise UserError(

@@ -238,6 +238,11 @@ class Variable:
             return arithmetic.binary("not_equal", self, other)
         return NotImplemented
 
+    def __getitem__(self, index: Any) -> Variable:
+        """A part, by integers and ranges: x[0], x[:, 1:3], x[..., -1]. An integer drops its dimension, but for the last one left."""
+        return arithmetic.part(self, index)
+
+    __iter__ = None
     __hash__ = object.__hash__
 
 
