@@ -149,10 +149,11 @@ def pooled(
     paddings: Any,
     global_pooling: bool = False,
     ceil_mode: bool = False,
+    exclusive: bool = True,
 ) -> Array:
     if global_pooling:
         ksize, paddings = X.shape[2:], [0] * (X.ndim - 2)
-    fill = -np.inf if pooling_type == "max" else np.nan
+    fill = -np.inf if pooling_type == "max" else np.nan if exclusive else 0
     x = np.pad(X, [(0, 0), (0, 0), *[(p, p + 10) for p in paddings]], constant_values=fill)
     counts = []
     for h, k, s, p in zip(X.shape[2:], ksize, strides, paddings, strict=True):
@@ -452,7 +453,8 @@ CASES: dict[str, list[Case]] = {
     "conv2d": [conv_case(), conv_case(2), conv_case(1, dilations=2)], "conv3d": [conv_case(1, 3)], "depthwise_conv2d": [conv_case(4)],
     "conv2d_transpose": [transposed_case(), transposed_case(2)], "conv3d_transpose": [transposed_case(1, 3)], "depthwise_conv2d_transpose": [transposed_case(4)],
     **{f"pool{n}d": [({"X": (2, 3, *(5, 6, 4)[:n])}, {"pooling_type": kind, "ksize": [3, 2, 2][:n], "strides": [2, 2, 1][:n], "paddings": [1, 0, 1][:n], "ceil_mode": ceil}, lambda X, **s: pooled(X, **s)) for kind in ("max", "avg") for ceil in (False, True)]
-       + [({"X": (2, 3, *(5, 6, 4)[:n])}, {"pooling_type": "avg", "ksize": [1] * n, "strides": [1] * n, "paddings": [0] * n, "global_pooling": True}, lambda X, **s: pooled(X, **s))] for n in (2, 3)},
+       + [({"X": (2, 3, *(5, 6, 4)[:n])}, {"pooling_type": "avg", "ksize": [1] * n, "strides": [1] * n, "paddings": [0] * n, "global_pooling": True}, lambda X, **s: pooled(X, **s)),
+          ({"X": (2, 3, *(5, 6, 4)[:n])}, {"pooling_type": "avg", "ksize": [3, 2, 2][:n], "strides": [2, 2, 1][:n], "paddings": [1, 0, 1][:n], "ceil_mode": True, "exclusive": False}, lambda X, **s: pooled(X, **s))] for n in (2, 3)},
     **{f"max_pool{n}d_with_index": [({"X": (2, 3, *(5, 6, 4)[:n])}, {"ksize": [3, 2, 2][:n], "strides": [2, 2, 1][:n], "paddings": [1, 0, 0][:n]}, lambda X, **s: pooled(X, "max", **s))] for n in (2, 3)},
     "unpool": [({"X": (1, 2, 2, 2), "Indices": np.array([[[[0, 3], [8, 15]], [[1, 2], [9, 11]]]], np.int32)}, {"ksize": [2, 2], "strides": [2, 2], "unpooling_type": "max"}, None)],
     "spp": [({"X": (2, 3, 4, 4)}, {"pyramid_height": 2, "pooling_type": "max"}, lambda X, **_: np.concatenate([X.max((2, 3)), pooled(X, "max", [2, 2], [2, 2], [0, 0]).reshape(2, -1)], 1))],

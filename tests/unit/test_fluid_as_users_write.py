@@ -364,3 +364,13 @@ def test_a_number_for_a_variable_without_dimensions() -> None:
     e = layers.data("e", [], append_batch_size=False)
     for value in (0.5, np.float32(0.5), np.array(0.5, np.float32)):
         assert np.allclose(_run([e * 2.0], e=value)[0], 1.0)
+
+
+def test_means_of_windows_that_count_what_is_outside() -> None:
+    x = layers.data("x", [1, 4, 4])
+    made = [
+        layers.pool2d(x, 3, "avg", pool_padding=1, exclusive=exclusive) for exclusive in (True, False, 1, 0)
+    ]
+    found = _run(made, x=np.ones((1, 1, 4, 4), np.float32))
+    assert [each[0, 0, 0, 0] for each in found] == [1, np.float32(4 / 9), 1, np.float32(4 / 9)]
+    _refused(lambda: layers.pool2d(x, 3, "avg", exclusive=2), "is True or False, not 2")

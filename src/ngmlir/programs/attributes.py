@@ -211,13 +211,13 @@ def _attribute(type: str, value: Any) -> tuple[Attribute, Any]:
 
 
 def _plain(type: str, value: Any) -> Any:
-    """A value of one type; integers count as floats, and nothing else as what it is not."""
+    """A value of one type; integers count as floats, 0 and 1 as bools, and nothing else as what it is not."""
     if isinstance(value, np.generic):
         value = value.item()
     is_bool = isinstance(value, bool)
     match type:
-        case "bool" if is_bool:
-            return value
+        case "bool" if is_bool or (isinstance(value, int) and value in (0, 1)):
+            return bool(value)
         case "int" | "long" if isinstance(value, int) and not is_bool:
             bits = 32 if type == "int" else 64
             if not -(1 << bits - 1) <= int(value) < 1 << bits - 1:

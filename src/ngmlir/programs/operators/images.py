@@ -126,6 +126,7 @@ def _pooled(
     strides: Sequence[int],
     paddings: Sequence[int],
     ceil_mode: bool,
+    exclusive: bool = True,
 ) -> Tensor:
     if global_pooling:
         ksize, paddings = x.type.shape[2:], [0] * (len(x.type.shape) - 2)
@@ -133,10 +134,9 @@ def _pooled(
     images = _named(x, ["batch", "channels", *lengths])
     around = _around(x, ksize, strides, paddings, ceil_mode)
     over = dict(zip(lengths, ksize, strict=True))
-    made = pool(
-        images, over, "max" if kind == "max" else "mean", strides=list(strides), padding=around, dtype=x.dtype
-    )
-    return np.asarray(made)
+    combine = "max" if kind == "max" else "mean" if exclusive else "sum"
+    made = np.asarray(pool(images, over, combine, strides=list(strides), padding=around, dtype=x.dtype))
+    return np.divide(made, prod(ksize)) if combine == "sum" else made
 
 
 @operators("pool2d", "pool3d")
@@ -149,8 +149,9 @@ def pooling(
     strides: Sequence[int],
     paddings: Sequence[int],
     ceil_mode: bool,
+    exclusive: bool,
 ) -> Tensor:
-    return _pooled(x, pooling_type, ksize, global_pooling, strides, paddings, ceil_mode)
+    return _pooled(x, pooling_type, ksize, global_pooling, strides, paddings, ceil_mode, exclusive)
 
 
 @operators("max_pool2d_with_index", "max_pool3d_with_index")

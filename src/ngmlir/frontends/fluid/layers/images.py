@@ -260,6 +260,7 @@ def _pool(
     whole: bool,
     ceil_mode: bool,
     name: str | None,
+    exclusive: bool,
 ) -> Variable:
     if kind not in ("max", "avg"):
         raise UserError(
@@ -274,6 +275,7 @@ def _pool(
         "paddings": _each(padding, rank, "pool_padding"),
         "global_pooling": whole,
         "ceil_mode": ceil_mode,
+        "exclusive": exclusive,
     }
     return one_op(f"pool{rank}d", {"X": input}, {"Out": input.dtype}, fields, name)
 
@@ -289,9 +291,13 @@ def pool2d(
     ceil_mode: bool = False,
     use_mkldnn: bool = False,
     name: str | None = None,
+    exclusive: bool = True,
 ) -> Variable:
-    """The greatest element (`max`) or the mean (`avg`) of each window; of the whole image with `global_pooling`."""
-    return _pool(2, input, pool_size, pool_type, pool_stride, pool_padding, global_pooling, ceil_mode, name)
+    """The greatest element (`max`) or the mean (`avg`) of each window; of the whole image with `global_pooling`. The mean is that of elements
+    inside the image, or with `exclusive=False` of all, those outside as 0."""
+    return _pool(
+        2, input, pool_size, pool_type, pool_stride, pool_padding, global_pooling, ceil_mode, name, exclusive
+    )
 
 
 def pool3d(
@@ -305,9 +311,12 @@ def pool3d(
     ceil_mode: bool = False,
     use_mkldnn: bool = False,
     name: str | None = None,
+    exclusive: bool = True,
 ) -> Variable:
     """As `pool2d`, of images with three lengths."""
-    return _pool(3, input, pool_size, pool_type, pool_stride, pool_padding, global_pooling, ceil_mode, name)
+    return _pool(
+        3, input, pool_size, pool_type, pool_stride, pool_padding, global_pooling, ceil_mode, name, exclusive
+    )
 
 
 # ---- normalization
