@@ -188,7 +188,7 @@ class _Stage(Generic[V]):
 
     def namings(self, key: Key, names: Sequence[str]) -> list[dict[int, str]]:
         """Possible names of the lengths of a key, by index: those of existing code that fit, else one name for lengths
-        that have always been equal. Lengths of 0 and 1 have no name."""
+        that have always been equal, first of those that are given alone. Lengths of 0 and 1 have no name."""
         fitting = [each for each in self._namings if _fits(each, key)]
         open_places = [i for i, n in enumerate(key) if isinstance(n, int) and n >= LEAST]
         earlier = [
@@ -199,13 +199,24 @@ class _Stage(Generic[V]):
         ][-_COMPARED:]
         if fitting or not earlier or not open_places:
             return fitting
-        found: dict[tuple[int, ...], str] = {}
+        # A length that a run computes may be another one by chance, or has to be: then it is refused under a name of its own.
+        own, shared = (self._named(key, earlier, open_places, names, separate) for separate in (True, False))
+        made = [own] if own == shared else [own, shared]
+        self._namings += made
+        return made
+
+    def _named(
+        self, key: Key, earlier: Sequence[Key], places: Sequence[int], names: Sequence[str], separate: bool
+    ) -> dict[int, str]:
+        """One name for lengths that have always been equal; `separate`: but not for one that is given and one that a run computes."""
+        found: dict[tuple[bool, tuple[int, ...]], str] = {}
         made: dict[int, str] = {}
-        for i in open_places:
-            name = identifier(names[i]) if i < len(names) else f"size{i - len(names)}"
-            made[i] = found.setdefault((*[k[i] for k in earlier], key[i]), name)
-        self._namings.append(made)
-        return [made]
+        for i in places:
+            is_given = i < len(names)
+            name = identifier(names[i]) if is_given else f"size{i - len(names)}"
+            lengths = (*[k[i] for k in earlier], key[i])
+            made[i] = found.setdefault((separate and not is_given, lengths), name)
+        return made
 
 
 def _fits(naming: Mapping[int, str], key: Key) -> bool:
