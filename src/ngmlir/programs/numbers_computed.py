@@ -78,8 +78,7 @@ def numbers_computed(program: Program) -> Computed:
     if any(operator.type == "find_outside" for operator in program.walk()):
         return Computed(program, (), ())
     finding = _Finding(program.copy())
-    arrays = {n for b in program.blocks for n, v in b.variables.items() if v.holds == "tensor_array"}
-    finding.look_in(finding.program.top, {}, arrays)
+    finding.look_in(finding.program.top, {}, {*finding.arrays})
     return Computed(finding.program if finding.names else program, finding.lookups, finding.names)
 
 
@@ -88,6 +87,7 @@ class _Finding:
 
     def __init__(self, program: Program):
         self.program = program
+        self.arrays = {n for b in program.blocks for n, v in b.variables.items() if v.holds == "tensor_array"}
         self.lookups: list[Lookup] = []
         self.names: list[str] = []
 
@@ -103,20 +103,13 @@ class _Finding:
         follow from constants, and the arrays whose positions do; the positions of the operators at the places `counted` were looked at."""
         checked: set[str] = set()
         for place, operator in enumerate([*block.operators]):
-            lookup = lookup_of(operator)
-            if operator.type in ARRAY_USES and (
-                place in counted
-                or constants.issuperset(operator.reads)
-                or any(map(_is_recurrent, around))
-                or any(
-                    GRADIENT in name for name in operator.reads
-                )  # shorter than the array: nothing read its last elements
-            ):
-                lookup = None
+            left_out = place in counted or _leaves_out(operator, constants, around)
+            lookup = None if left_out else lookup_of(operator)
             if lookup is not None and lookup.ids not in checked and fed_lookup(operator, sources) is None:
                 self.look_at(operator, lookup, around)
             follow(operator, sources)
-            before, places = {*constants}, _follow_constants(operator, constants)
+            inside = constants.difference(operator.writes) if operator.sub_block is not None else set[str]()
+            places = _follow_constants(operator, constants) if self.arrays else ()  # no others ask for them
             checked.difference_update(operator.writes)
             if (definition := REGISTRY.find(operator.type)) is not None:
                 checked.update(operator.outputs.get(definition.entry.checked, ()))
@@ -125,8 +118,7 @@ class _Finding:
             # A branch, or an iteration, that does not run chooses nothing by what is fed either.
             are_steps = all(map(_is_recurrent, (*around, operator)))
             inner = sources_of_step(operator, sources) if are_steps else {}
-            before.difference_update(operator.writes)
-            self.look_in(operator.sub_block, inner, before, (*around, operator), places)
+            self.look_in(operator.sub_block, inner, inside, (*around, operator), places)
 
     def look_at(self, operator: Operator, lookup: Lookup, around: Sequence[Operator]) -> None:
         """Has the numbers of an operator looked at."""
@@ -216,6 +208,16 @@ class _Finding:
         insert_like(place, home, at, "reshape", {"X": [name]}, {"Out": [row]}, {"shape": [1, length]})
         whole = _as_result(row, outermost, at + 1 - outermost.index, recurrent)
         return self._found("first_found", {"X": [whole]}, {}, recurrent, 1, outer, first, length)
+
+
+def _leaves_out(operator: Operator, constants: set[str], around: Sequence[Operator]) -> bool:
+    """Whether an operator reads an element of an array at a position that is not looked at: one that is known when the program is
+    lowered, of a step, or of a gradient, which is shorter than its array where nothing read the last elements."""
+    return operator.type == "read_from_array" and (
+        constants.issuperset(operator.reads)
+        or any(map(_is_recurrent, around))
+        or any(GRADIENT in name for name in operator.reads)
+    )
 
 
 def _follow_constants(operator: Operator, constants: set[str]) -> Sequence[int]:
