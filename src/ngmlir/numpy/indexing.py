@@ -17,6 +17,7 @@ import numpy as np
 from ..ir.types import FloatType, IntegerType, i1, i32, i64
 from ..op_graph.errors import IncompatibleAxesError, NotAssignable, UserError, fail
 from ..op_graph.foreign import refuse_sameness
+from ..op_graph.functions.shape import with_all_axes
 from ..op_graph.state import AssignOp, assign
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
@@ -61,16 +62,14 @@ class Index:
         given: list[Any] = list(item) if isinstance(item, tuple) else [item]
         given = [self._part(part) for part in given]
         used = sum(_rank(part) for part in given)
-        dots = [i for i, part in enumerate(given) if part is Ellipsis]
-        if len(dots) > 1:
+        if sum(part is Ellipsis for part in given) > 1:
             fail(UserError, "an index can only have a single ellipsis ('...')")
         if used > len(lengths):
             fail(
                 OutOfBounds,
                 f"too many indices for array: array is {len(lengths)}-dimensional, but {used} were indexed",
             )
-        at = dots[0] if dots else len(given)
-        given[at : at + len(dots)] = [slice(None)] * (len(lengths) - used)
+        given = with_all_axes(given, len(lengths) - used)
         self.parts: list[Any] = []  # None, an int, a slice, or an array of positions
         axis = 0
         for part in given:

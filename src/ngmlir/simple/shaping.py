@@ -13,6 +13,7 @@ from ..op_graph.axis import Axis
 from ..op_graph.calls import listed
 from ..op_graph.errors import IncompatibleAxesError, UserError, fail
 from ..op_graph.functions.coerce import broadcast as broadcast_to_axes
+from ..op_graph.functions.shape import with_all_axes
 from ..op_graph.state import set_item as set_item_of
 from ..op_graph.tensor import Tensor
 from ..ops.roles import STEPS
@@ -99,9 +100,7 @@ def getitem(x: Tensor, item: Any) -> Tensor:
                 f"features are indexed with integers and slices, not with {part!r}",
                 "ng.simple.take(x, indices, axis) looks up several",
             )
-    at = next((i for i, p in enumerate(parts) if p is Ellipsis), len(parts))
-    parts = [p for p in parts if p is not Ellipsis]
-    parts[at:at] = [slice(None)] * (rank - taken)
+    parts = with_all_axes(parts, rank - taken)
     made = ng_functions.tensor_slice(
         named(x), [*(slice(None) for _ in roles), *(p for p in parts if p is not None)]
     )

@@ -10,6 +10,7 @@ from typing import cast as cast_to
 
 from ...ir.types import FloatType
 from ...op_graph.errors import fail
+from ...op_graph.functions.shape import with_all_axes
 from ...programs.vartypes import VarType, number_of, vartype
 from ...support.diagnostics import UserError
 from ...support.spelling import counted
@@ -84,7 +85,7 @@ def _begins_alike(left: Sequence[int], right: Sequence[int]) -> bool:
         0 < rank < len(left)
         and tuple(left[:rank]) == tuple(right)
         and -1 in right
-        and (any((a == -1) != (b == -1) for a, b in zip(left[len(left) - rank :], right, strict=True)))
+        and any((a == -1) != (b == -1) for a, b in zip(left[-rank:], right, strict=True))
     )
 
 
@@ -92,12 +93,11 @@ def _begins_alike(left: Sequence[int], right: Sequence[int]) -> bool:
 def part(x: Any, index: Any) -> Any:
     """x[index], of integers, ranges without a step, and at most one `...`. An integer drops its dimension, but for the last one left."""
     given: list[Any] = [*cast_to("tuple[Any, ...]", index)] if isinstance(index, tuple) else [index]
-    rank, dots = len(x.shape), [at for at, each in enumerate(given) if each is ...]
-    if len(given) - len(dots) > rank or len(dots) > 1:
+    rank, dots = len(x.shape), sum(each is ... for each in given)
+    taken = len(given) - dots
+    if taken > rank or dots > 1:
         fail(UserError, f"'{x.name}' has {counted(rank, 'dimension')}, and is indexed with {len(given)}")
-    at = dots[0] if dots else len(given)
-    given[at : at + 1] = [slice(None)] * (rank - len(given) + len(dots))
-    found = [_range(x, axis, each) for axis, each in enumerate(given)]
+    found = [_range(x, axis, each) for axis, each in enumerate(with_all_axes(given, rank - taken))]
     cuts = {axis: cut for axis, (cut, _) in enumerate(found) if cut != (0, _END)}
     made = x
     if cuts:

@@ -52,18 +52,22 @@ def getitem(x: Tensor, item: Index | tuple[Index, ...]) -> Tensor:
     """`x[...]`: an integer drops its axis, a slice keeps the name of its axis; `...` stands for any number of whole
     axes."""
     parts = list(item) if isinstance(item, tuple) else [item]
-    ellipses = [i for i, p in enumerate(parts) if p is Ellipsis]
-    if len(ellipses) > 1:
+    dots = sum(p is Ellipsis for p in parts)
+    if dots > 1:
         fail(UserError, "an index can have only one `...`")
-    if ellipses:
-        at = ellipses[0]
-        parts[at : at + 1] = [slice(None)] * (len(x.axes) - len(parts) + 1)
-    if len(parts) > len(x.axes):
+    missing = len(x.axes) - len(parts) + dots
+    if missing < 0:
         fail(
             IncompatibleAxesError,
-            f"{len(parts)} indices for the {counted(len(x.axes), 'axis')} ({', '.join(x.axes.names)})",
+            f"{len(parts) - dots} indices for the {counted(len(x.axes), 'axis')} ({', '.join(x.axes.names)})",
         )
-    return tensor_slice(x, [*parts, *[slice(None)] * (len(x.axes) - len(parts))])
+    return tensor_slice(x, with_all_axes(parts, missing))
+
+
+def with_all_axes(index: Sequence[Any], missing: int) -> list[Any]:
+    """An index with whole ranges of as many axes as are missing, in the place of `...`, or behind it where there is none."""
+    at = next((i for i, part in enumerate(index) if part is ...), len(index))
+    return [*index[:at], *[slice(None)] * missing, *index[at + 1 :]]
 
 
 def tensor_slice(x: Any, slices: Iterable[Index], axes: AxesOrNames | None = None) -> Tensor:
