@@ -4,13 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import copysign
 
-from ...ir.attributes import FloatAttr
 from ...ir.core import Op
-from ...ir.core import Value as IRValue
-from ...ir.elements import ElementsAttr
-from ...ir.types import FloatType, IndexType, Type, element_type, f32, f64, i32
+from ...ir.types import FloatType, IndexType, Type, element_type, f32, f64
 from ...llvm.types import Value, is_number
 from ...ops.library import in_library
 from ...rewrite.advice import pass_for
@@ -18,6 +14,7 @@ from ...support.diagnostics import Limit
 from ...support.lengths import at_least
 from ..ranges import RULES, UNKNOWN, either
 from . import formats, rules
+from .bounds import bound_of, is_within
 from .emitter import Emitter
 
 #: Ops that work on the bits of f16 and bf16 directly: op -> integer instruction and mask.
@@ -54,8 +51,11 @@ def elementwise(e: Emitter, op: Op) -> None:
     if op.name in _DIVISIONS and not isinstance(element, FloatType):
         # Lanes beyond the tile may hold poison; division by poison is undefined behaviour.
         operands = [[x if _literal(x) else e.b.freeze(x) for x in registers] for registers in operands]
-    if (bound := _bound(op)) is not None and e.machine.minps and element in (f32, f64):
-        e.define(op.result, [rules.limited(e.b, op.name, x, bound) for x in operands[_place(op, bound)]])
+    if e.machine.minps and element in (f32, f64) and (limit := bound_of(op)) is not None:
+        x, bound = map(e.registers, (limit.x, limit.bound))
+        e.define(
+            op.result, [rules.limited(e.b, op.name, *each, limit) for each in zip(x, bound, strict=True)]
+        )
         return
     result = []
     for step in _STEPS.get(op.name, (op.name.partition(".")[2],)):
@@ -84,50 +84,6 @@ def _rounded(e: Emitter, name: str, op: Op, element: Type, group: Sequence[Value
     return found if "compare" in op.traits else formats.pack(e.b, e.machine, element, found)
 
 
-def _number(value: IRValue) -> float | None:
-    """The float that all elements of a value equal, or None if that is not known."""
-    literal = value.owner.attributes.get("value") if isinstance(value.owner, Op) else None
-    if isinstance(literal, ElementsAttr) and literal.splat and isinstance(literal.type.element, FloatType):
-        return float(literal.array().flat[0])
-    return literal.value if isinstance(literal, FloatAttr) else None
-
-
-def _bound(op: Op) -> float | None:
-    """The constant operand of a maximum or minimum, or None if there is none, or if x86's MINPS/MAXPS would order zeros
-    or NaNs differently."""
-    if op.name not in ("ng.maximum", "ng.minimum"):
-        return None
-    for value in op.operands:
-        number = _number(value)
-        if number is not None and number == number:
-            negative_zero = number == 0 and copysign(1, number) < 0
-            return None if op.name == "ng.minimum" and negative_zero else number
-    return None
-
-
-def _place(op: Op, bound: float) -> int:
-    """The number of the operand that is compared with the constant."""
-    return int(_number(op.operands[0]) == bound)
-
-
-def _held(value: IRValue, target: Type) -> bool:
-    """Whether a value is NaN or in the range of an i32, judged by the last two ops that computed it."""
-    limits = dict[str, float]()
-    while isinstance(value.owner, Op) and value.owner.name not in limits:
-        op = value.owner
-        if (bound := _bound(op)) is None:
-            break
-        limits[op.name] = bound
-        value = op.operands[_place(op, bound)]
-    # The walk goes from the last op to the first. The last op applied wins, so both bounds hold only where they are in
-    # order.
-    return (
-        target is i32
-        and len(limits) == 2
-        and -(2.0**31) <= limits["ng.maximum"] <= limits["ng.minimum"] < 2.0**31
-    )
-
-
 def select(e: Emitter, op: Op) -> None:
     """ng.select"""
     operands = [e.registers(operand) for operand in op.operands]
@@ -140,7 +96,7 @@ def select(e: Emitter, op: Op) -> None:
 def cast(e: Emitter, op: Op) -> None:
     """ng.cast"""
     source, target = element_type(op.operands[0].type), element_type(op.result.type)
-    if source is f32 and _held(op.operands[0], target):
+    if source is f32 and is_within(op.operands[0], target):
         found = [rules.whole(e.b, x) for x in e.registers(op.operands[0])]
     else:
         found = [formats.cast(e.b, e.machine, x, source, target) for x in e.registers(op.operands[0])]

@@ -12,6 +12,7 @@ from ...llvm.types import Value, bits_of, constant, element_of, lanes_of, with_e
 from ...support.machines import WORD_BITS
 from ...support.target import Target
 from .. import elementwise
+from .bounds import Bound
 from .formats import Machine
 from .tiles import half, resize
 
@@ -40,14 +41,18 @@ def apply(b: Instructions, machine: Machine, name: str, element: Type, *operands
     return elementwise.apply(b, name, element, *operands)
 
 
-def limited(b: Instructions, name: str, x: Value, bound: float) -> Value:
-    """`maximum` or `minimum` (by its name in `ng`) of x and a constant, by one comparison: x86's MAXPS and MINPS return
-    their second operand if the operands are equal or one is NaN. Only a maximum with 0.0 needs an addition, which turns
-    -0.0 into 0.0."""
-    number = constant(x.type, bound)
+def limited(b: Instructions, name: str, x: Value, bound: Value, known: Bound) -> Value:
+    """`maximum` or `minimum` (by its name in `ng`) of x and a number that is not NaN, by one comparison: x86's MAXPS and
+    MINPS return their second operand if the operands are equal or one is NaN. Only a maximum with 0.0 needs an
+    addition, which turns -0.0 into 0.0; where the bound is not constant, -0.0 is added if it is another number."""
     larger = name == "ng.maximum"
-    found = b.select(b.fcmp("ogt" if larger else "olt", number, x), number, x)
-    return b.fadd(found, 0.0) if larger and bound == 0 and copysign(1, bound) > 0 else found
+    found = b.select(b.fcmp("ogt" if larger else "olt", bound, x), bound, x)
+    if not larger or not known.low <= 0 <= known.high:
+        return found
+    if known.low < known.high:
+        zero, nothing = constant(x.type, 0.0), constant(x.type, -0.0)
+        return b.fadd(found, b.select(b.fcmp("oeq", bound, 0.0), zero, nothing))
+    return b.fadd(found, 0.0) if copysign(1, known.low) > 0 else found
 
 
 def whole(b: Instructions, x: Value) -> Value:
