@@ -18,7 +18,7 @@ from ngmlir.op_graph.packed_lanes import rows_of_lanes
 from ngmlir.programs.lanes import packed
 from ngmlir.programs.lower import lower
 from ngmlir.programs.lowered import Lowered
-from ngmlir.transformers import compiled_programs
+from ngmlir.transformers import fed_programs
 
 
 def packing(lengths: list[int]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], int, int]:
@@ -150,7 +150,7 @@ def test_a_training_step_runs_each_loop_once_forward(monkeypatch: pytest.MonkeyP
         seen.append(lower(program, **how))
         return seen[-1]
 
-    monkeypatch.setattr(compiled_programs, "lower", noted)
+    monkeypatch.setattr(fed_programs, "lower", noted)
     main, startup = fluid.Program(), fluid.Program()
     with fluid.program_guard(main, startup), fluid.unique_name.guard():
         x = layers.data("x", [8], lod_level=1)

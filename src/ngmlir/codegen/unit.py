@@ -17,11 +17,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..ir.attributes import ArrayAttr, DenseArrayAttr, IntegerAttr, StringAttr
-from ..ir.core import Module, Op, Value
+from ..ir.core import Module, Op, Value, callee
 from ..ir.elements import ElementsAttr
 from ..ir.lengths import lengths_of
 from ..ir.literals import item_bytes
 from ..ir.types import IndexType, ShapedType, i64
+from ..ops import tile
 from ..ops.fields import find_symbols, get_str
 from ..ops.tied import tied_pairs
 from ..support.artifact import Artifact, Check, Constant, Entry, Place
@@ -155,7 +156,7 @@ def interfaces(module: Module) -> tuple[list[Interface], Constants]:
         slots[name] = range(first, first + _count(maker, "ng.results"))
     # In the order of their slots.
     functions.sort(key=lambda f: list(slots).index(f.symbol) if f.symbol in slots else -1)
-    return [_interface(function, constants, slots) for function in functions], constants
+    return [_interface(module, function, constants, slots) for function in functions], constants
 
 
 def checks(module: Module) -> tuple[Check, ...]:
@@ -173,7 +174,7 @@ def checks(module: Module) -> tuple[Check, ...]:
     return tuple(found[number] for number in sorted(found))
 
 
-def _interface(function: Op, constants: Constants, slots: Mapping[str, range]) -> Interface:
+def _interface(module: Module, function: Op, constants: Constants, slots: Mapping[str, range]) -> Interface:
     """Reads the attributes of an entry function that plan-memory has set."""
     *buffers, arena = function.block.args
     arguments = buffers[: _count(function, "ng.arguments")]
@@ -205,11 +206,21 @@ def _interface(function: Op, constants: Constants, slots: Mapping[str, range]) -
         results=tuple(_parameter(value, function) for value in results),
         tied=tuple(sorted(tied.items())),
         arena_bytes=_shaped(arena).size,
-        lengths=tuple(lengths_of(function)),
+        lengths=_lengths(module, function),
         arena=_parts_of_arena(function),
     )
     once = function.symbol in slots and get_str(function, "sym_visibility") == "private"
     return Interface(function, signature, places, alignments, once)
+
+
+def _lengths(module: Module, function: Op) -> tuple[str, ...]:
+    """The lengths of a function, and those that only a kernel reads, such as one whose number it writes."""
+    found = {*lengths_of(function)}
+    launched = {callee(op) for op in function.walk() if isinstance(op, tile.LaunchOp)}
+    for kernel in module.ops:
+        if "sym_name" in kernel.attributes and kernel.symbol in launched:
+            found.update(lengths_of(kernel))
+    return tuple(sorted(found))
 
 
 def _literals(function: Op) -> Sequence[ElementsAttr]:

@@ -16,13 +16,15 @@ from ..ir.types import FloatType, i64
 from ..op_graph.errors import UserError, fail, limit
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
+from ..support.lengths import exact
 from .arrays import as_array, as_type, constant_elements, expand, join, known, reshape, shape, truth
 from .composed import floor_divide, where
+from .creation import arange
 from .elementwise import isnan, less, logical_and, logical_or, not_equal, remainder, subtract
 from .indexing import getitem
 from .joining import stack
 from .reductions import cumsum
-from .sorting import argsort, searchsorted
+from .sorting import argsort
 
 
 def _refuse(function: str, count: str) -> NoReturn:
@@ -37,16 +39,19 @@ def _refuse(function: str, count: str) -> NoReturn:
 def _checked(size: Any) -> int:
     if not isinstance(size, (int, np.integer)) or size < 0:
         fail(UserError, f"size is how many elements the result has, not {size!r}")
-    return int(size)
+    return exact(size)
 
 
 def _found(flags: Tensor, size: int) -> tuple[Tensor, Tensor]:
     """The places of the first `size` true elements of a row, int64, and whether there are that many."""
     if size == 0 or shape(flags)[0] == 0:
         return expand(known(0, i64), (size,)), expand(known(False), (size,))
+    count = shape(flags)[0]
     counts = cumsum(as_type(flags, i64))
-    wanted = known(np.arange(1, size + 1))
-    return searchsorted(counts, wanted), less(known(np.arange(size)), getitem(counts, -1))
+    # Each true element writes its place where its number says; what is beyond the result is left out.
+    numbers = where(flags, subtract(counts, known(1, i64)), known(size, i64))
+    at = VERBS.scatter(expand(known(0, i64), (size,)), numbers, arange(count), axis=0, combine="set")
+    return at, less(arange(size), getitem(counts, -1))
 
 
 def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = 0) -> Tensor:

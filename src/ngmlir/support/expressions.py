@@ -129,6 +129,14 @@ class Expression:
                 found |= {atom} if isinstance(atom, str) else atom.of.names()
         return found
 
+    def difference(self) -> set[str]:
+        """The two lengths of which it is a multiple of the difference; empty where it is none."""
+        if len(self.terms) != 2 or self.terms[0][1] != -self.terms[1][1]:
+            return set()
+        atoms = [monomial[0] for monomial, _ in self.terms if len(monomial) == 1]
+        found = {atom for atom in atoms if isinstance(atom, str)}
+        return found if len(found) == 2 else set()
+
     def value(self, lengths: Mapping[str, int]) -> int:
         """What it is for these lengths."""
         total = 0

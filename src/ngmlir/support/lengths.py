@@ -82,6 +82,20 @@ def guarding() -> Generator[dict[Guard, None]]:
             outer.update(found)
 
 
+@contextmanager
+def by_value() -> Generator[None]:
+    """Inside, `is_same` takes numbers that are equal for the present lengths for the same one, and assumes it, as `==` does: what has to be
+    equal is found so."""
+    token = _by_value.set(True)
+    try:
+        yield
+    finally:
+        _by_value.reset(token)
+
+
+_by_value: ContextVar[bool] = ContextVar("by_value", default=False)
+
+
 def _assume(expression: Expression, relation: str) -> None:
     if relation in ("==", "!=") and expression.terms[0][1] < 0:
         expression = -expression
@@ -343,7 +357,7 @@ def greatest(values: Sequence[int]) -> int:
 def is_same(a: int, b: int) -> bool:
     """Whether two numbers are equal for all lengths."""
     if isinstance(a, Length) or isinstance(b, Length):
-        return expression_of(a) == expression_of(b)
+        return expression_of(a) == expression_of(b) or (_by_value.get() and int(a) == int(b) and a == b)
     return a == b
 
 

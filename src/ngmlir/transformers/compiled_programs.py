@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,8 +64,13 @@ def with_checked_numbers(
     computes those that are not fed."""
     computed = numbers_computed(program) if computed is None else computed
     agreed = agreements(program, interface.agreed)
-    guard = partial(_compiled, computed.alone(), target) if computed.names else None
-    return looking(lookups(program), agreed, computed, interface, bind, guard)
+    alone = computed.alone() if computed.names else None
+
+    def guard(sizes: Sequence[int]) -> tuple[Compiled, Sequence[int]]:
+        assert alone is not None
+        return _compiled(alone, target, sizes), sizes
+
+    return looking(lookups(program), agreed, computed, interface, bind, guard if alone is not None else None)
 
 
 def looking(
@@ -75,10 +79,10 @@ def looking(
     computed: Computed,
     interface: Interface,
     bind: Bind,
-    guard: Callable[[Sequence[int]], Compiled] | None = None,
+    guard: Callable[[Sequence[int]], tuple[Compiled, Sequence[int]]] | None = None,
 ) -> Bind:
     """The functions of a program, with the checks that `lookups`, `agreements` and `numbers_computed` found. With a
-    `guard`, its program, for the value-dependent lengths that are known, computes the numbers before each run; without
+    `guard`, which gives it with the lengths it is for, its program, for the value-dependent lengths that are known, computes the numbers before each run; without
     one, they are the last results of the run."""
     if not fed and not computed.names and not agreed:
         return bind
@@ -117,25 +121,27 @@ def looking(
 
 
 def _finding(
-    guard: Callable[[Sequence[int]], Compiled], whole: Interface, state: Mapping[int, Storage]
+    guard: Callable[[Sequence[int]], tuple[Compiled, Sequence[int]]],
+    whole: Interface,
+    state: Mapping[int, Storage],
 ) -> Run:
     """A function of the program's inputs that computes the numbers to check, on its states; empty if that would change
     a state."""
-    bound: LruCache[tuple[int, ...], tuple[Compiled, Run]] = LruCache(_KEPT)
+    bound: LruCache[tuple[int, ...], tuple[Compiled, Run, Sequence[int]]] = LruCache(_KEPT)
 
     def call(*values: Any) -> Sequence[Any]:
         sizes: tuple[int, ...] = ()
         while True:
             if (kept := bound.find(sizes)) is None:
-                made = guard(sizes)
-                kept = bound.add(sizes, (made, _bound_by_name(made, whole, state)))
-            made, run = kept
+                made, given = guard(sizes)
+                kept = bound.add(sizes, (made, _bound_by_name(made, whole, state), given))
+            made, run, given = kept
             if made.interface.tied:
                 return ()
             found = [np.asarray(each) for each in run(*values)]
             if not made.measures:
                 return found
-            sizes = (*sizes, *found[0].tolist())
+            sizes = (*given, *found[0].tolist())
 
     return call
 

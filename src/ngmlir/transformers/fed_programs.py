@@ -1,30 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program of named variables compiled for the lengths of its inputs: for the first ones alone, and then for all.
+"""A program of named variables compiled for the lengths of its inputs: for all, if there are sequences among these or lengths that a run
+computes; else for the first ones alone, and then for all.
 
 Lengths are the dimensions that the program leaves open (batches, rows of sequences, numbers of sequences), and those
-that depend on values, which a run of a part of the program computes (`programs.lower`). Which dimensions are the same
-length is inferred from the inputs: those that have always been equal.
+that depend on values, which a run of a part of the program computes (`programs.lower`). Which of them are the same length follows from
+the program: those that it needs to be equal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ..ir.core import Module
 from ..ir.types import DYNAMIC
-from ..ops.memory_limit import with_limit
 from ..programs.descriptions import Program
 from ..programs.interface import Interface
 from ..programs.lookups import Agreement, Lookup, agreements, lookups
 from ..programs.lower import lower
+from ..programs.lowered import Lowered
 from ..programs.names import LEVEL
 from ..programs.numbers_computed import Computed, changes_nothing, numbers_computed
 from ..programs.select_kernels import with_kernels
 from ..runtime.timing import Profile
+from ..support.diagnostics import Limit, UserError
 from ..support.length_text import identifier
-from ..support.lengths import LEAST, NeedsLength
+from ..support.lengths import LEAST, Length, NeedsLength, by_value, guarding
+from ..support.samples import unlike_sizes
 from .backends import in_memory
 from .compiled_programs import Compiled, compiled, looking
 from .specialise import Key, Make, Specialised
@@ -34,8 +38,19 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 Shapes = Sequence[Sequence[int]]
-#: How many calls are compared to infer which lengths are the same.
-_COMPARED = 8
+
+
+#: In keys: that all programs for some lengths are for these alone.
+_ALONE = "alone"
+
+
+class _Alone(Exception):
+    """The programs for some lengths have to be for these alone, from the first one on, which may be `made`: sizes that code for all lengths
+    computes may be others than those that such a program asks for."""
+
+    def __init__(self, made: Compiled | None = None):
+        super().__init__()
+        self.made = made
 
 
 class Place(NamedTuple):
@@ -53,7 +68,8 @@ def places_of(program: Program, ranks: Mapping[str, int]) -> list[Place]:
     made: list[Place] = []
     for at, (name, rank) in enumerate(ranks.items()):
         if LEVEL in name:
-            made.append(Place(at, 0, f"{name.partition(LEVEL)[0]}_sequences", 1))
+            own, _, level = name.partition(LEVEL)
+            made.append(Place(at, 0, f"{own}_sequences" + (f"_{level}" if int(level) else ""), 1))
             continue
         variable = program.top.find(name)
         stated = variable.type.shape if variable is not None else ()
@@ -65,14 +81,23 @@ def places_of(program: Program, ranks: Mapping[str, int]) -> list[Place]:
     return made
 
 
+class _Parts(NamedTuple):
+    """A program that was lowered, and what finds the numbers to check: the program itself, unless that `is_apart`."""
+
+    program: Program
+    computed: Computed
+    is_apart: bool
+    lowered: Lowered
+
+
 class FedProgram(Generic[V]):
     """A program for a target: its callables, by the shapes of its inputs and the value-dependent `sizes`, of which a
     call passes those that are known. The `most` recently used are cached.
 
     `make` returns the program with its `feed` and `fetch` operators for shapes; `alone` compiles it for those lengths
     alone, with the known sizes; `use` turns a compiled program into a callable. `places` are the dimensions of any
-    length. Temporaries take at most `memory_limit` bytes (0: no limit). Programs are compiled under `profile`, for
-    `threads` threads. A warning is issued if more programs that serve only one key are made than are cached.
+    length; without them there is a program for each set of lengths, also of those that it computes. Programs are compiled under
+    `profile`, for `threads` threads. A warning is issued if more programs that serve only one key are made than are cached.
     """
 
     def __init__(
@@ -80,17 +105,21 @@ class FedProgram(Generic[V]):
         make: Callable[[Shapes], Program],
         alone: Callable[[Program, Sequence[int]], Compiled],
         use: Callable[[Compiled], V],
-        places: Sequence[Place],
+        places: Sequence[Place] | None,
         target: str,
         most: int,
-        memory_limit: int = 0,
         profile: Profile | None = None,
         threads: int | None = None,
     ):
         self.make, self.alone, self.use = make, alone, use
-        self.places, self.target = places, target
-        self._most, self._limit, self._profile, self._threads = most, memory_limit, profile, threads
-        self._open = {(place.input, place.dimension) for place in places}
+        self.places, self.target = places or (), target
+        self._may_open = places is not None
+        self._most, self._profile, self._threads = most, profile, threads
+        self._open = {(place.input, place.dimension) for place in self.places}
+        #: Numbers of rows of sequences are others in each batch.
+        self._opens_at_once = any(place.more for place in self.places)
+        #: The keys, without sizes, of which no program is for other lengths.
+        self._alone: dict[Key, None] = {}
         #: By the number of known sizes.
         self._stages: list[_Stage[V]] = []
         self._finds: FedProgram[Compiled] | None = None
@@ -99,10 +128,19 @@ class FedProgram(Generic[V]):
         """The callable for these lengths; None if there is none yet."""
         return self._stage(len(sizes)).programs.find(self._key(shapes, sizes))
 
-    def get(self, shapes: Shapes, sizes: Sequence[int] = ()) -> V:
-        """The callable for these lengths, made if there is none yet. Raises what `compiled` raises."""
+    def get(self, shapes: Shapes, sizes: Sequence[int] = ()) -> tuple[V, Sequence[int]]:
+        """The callable for these lengths, made if there is none yet, and the sizes that it is for: none, where other ones have to be computed
+        than by the programs before. Raises what `compiled` raises."""
         stage, key = self._stage(len(sizes)), self._key(shapes, sizes)
-        return stage.programs.get(key, lambda: self._made(stage, key, shapes, sizes))
+        try:
+            return stage.programs.get(key, lambda: self._made(stage, key, shapes, sizes)), sizes
+        except _Alone as found:
+            self._alone[self._key(shapes, ())] = None
+            while len(self._alone) > self._most:
+                del self._alone[next(iter(self._alone))]
+            if found.made is not None:
+                self._stage(0).programs.add(self._key(shapes, ()), self.use(found.made))
+            return self.get(shapes)
 
     def _stage(self, count: int) -> _Stage[V]:
         while len(self._stages) <= count:
@@ -113,20 +151,79 @@ class FedProgram(Generic[V]):
         closed = tuple(
             [n for i, shape in enumerate(shapes) for d, n in enumerate(shape) if (i, d) not in self._open]
         )
-        return (*[shapes[p.input][p.dimension] - p.more for p in self.places], *sizes, closed)
+        lengths = [shapes[p.input][p.dimension] - p.more for p in self.places]
+        key = (*lengths, closed)
+        return (*lengths, *sizes, (*closed, _ALONE) if key in self._alone else closed)
 
     def _made(self, stage: _Stage[V], key: Key, shapes: Shapes, sizes: Sequence[int]) -> V:
-        for at in stage.namings(key, [p.name for p in self.places]):
-            found = self._for_lengths(stage.programs, key, at, shapes, sizes)
+        opens = self._may_open and key[-1][-1:] != (_ALONE,) and stage.programs.has_code_for_all
+        at_once = self._opens_at_once or bool(sizes)
+        if opens and (at_once or stage.programs.keys()):
+            found = self._for_all(stage, key, shapes, sizes)
             if found is not None:
                 return found
+            if sizes:
+                raise _Alone
+        made = self.alone(self.make(shapes), sizes)
+        if opens and made.measures:
+            # Code for all lengths and for these alone may ask for others.
+            found = None if at_once else self._for_all(stage, key, shapes, sizes)
+            if found is not None:
+                return found
+            raise _Alone(made)
         if self.places:
             names = ", ".join(dict.fromkeys(place.name for place in self.places))
             stage.programs.count(lambda made: f"the program was compiled for {made} lengths of {names}")
-        return self.use(self.alone(self.make(shapes), sizes))
+        return self.use(made)
+
+    def _for_all(self, stage: _Stage[V], key: Key, shapes: Shapes, sizes: Sequence[int]) -> V | None:
+        """The callable from code for all lengths; None if there is none for these."""
+        for at in stage.fitting(key) or [stage.added(self._named(key, shapes, len(sizes)))]:
+            found = self._for_lengths(stage.programs, key, at, shapes, sizes)
+            if found is not None:
+                return found
+        return None
+
+    def _named(self, key: Key, shapes: Shapes, sizes: int) -> dict[int, str]:
+        """Names of the lengths of a key, by index, of those from LEAST on: one for lengths that the program needs to be equal. It is lowered
+        with a name for each, and numbers that are equal only where those of the key are."""
+        names = [identifier(p.name) for p in self.places] + [f"size{i}" for i in range(sizes)]
+        at = {i: name for i, name in enumerate(names) if key[i] >= LEAST}
+        unlike = unlike_sizes({str(key[i]): key[i] for i in at})
+        while True:
+            known = [Length.named(at[i], unlike[str(n)]) if i in at else n for i, n in enumerate(key)]
+            ended, before = False, dict(at)
+            with guarding() as guards, by_value(), suppress(NeedsLength, UserError, Limit):
+                self._lowered(shapes, known, sizes)
+                ended = True
+            for pair in (guard.expression.difference() for guard in guards):
+                places = [i for i in at if before[i] in pair]
+                if len({key[i] for i in places}) == 1:
+                    joined = {at[i] for i in places}
+                    at |= dict.fromkeys([i for i, name in at.items() if name in joined], at[places[0]])
+            # Where types are compared it ends at the first lengths that have to be equal, and goes on when these have one name.
+            if ended or at == before:
+                return at
+
+    def _lowered(self, shapes: Shapes, known: Sequence[int], sizes: int) -> _Parts:
+        """The program for lengths of a key, which may be open, the last `sizes` of which it computes. Raises what `lower` raises."""
+        program = self.make(self._shapes(shapes, known))
+        computed = numbers_computed(program)
+        is_apart = bool(computed.names) and not changes_nothing(program)
+        first = len(self.places)
+        lowered = lower(
+            with_kernels(program if is_apart else computed.fetching(), self.target),
+            sizes=known[first : first + sizes],
+        )
+        return _Parts(program, computed, is_apart, lowered)
 
     def _for_lengths(
-        self, programs: Specialised[V], key: Key, at: Mapping[int, str], shapes: Shapes, sizes: Sequence[int]
+        self,
+        programs: Specialised[V],
+        key: Key,
+        at: Mapping[int, str],
+        shapes: Shapes,
+        sizes: Sequence[int],
     ) -> V | None:
         """The callable from code for all lengths, whose names are given by `at`; None if there is no such code for
         these."""
@@ -134,18 +231,12 @@ class FedProgram(Generic[V]):
 
         def make(lengths: Mapping[str, int]) -> Module:
             known = [lengths[at[i]] if i in at else size for i, size in enumerate(key)]
-            program = self.make(self._shapes(shapes, known))
-            computed = numbers_computed(program)
-            is_apart = bool(computed.names) and not changes_nothing(program)
-            lowered = lower(
-                with_kernels(program if is_apart else computed.fetching(), self.target),
-                sizes=known[len(self.places) : len(self.places) + len(sizes)],
-            )
+            program, computed, is_apart, lowered = self._lowered(shapes, known, len(sizes))
             if lowered.calls_python:
                 raise NeedsLength("what Python functions compute")
             agreed = agreements(program, lowered.interface.agreed)
             told[:] = [(lookups(program), agreed, computed, is_apart, lowered.interface, lowered.measures)]
-            return with_limit(lowered.module, self._limit)
+            return lowered.module
 
         def use(key: Key, lengths: Mapping[str, int], code: OpenCpu) -> V:
             ((fed, agreed, computed, is_apart, interface, measures),) = told
@@ -156,7 +247,7 @@ class FedProgram(Generic[V]):
                 bind = looking(fed, agreed, computed, interface, bind, guard)
             return self.use(Compiled(interface, bind, measures))
 
-        return programs.for_lengths(key, at, [Make(make)], use)
+        return programs.for_lengths(key, at, [Make(make)], use, first=True)
 
     def _shapes(self, shapes: Shapes, known: Sequence[int]) -> list[list[int]]:
         """The shapes with these lengths in the open dimensions."""
@@ -186,37 +277,14 @@ class _Stage(Generic[V]):
         self.programs = programs
         self._namings: list[dict[int, str]] = []
 
-    def namings(self, key: Key, names: Sequence[str]) -> list[dict[int, str]]:
-        """Possible names of the lengths of a key, by index: those of existing code that fit, else one name for lengths
-        that have always been equal, first of those that are given alone. Lengths of 0 and 1 have no name."""
-        fitting = [each for each in self._namings if _fits(each, key)]
-        open_places = [i for i, n in enumerate(key) if isinstance(n, int) and n >= LEAST]
-        earlier = [
-            k
-            for k in self.programs.keys()
-            if all(a == b for i, (a, b) in enumerate(zip(k, key, strict=True)) if i not in open_places)
-            and all(k[i] >= LEAST for i in open_places)
-        ][-_COMPARED:]
-        if fitting or not earlier or not open_places:
-            return fitting
-        # A length that a run computes may be another one by chance, or has to be: then it is refused under a name of its own.
-        own, shared = (self._named(key, earlier, open_places, names, separate) for separate in (True, False))
-        made = [own] if own == shared else [own, shared]
-        self._namings += made
-        return made
+    def fitting(self, key: Key) -> list[dict[int, str]]:
+        """The names of the lengths of a key, by index, under which code was made that may serve it."""
+        return [each for each in self._namings if _fits(each, key)]
 
-    def _named(
-        self, key: Key, earlier: Sequence[Key], places: Sequence[int], names: Sequence[str], separate: bool
-    ) -> dict[int, str]:
-        """One name for lengths that have always been equal; `separate`: but not for one that is given and one that a run computes."""
-        found: dict[tuple[bool, tuple[int, ...]], str] = {}
-        made: dict[int, str] = {}
-        for i in places:
-            is_given = i < len(names)
-            name = identifier(names[i]) if is_given else f"size{i - len(names)}"
-            lengths = (*[k[i] for k in earlier], key[i])
-            made[i] = found.setdefault((separate and not is_given, lengths), name)
-        return made
+    def added(self, naming: dict[int, str]) -> dict[int, str]:
+        """Keeps names under which code is made."""
+        self._namings.append(naming)
+        return naming
 
 
 def _fits(naming: Mapping[int, str], key: Key) -> bool:

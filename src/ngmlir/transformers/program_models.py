@@ -101,9 +101,12 @@ class CompiledProgram:
         """The outputs in order; `outputs["name"]` is the one of that name."""
         arrays = self._arrays(values, named)
         shapes = [array.shape for array in arrays]
-        sizes: tuple[int, ...] = ()
+        sizes: Sequence[int] = ()
         while True:
-            run, measures = self._programs.find(shapes, sizes) or self._programs.get(shapes, sizes)
+            found = self._programs.find(shapes, sizes)
+            if found is None:
+                found, sizes = self._programs.get(shapes, sizes)
+            run, measures = found
             results = [np.asarray(result) for result in run(*arrays)]
             if not measures:
                 break

@@ -107,6 +107,11 @@ class Specialised(Generic[V]):
     def __len__(self) -> int:
         return len(self._exact)
 
+    @property
+    def has_code_for_all(self) -> bool:
+        """Whether code for all lengths can be made."""
+        return self.device.runs_on_host and self.profile is None
+
     def keys(self) -> list[Key]:
         """The keys that have a program, the least recently used first."""
         return self._exact.keys()
@@ -166,7 +171,7 @@ class Specialised(Generic[V]):
         which different facts hold than for others, are constants in the code. Returns None if the device does not support
         it, if all lengths are 0 or 1, or if no code is valid for all: `refused` says why.
         """
-        if not self.device.runs_on_host or self.profile is not None or not at:
+        if not self.has_code_for_all or not at:
             return None
         lengths = {name: key[i] for i, name in at.items()}
         if any(key[i] != lengths[name] for i, name in at.items()):

@@ -138,13 +138,13 @@ class Executor:
             message = f"'{ragged[0].partition(LEVEL)[0]}' is ragged, and an array has no offsets"
             raise UserError(message, hint="return_numpy=False gives tensors with lod()")
         source = self._source(program, arrays, read, fetches, is_stepped)
-        shapes, sizes = [array.shape for array in arrays.values()], ()
+        shapes, sizes = [array.shape for array in arrays.values()], tuple[int, ...]()
         while True:
             prepared = source.programs.find(shapes, sizes)
             if prepared is None:
                 for name in source.fed:
                     fits(program, name, arrays[name])
-                prepared = source.programs.get(shapes, sizes)
+                prepared, sizes = source.programs.get(shapes, sizes)
             run = prepared.run
             if run is None or prepared.scope is not scope or prepared.moves != moves():
                 run = prepared.bound(scope)
@@ -234,11 +234,10 @@ class Executor:
         def use(made: Compiled) -> Prepared:
             return Prepared(view, *made, printed, savings)
 
-        # Files may hold any shape, and are read again in each run.
-        places = [] if read or is_stepped else places_of(view, {n: a.ndim for n, a in arrays.items()})
-        programs = FedProgram(
-            make, alone, use, places, self.place.target, KEPT, self._memory_limit, timing.current()
-        )
+        # Files may hold any shape, and are read again in each run. How much memory a program takes depends on its lengths.
+        is_closed = bool(read) or is_stepped or self._memory_limit > 0
+        places = None if is_closed else places_of(view, {n: a.ndim for n, a in arrays.items()})
+        programs = FedProgram(make, alone, use, places, self.place.target, KEPT, timing.current())
         return _Source(view, own, programs)
 
     def _tell(self, step: Step) -> None:
