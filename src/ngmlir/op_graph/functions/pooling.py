@@ -4,19 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
 from ...ir.literals import dtype_of
 from ...ir.types import FloatType, i1
+from ...ops.sliding import count_of
+from ...support.lengths import is_same
 from ..axes import Axis
 from ..errors import UserError, fail
 from ..tensor import Tensor
 from ..values import constant
 from ..verbs import VERBS
 from ..verbs import cast as cast_elements
-from .coerce import as_op, floating, result_element
+from .coerce import as_op, broadcast, floating, result_element
 from .elementwise import divide, multiply
 from .shape import pad
 from .sliding import Padding, PerAxis, Slide, borders, slides, whole_number, windows_of
@@ -54,7 +56,8 @@ def pool(
     taps = {axis: Axis(whole_number(count, "number of taps", 1)) for axis, count in over.items()}
     sliding = slides(x.axes, taps, over if strides is None else strides, dilations)
     around = borders(sliding, padding)
-    inside = [_inside(s, *pair) for s, pair in zip(sliding, around, strict=True)]
+    for slide, pair in zip(sliding, around, strict=True):
+        _refuse_padding_only(slide, *pair)
     sides = {s.axis.name: pair for s, pair in zip(sliding, around, strict=True)}
     windows = windows_of(pad(x, [sides.get(a.name, 0) for a in x.axes], value=_least(x, kind)), sliding)
     places = tuple(range(len(sliding)))
@@ -62,11 +65,11 @@ def pool(
         made = VERBS.first_max(windows, axes=places)
     elif kind == "sum":
         made = VERBS.sum(windows, axes=places)
-    elif all(s.taps.length == count for s, counts in zip(sliding, inside, strict=True) for count in counts):
+    elif all(is_same(n, 0) for pair in around for n in pair):
         made = VERBS.mean(windows, axes=places)
     else:
         total = VERBS.sum(windows, axes=places)
-        made = divide(total, _counts(sliding, inside, total), total.dtype)
+        made = divide(total, _counts(sliding, around, total), total.dtype)
     return cast_elements(made, element)
 
 
@@ -77,28 +80,27 @@ def _least(x: Tensor, kind: str) -> float:
     return float("-inf") if isinstance(x.element, FloatType) else int(np.iinfo(dtype_of(x.element)).min)
 
 
-def _inside(slide: Slide, before: int, after: int) -> list[int]:
-    """The number of elements of each window along an axis that are no padding."""
-    length = slide.axis.known_length
-    starts = range(-before, length + after - slide.span + 1, slide.stride)
-    found = [
-        sum(0 <= start + t * slide.dilation < length for t in range(slide.taps.known_length))
-        for start in starts
-    ]
-    if 0 in found:
-        fail(
-            UserError,
-            f"window {found.index(0)} along {slide.axis.name} lies entirely in the padding",
-            "pad less",
-        )
-    return found
+def _refuse_padding_only(slide: Slide, before: int, after: int) -> None:
+    """UserError where a window contains padding only: one that begins before the axis, or the last one."""
+    length, taps = slide.axis.known_length, slide.taps.known_length
+    for place, start in enumerate(range(-before, 0, slide.stride)):
+        tap = -(start // slide.dilation)  # the first one that is not before the axis
+        if tap >= taps or start + tap * slide.dilation >= length:
+            _refuse_window(slide, place)
+    last = count_of(before + length + after, slide.span, slide.stride) - 1
+    if last * slide.stride - before >= length:
+        _refuse_window(slide, -(-(length + before) // slide.stride))
 
 
-def _counts(sliding: list[Slide], inside: list[list[int]], like: Tensor) -> Tensor:
-    """How many elements each window has."""
+def _refuse_window(slide: Slide, place: int) -> NoReturn:
+    fail(UserError, f"window {place} along {slide.axis.name} lies entirely in the padding", "pad less")
+
+
+def _counts(sliding: list[Slide], around: list[tuple[int, int]], like: Tensor) -> Tensor:
+    """How many elements of each window are no padding."""
     found = constant(1, dtype=like.element)
-    for slide, counts in zip(sliding, inside, strict=True):
-        axis = like.axes[like.axes.index(slide.axis)]
-        line = constant(np.array(counts), axes=[axis], dtype=like.element)
-        found = multiply(found, line, like.dtype)
+    for slide, (before, after) in zip(sliding, around, strict=True):
+        ones = broadcast(constant(1, dtype=like.element), [slide.axis])
+        windows = windows_of(pad(ones, [(before, after)]), [slide])
+        found = multiply(found, VERBS.sum(windows, axes=(0,)), like.dtype)
     return found

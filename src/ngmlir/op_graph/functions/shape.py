@@ -12,7 +12,7 @@ from ...ops import ng
 from ...ops.lengths import Length, total
 from ...ops.ng_rules import slice_size
 from ...support.borders import MODES, Border, has_room
-from ...support.lengths import as_index, range_size, slice_indices
+from ...support.lengths import as_index, is_same, range_size, slice_indices
 from ...support.spelling import counted, did_you_mean
 from ..axes import (
     Axes,
@@ -319,16 +319,17 @@ def pad(
     pairs = [_padding(p) for p in paddings]
     if any(lo < 0 or hi < 0 for lo, hi in pairs):
         fail(UserError, f"negative padding in {pairs}", "slice to remove elements")
-    if not any(lo or hi for lo, hi in pairs):
+    stay = [is_same(lo, 0) and is_same(hi, 0) for lo, hi in pairs]
+    if all(stay):
         return x if axes is None else cast_axes(x, axes)
     refuse_ragged(
-        [a for a, pair in zip(x.axes, pairs, strict=True) if any(pair)],
+        [a for a, stays in zip(x.axes, stay, strict=True) if not stays],
         "padding cannot lengthen",
         "pad what is fed",
     )
     padded = Axes(
-        a if lo == hi == 0 else DerivedAxis(a.name, Length(total, lo, a, hi))
-        for a, (lo, hi) in zip(x.axes, pairs, strict=True)
+        a if stays else DerivedAxis(a.name, Length(total, lo, a, hi))
+        for a, stays, (lo, hi) in zip(x.axes, stay, pairs, strict=True)
     )
     low, high = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
     attributes: dict[str, Any] = {"low": low, "high": high}

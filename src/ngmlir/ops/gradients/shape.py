@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...support.lengths import is_same
 from ..borders import place
 from ..fields import get_enum, get_i64, get_i64s
 from ..lengths import Length, Size, derived, same
@@ -69,11 +70,16 @@ def _least(start: int, count: int) -> int:
     return start if count else 0
 
 
+def _is_zero(size: Size) -> bool:
+    """Whether a size is 0 for all lengths."""
+    return isinstance(size, int) and is_same(size, 0)
+
+
 @SHAPE.of("pad")
 def _pad(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     size = v.shape_of(op.operands[0])
     for d, (low, high) in enumerate(zip(op.sizes("low"), op.sizes("high"), strict=True)):
-        if low != 0 or high != 0:
+        if not (_is_zero(low) and _is_zero(high)):
             delta = v.window(delta, d, low, low + size[d])
     return [v.rename_like(delta, op.operands[0])]
 
@@ -82,7 +88,7 @@ def _pad(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
 def _border_pad(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     size = v.shape_of(op.operands[0])
     for d, (low, high) in enumerate(zip(op.sizes("low"), op.sizes("high"), strict=True)):
-        if low != 0 or high != 0:
+        if not (_is_zero(low) and _is_zero(high)):
             at = v.progression(0, 1, low + size[d] + high)
             at = v.subtract(at, v.number_like(derived(same, low), at))
             places = place(v, get_enum(op, "border"), at, size[d], lambda n, at=at: v.number_like(n, at))

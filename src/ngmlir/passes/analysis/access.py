@@ -306,7 +306,7 @@ def _joined(
 ) -> tuple[int, AffineExpr] | None:
     """Two adjacent dimensions of a buffer merged into one, if the inner one is read whole; merges their runs too."""
     ((run, step),) = row.terms.items() if len(row.terms) == 1 else ((-1, 0),)
-    if step != 1 or row.offset or lengths[run] != inner:
+    if step != 1 or not is_same(row.offset, 0) or not is_same(lengths[run], inner):
         return None
     if not place.terms:
         return size * inner, AffineExpr(place.offset * inner, row.terms)

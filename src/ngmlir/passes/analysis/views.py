@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from ...ir.core import Op, Value
 from ...ir.types import TensorType, element_type, shape_of
 from ...ops.builder import Builder
+from ...support.lengths import are_same
 
 
 def before(value: Value, names: Collection[str]) -> Value:
@@ -54,4 +55,4 @@ def needed(ops: Sequence[Op], ends: Sequence[Value]) -> list[Op]:
 def view(b: Builder, value: Value, shape: Sequence[int]) -> Value:
     """A value in another shape: a reshape of the value before its reshapes."""
     value, type = source(value), TensorType(tuple(shape), element_type(value.type))
-    return value if shape_of(value.type) == type.shape else b.reshape(value, type=type)
+    return value if are_same(shape_of(value.type), type.shape) else b.reshape(value, type=type)

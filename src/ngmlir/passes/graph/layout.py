@@ -15,7 +15,7 @@ from ...ops.fields import get_i64, get_i64s
 from ...ops.schedules import SCHEDULE
 from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep_op
-from ...support.lengths import usual
+from ...support.lengths import is_same, usual
 from ...support.target import Target
 from ..analysis.access import MOVES
 from ..analysis.group import splat, with_type
@@ -124,7 +124,7 @@ class _Layout:
             ):
                 made = sunk(op, self.free, b)  # fewer elements are moved
                 return None if made is None else [made]
-            case "ng.pad" if not any((*get_i64s(op, "low"), *get_i64s(op, "high"))):
+            case "ng.pad" if all(is_same(n, 0) for n in (*get_i64s(op, "low"), *get_i64s(op, "high"))):
                 return op.operands
             case "ng.overlap_add":
                 alone = self.uses.get(op.operands[0], 2) == 1

@@ -16,13 +16,13 @@ from ...op_graph.functions.convolution import convolve, deconvolve
 from ...op_graph.functions.pooling import pool
 from ...op_graph.functions.shape import cast_axes
 from ...op_graph.tensor import Tensor
-from ...ops.sliding import count_of, span_of
+from ...ops.sliding import count_of, covered_by, span_of
 from ...support.diagnostics import UserError
 from ..definition import Context
 from ..registry import operator, operators
 
 
-def _named(x: Tensor, names: Sequence[str]) -> Tensor:
+def named(x: Tensor, names: Sequence[str]) -> Tensor:
     """An array with named axes."""
     return cast_axes(x, [Axis(n, name) for n, name in zip(x.type.shape, names, strict=True)])
 
@@ -59,8 +59,8 @@ def _convolved(
         raise UserError(
             f"filters of shape {list(filters.type.shape)} do not fit {channels} channels in {groups} groups"
         )
-    images = _named(x, ["batch", "channels", *lengths])
-    weights = _named(filters, ["channels", "out", *taps] if adjoint else ["out", "channels", *taps])
+    images = named(x, ["batch", "channels", *lengths])
+    weights = named(filters, ["channels", "out", *taps] if adjoint else ["out", "channels", *taps])
     function = deconvolve if adjoint else convolve
     made = function(
         images,
@@ -113,8 +113,9 @@ def _around(
     for n, k, s, p in zip(x.type.shape[2:], ksize, strides, paddings, strict=True):
         if k > n + 2 * p:
             raise UserError(f"a window of {k} elements does not fit into {n} with {p} on either side")
-        count = count_of(n + 2 * p, k, s) + (1 if ceil_mode and (n + 2 * p - k) % s else 0)
-        pairs.append((p, max(p, (count - 1) * s + k - n - p)))
+        # Rounded up, the last window may end beyond the padding.
+        count = count_of(n + 2 * p + s - 1, k, s)
+        pairs.append((p, covered_by(count, k, s) - n - p if ceil_mode else p))
     return pairs
 
 
@@ -131,7 +132,7 @@ def _pooled(
     if global_pooling:
         ksize, paddings = x.type.shape[2:], [0] * (len(x.type.shape) - 2)
     lengths = _lengths(x, ksize, strides, paddings)
-    images = _named(x, ["batch", "channels", *lengths])
+    images = named(x, ["batch", "channels", *lengths])
     around = _around(x, ksize, strides, paddings, ceil_mode)
     over = dict(zip(lengths, ksize, strict=True))
     combine = "max" if kind == "max" else "mean" if exclusive else "sum"
@@ -216,6 +217,10 @@ def spp(x: Tensor, *, pyramid_height: int, pooling_type: str) -> Tensor:
     return np.concatenate(levels, 1)
 
 
+def _number(length: int) -> Tensor:
+    return np.astype(np.asarray(length), numpy.float64)
+
+
 @operator
 def bilinear_interp(x: Tensor, size: Tensor | None, *, out_h: int, out_w: int, context: Context) -> Tensor:
     if size is not None:
@@ -225,12 +230,13 @@ def bilinear_interp(x: Tensor, size: Tensor | None, *, out_h: int, out_w: int, c
     made = x
     for axis, length in ((2, out_h), (3, out_w)):
         old = x.type.shape[axis]
-        source = numpy.arange(length) * ((old - 1) / (length - 1) if length > 1 else 0.0)
-        low = numpy.minimum(source.astype(numpy.int64), old - 1)
-        high = numpy.minimum(low + 1, old - 1)
-        weight = np.reshape(
-            np.asarray((source - low).astype(x.dtype)), (length, 1) if axis == 2 else (length,)
-        )
+        places = np.arange(length, dtype=numpy.float64)
+        if length > 1:  # the first and the last row stay where they are
+            places = np.multiply(places, np.divide(_number(old - 1), _number(length - 1)))
+        low = np.minimum(np.astype(places, numpy.int64), old - 1)
+        high = np.minimum(np.add(low, 1), old - 1)
+        weight = np.astype(np.subtract(places, np.astype(low, numpy.float64)), x.dtype)
+        weight = np.reshape(weight, (length, 1) if axis == 2 else (length,))
         below, above = np.take(made, low, axis=axis), np.take(made, high, axis=axis)
         made = np.add(below, np.multiply(np.subtract(above, below), weight))
     return made

@@ -11,6 +11,8 @@ import numpy
 from ... import numpy as np
 from ...ir.literals import dtype_of
 from ...numpy import getitem
+from ...op_graph.axis import Axis
+from ...op_graph.functions.sliding import windows
 from ...op_graph.tensor import Tensor
 from ...ops.offsets import OFFSETS_HINT, wrong_offsets
 from ...support.diagnostics import UserError
@@ -19,6 +21,7 @@ from ..definition import Context, Levels
 from ..masks import beside, where_rows
 from ..registry import operator
 from ..vartypes import element_of
+from .images import named
 
 #: A row that is not there.
 _NONE = numpy.int32(0)
@@ -292,13 +295,10 @@ def im2sequence(
     if high < 1 or wide < 1:
         raise UserError(f"a window of {list(kernels)} does not fit in an image of {[height, width]}")
     padded = np.pad(x, [(0, 0), (0, 0), (up, down), (left, right)])
-    rows = numpy.arange(high)[:, None] * strides[0] + numpy.arange(kernels[0])
-    columns = numpy.arange(wide)[:, None] * strides[1] + numpy.arange(kernels[1])
-    cut = np.take(padded, np.asarray(rows.ravel()), axis=2)
-    cut = np.take(cut, np.asarray(columns.ravel()), axis=3)
-    cut = np.reshape(cut, (count, channels, high, kernels[0], wide, kernels[1]))
+    over = {"length0": Axis(kernels[0], "taps0"), "length1": Axis(kernels[1], "taps1")}
+    seen = np.asarray(windows(named(padded, ["batch", "channels", *over]), over, list(strides)))
     flat = np.reshape(
-        np.transpose(cut, (0, 2, 4, 1, 3, 5)), (count * high * wide, channels * kernels[0] * kernels[1])
+        np.transpose(seen, (2, 4, 5, 3, 0, 1)), (count * high * wide, channels * kernels[0] * kernels[1])
     )
     if y is None:
         context.give_levels("Out", (np.multiply(np.arange(count + 1, dtype=np.int32), high * wide),))

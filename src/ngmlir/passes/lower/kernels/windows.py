@@ -15,6 +15,7 @@ from ....ir.literals import item_bytes
 from ....ir.nest import AffineExpr
 from ....ir.types import VectorType, element_type, shape_of
 from ....ops.fields import get_i64s
+from ....support.lengths import below
 from ....support.target import Target
 from ...analysis.access import Access, leaves
 from ...schedule.moves import rows_together
@@ -137,11 +138,11 @@ def overlap_add_kernel(op: Op, target: Target) -> Finished:
             indices[g] = b.add(b.multiply(indices[g], b.index(step_of[g])), b.add(r, b.index(p.first)))
         distance = [step_of.get(g, 1) for g in tiled]
         # Phases that begin later may have one element less than others.
-        short = any(
-            p.first + p.count - 1 + (sizes[g] - 1) * step_of[g] >= lengths[g]
+        fits = all(
+            below(p.first + p.count - 1 + (sizes[g] - 1) * step_of[g], lengths[g])
             for g, p in zip(places, phases, strict=True)
         )
-        masked = short or any(span.masked for span in spans)
+        masked = not fits or any(span.masked for span in spans)
         b.store(
             total, builder.results[0], indices, steps=distance if max(distance) > 1 else None, masked=masked
         )
