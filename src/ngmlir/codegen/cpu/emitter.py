@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ...ir.core import Block, Op, op_name
 from ...ir.core import Value as IRValue
-from ...ir.types import IndexType, MemRefType, Type, shape_of, token
+from ...ir.types import MemRefType, Type, shape_of, token
 from ...llvm.text import Function
 from ...llvm.types import Value, constant, i8, i64, is_mask, lanes_of
 from ...rewrite.advice import pass_for
@@ -237,9 +237,6 @@ class Emitter:
                 size = self.layout(value.type).size
                 self.define(value, flat[at : at + size])
                 at += size
-
-    def is_index(self, value: IRValue) -> bool:
-        return isinstance(value.type, IndexType)
 
     # Memory that belongs to this call of the function
 

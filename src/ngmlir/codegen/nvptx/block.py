@@ -31,8 +31,8 @@ class Tile:
     element: Type
     values: tuple[Value, ...]
 
-    def with_values(self, values: Sequence[Value], element: Type | None = None) -> Tile:
-        return Tile(self.layout, self.shape, element or self.element, tuple(values))
+    def with_values(self, values: Sequence[Value]) -> Tile:
+        return Tile(self.layout, self.shape, self.element, tuple(values))
 
 
 @dataclass(frozen=True)

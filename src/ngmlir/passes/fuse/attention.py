@@ -175,7 +175,7 @@ class _Writer(FusionWriter):
         """The fusion of some ops with these results; None where it has no kernel, or too few queries for one."""
         for moves in (True, False):
             ops, masks = members(inside, self.order, moves)
-            made = fusion_of(ops, outputs, "attention", masks)
+            made = fusion_of(ops, outputs, masks)
             found = how(made, self.target)
             if found is not None and usual(found.query_count) >= LEAST_QUERIES:
                 return made

@@ -55,8 +55,8 @@ def streamed_gradient(fusion: Op, target: Target) -> StreamedGradient | None:
         return None
     lefts = list(dict.fromkeys(source(op.operands[0]) for op in results))
     ends = [masked, weights, *lefts]
-    parts = [fusion_of(needed(ops, ends), ends, "attention")]
-    parts += [fusion_of([*needed(ops, op.operands[1:]), op], op.results, "attention") for op in results]
+    parts = [fusion_of(needed(ops, ends), ends)]
+    parts += [fusion_of([*needed(ops, op.operands[1:]), op], op.results) for op in results]
     nests = [made for each in parts if (made := looped(each, target)) is not None]
     if len(nests) < len(parts):
         return None

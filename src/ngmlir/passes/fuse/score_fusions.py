@@ -43,11 +43,10 @@ def members(inside: Collection[Op], there: Collection[Op], moves: bool) -> tuple
     return inside | set(masks), set(masks)
 
 
-def fusion_of(
-    ops: Collection[Op], outputs: Sequence[Value], kind: str, spread: Collection[Op] = frozenset()
-) -> Op:
-    """A fusion that yields `outputs`, with those of `ops` that they depend on; other values are operands. A value that broadcasts
-    among `spread` repeat along different dimensions is computed, or an operand, once for each: it belongs to different loops."""
+def fusion_of(ops: Collection[Op], outputs: Sequence[Value], spread: Collection[Op] = frozenset()) -> Op:
+    """A fusion of kind `attention` that yields `outputs`, with those of `ops` that they depend on; other values are operands. A value
+    that broadcasts among `spread` repeat along different dimensions is computed, or an operand, once for each: it belongs to
+    different loops."""
     inside = set(ops)
     inputs: dict[tuple[Value, object], Value] = {}
     made: dict[tuple[Op, object], Op] = {}
@@ -78,7 +77,7 @@ def fusion_of(
     return ng.FusionOp(
         operands,
         [v.type for v in outputs],
-        {"kind": StringAttr(kind)},
+        {"kind": StringAttr("attention")},
         [Region(body)],
         end,
         names=[v.name for v in outputs],

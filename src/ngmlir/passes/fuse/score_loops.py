@@ -100,8 +100,8 @@ def streamed(fusion: Op, target: Target) -> Streamed | None:
     before = needed(ops, ends)
     behind = [*needed(ops, attention.result.operands[1:]), attention.result]
     fusions = (
-        fusion_of(before, ends, "attention"),
-        fusion_of(behind, attention.result.results, "attention"),
+        fusion_of(before, ends),
+        fusion_of(behind, attention.result.results),
     )
     first, last = (looped(each, target) for each in fusions)
     if first is None or last is None:

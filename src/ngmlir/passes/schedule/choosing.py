@@ -86,7 +86,7 @@ def _ranked(fusion: Op, target: Target, kept: Collection[int]) -> list[Candidate
     elif sort == "chain":
         if faulty := _chain_conflicts(fusion, target):
             raise _refused(fusion, faulty)
-        found = [_strips(fusion, target, given, kept)]
+        found = [_strips(fusion, target, given)]
     elif sort == DECODED:
         found = [*decoding(fusion, target, given)]
         if not found:
@@ -153,7 +153,7 @@ def _link_conflicts(fusion: Op, link: Link, schedule: Schedule) -> list[str]:
     return found
 
 
-def _strips(fusion: Op, target: Target, given: Given, kept: Collection[int]) -> Candidate[Strips]:
+def _strips(fusion: Op, target: Target, given: Given) -> Candidate[Strips]:
     """Strips of as many rows as fit into the cache; the predicted cost is that of the fusions alone."""
     links = links_of(fusion, target)
     made = Strips(rows=fixed(given, "rows", strip_rows(links, target)))

@@ -52,7 +52,7 @@ class Mask:
         )
 
 
-def masks_of(nest: LoopNest, masked: Value, scored: Value) -> list[Mask]:
+def masks_of(masked: Value, scored: Value) -> list[Mask]:
     """The masks of scores, the last one first. One whose `fill` is increased or decreased afterwards is left out, unless that changes
     nothing."""
     found: list[Mask] = []

@@ -28,7 +28,6 @@ class OpKernelBuilder(KernelBuilder):
         sizes: Sequence[int],
         operand_shapes: Sequence[Sequence[int]] | None = None,
         result_shapes: Sequence[Sequence[int]] | None = None,
-        parallel: bool = True,
         width: int | None = None,
         rows: int = 1,
     ):
@@ -41,7 +40,7 @@ class OpKernelBuilder(KernelBuilder):
         item = max(item_bytes(element_type(v.type)) for v in (*op.operands, *op.results))
         self.width, self.rows = width or tile_width(target, item), rows
         part = 0 if target.has_thread_blocks else part_of(self.sizes, self.width)
-        grid = grid_for(target, self.sizes if parallel else (), self.width, part, rows)
+        grid = grid_for(target, self.sizes, self.width, part, rows)
         inputs = [
             MemRefType(s, element_type(o.type)) for s, o in zip(self.operand_shapes, op.operands, strict=True)
         ]

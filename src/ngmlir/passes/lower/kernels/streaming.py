@@ -66,7 +66,7 @@ class Streaming:
         self.tiles, self.straight = (
             Part(self.builder, each, bound(each, sources), {}, ()) for each in (how.nest, how.straight)
         )
-        self.masks = masks_of(how.nest, how.masked, how.scored)
+        self.masks = masks_of(how.masked, how.scored)
         self.copies: dict[Value, Value] = {}
         self.sides = self.builder.sources[len(how.inputs) :]
         self.line = VectorType((self.lanes,), self.element)
