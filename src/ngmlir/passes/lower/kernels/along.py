@@ -46,21 +46,12 @@ class AlongKernel:
         self.lhs, self.rhs = self.kernel.extra
 
     def build(self) -> Finished:
-        b, batch = self.b, self.product.batch
-
-        def element(i: Value, _: object) -> None:
-            self.batch = [i]
-            self.share()
-
-        if batch:
-            start, stop = share(b, self.first, self.batch_block, batch)
-            b.loop(start, stop, 1, (), element)
-        else:
-            self.share()
+        self.kernel.each_product(self.first, self.batch_block, self.product.batch, self.share)
         return self.kernel.done()
 
-    def share(self) -> None:
-        """This program's columns, a few at a time."""
+    def share(self, batch: list[Value]) -> None:
+        """This program's columns of one product, a few at a time."""
+        self.batch = batch
         b, columns = self.b, self.product.columns
         self.left = Matrix(b, self.lhs, self.batch, self.product.lhs)
         self.right = Matrix(b, self.rhs, self.batch, self.product.rhs)

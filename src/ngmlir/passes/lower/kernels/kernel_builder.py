@@ -101,6 +101,19 @@ class KernelBuilder:
         least = step if carried else self.masked_length(step)
         return exact_tiles(self.b, size, step, carried, body, name, stages, masked, alike, least, back)
 
+    def each_of_block(self, number: Value, block: int, size: int, body: Callable[[Value], None]) -> None:
+        """Runs `body` on the iterations of block `number`, of `block` iterations of a loop of `size`."""
+        self.b.loop(*share(self.b, number, block, size), 1, (), lambda i, _: body(i))
+
+    def each_product(
+        self, number: Value, block: int, batch: int, body: Callable[[list[Value]], None]
+    ) -> None:
+        """Runs `body` on the products of block `number` of a batch, with their indices; without a batch, on the only product."""
+        if batch:
+            self.each_of_block(number, block, batch, lambda i: body([i]))
+        else:
+            body([])
+
     def masked_length(self, step: int) -> int:
         """The length of the masked tile of a loop of open size that is run in tiles of `step`: at most one register."""
         return min(step, self.target.lanes(self.item))

@@ -32,7 +32,7 @@ from .finished import Finished
 from .fusion_kernel import Kernel
 from .packing import LINE_BYTES, Panel, right_side
 from .reading import Matrix
-from .tiling import Span, several, share
+from .tiling import Span, several
 
 #: Panels that are multiplied once are prefetched from so many multiplications of a line on: with fewer, loads far enough ahead are in
 #: flight. On a Zen 4, 4096 x 4096 of f32 by 4 rows (4 of a line) take 1.99 ms, prefetched 2.6; by 6 rows 2.89 and 2.46; in vectors of 32 bytes
@@ -90,25 +90,18 @@ class PanelKernel:
         self.right_matrix = Matrix(self.b, self.rhs, (), None)
 
     def build(self) -> Finished:
-        b, product, schedule = self.b, self.product, self.schedule
+        b, product = self.b, self.product
         self.allocate()
 
-        def shares() -> None:
+        def shares(batch: list[Value]) -> None:
+            self.batch = batch
             self.left_matrix = Matrix(b, self.lhs, self.batch, product.lhs)
             self.right_matrix = Matrix(b, self.rhs, self.batch, product.rhs)
             self.share(1, product.rows, self.block_rows, lambda row, rows: (
                 self.share(2, product.columns, self.block_columns, lambda column, columns: (
                     self.block(row, rows, column, columns)))))  # fmt: skip
 
-        def element(i: Value, _: object) -> None:
-            self.batch = [i]
-            shares()
-
-        if product.batch:
-            start, stop = share(b, self.places[0], schedule.batch, product.batch)
-            b.loop(start, stop, 1, (), element)
-        else:
-            shares()
+        self.kernel.each_product(self.places[0], self.schedule.batch, product.batch, shares)
         return self.kernel.done()
 
     def allocate(self) -> None:

@@ -56,12 +56,12 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows) -> Finished:
     programs = -(-rows // block)
     shared = may_be_several(programs) or target.has_thread_blocks
     kernel = Kernel(nest, target, (programs,) if shared else ())
-    b, cuts = kernel.b, nest.cuts(target)[: len(outer)]
+    cuts = nest.cuts(target)[: len(outer)]
 
     def row(spans: list[Span]) -> None:
         _Row(kernel, schedule, spans, inner).build()
 
-    def numbered(number: Value, _: object = None) -> None:
+    def numbered(number: Value) -> None:
         kernel.by_section(kernel.delinearize(number, outer), outer, cuts, row)
 
     if not shared:
@@ -69,8 +69,7 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows) -> Finished:
     elif block == 1:
         numbered(kernel.programs[0])
     else:
-        start, stop = share(b, kernel.programs[0], block, rows)
-        b.loop(start, stop, 1, (), numbered)
+        kernel.each_of_block(kernel.programs[0], block, rows, numbered)
     return kernel.done(schedule.threads)
 
 

@@ -14,7 +14,7 @@ from ....support.target import Target
 from ...schedule.programs import flat_width, grid_for, part_of, steps_of, tile_width
 from .finished import Finished
 from .kernel_builder import KernelBuilder
-from .tiling import Span, positions, share
+from .tiling import Span, positions
 
 
 class OpKernelBuilder(KernelBuilder):
@@ -60,12 +60,12 @@ class OpKernelBuilder(KernelBuilder):
 
     def each_row(self, body: Callable[[Span], None]) -> None:
         """Runs `body` on this program's iterations of the outermost loop. `sizes` determine how many programs there are."""
-        b, rows = self.b, self.sizes[0]
+        rows = self.sizes[0]
         if not self.programs:
             self.emit_loops((rows,), lambda spans: body(spans[0]))
         else:
-            start, stop = share(b, self.programs[0], steps_of(self.part, self.sizes, self.width), rows)
-            b.loop(start, stop, 1, (), lambda i, _: body(Span(i)))
+            block = steps_of(self.part, self.sizes, self.width)
+            self.each_of_block(self.programs[0], block, rows, lambda i: body(Span(i)))
 
     def scalar(self, buffer: Value, indices: Sequence[Value]) -> Value:
         """Loads one element of a buffer."""
