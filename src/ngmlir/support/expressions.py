@@ -54,6 +54,15 @@ class Expression:
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
 
+    @property
+    def name(self) -> str:
+        """Of which length it is, where it is one; else ""."""
+        match self.terms:
+            case (((str() as name,), 1),):
+                return name
+            case _:
+                return ""
+
     @lru_cache(KEPT)  # noqa: B019 - all expressions are values
     def __add__(self, other: Expression) -> Expression:
         return _collected((*self.terms, *other.terms))
@@ -129,13 +138,31 @@ class Expression:
                 found |= {atom} if isinstance(atom, str) else atom.of.names()
         return found
 
-    def difference(self) -> set[str]:
-        """The two lengths of which it is a multiple of the difference; empty where it is none."""
-        if len(self.terms) != 2 or self.terms[0][1] != -self.terms[1][1]:
-            return set()
-        atoms = [monomial[0] for monomial, _ in self.terms if len(monomial) == 1]
-        found = {atom for atom in atoms if isinstance(atom, str)}
-        return found if len(found) == 2 else set()
+    def solutions(self) -> list[tuple[str, Expression]]:
+        """Lengths, with what each is where this is 0: of those that stand in one term alone, if that is of a whole number of others."""
+        found: list[tuple[str, Expression]] = []
+        for term in self.terms:
+            monomial, factor = term
+            rest = Expression(tuple([other for other in self.terms if other is not term]))
+            if len(monomial) != 1 or rest.constant is not None or rest.divisor() % factor:
+                continue
+            (atom,) = monomial
+            if isinstance(atom, str) and atom not in rest.names():
+                found.append((atom, rest // number(-factor)))
+        return found
+
+    def replaced(self, lengths: Mapping[str, Expression]) -> Expression:
+        """The same with other expressions for these lengths."""
+        total = number(0)
+        for monomial, factor in self.terms:
+            term = number(factor)
+            for atom in monomial:
+                if isinstance(atom, str):
+                    term = term * lengths.get(atom, named(atom))
+                else:
+                    term = term * (atom.of.replaced(lengths) // number(atom.by))
+            total = total + term
+        return total
 
     def value(self, lengths: Mapping[str, int]) -> int:
         """What it is for these lengths."""
@@ -162,6 +189,12 @@ class Expression:
                 texts.insert(0, str(abs(factor)))
             parts.append(sign + "*".join(texts))
         return "".join(parts) or "0"
+
+
+@lru_cache(KEPT)
+def named(name: str) -> Expression:
+    """A length."""
+    return Expression((((name,), 1),))
 
 
 @lru_cache(KEPT)

@@ -22,7 +22,7 @@ from functools import lru_cache
 from math import gcd
 from typing import Any, NamedTuple, TypeVar, cast, overload
 
-from .expressions import KEPT, Expression, number
+from .expressions import KEPT, Expression, named, number
 from .expressions import LEAST as LEAST
 from .expressions import NeedsLength as NeedsLength
 
@@ -84,8 +84,7 @@ def guarding() -> Generator[dict[Guard, None]]:
 
 @contextmanager
 def by_value() -> Generator[None]:
-    """Inside, `is_same` takes numbers that are equal for the present lengths for the same one, and assumes it, as `==` does: what has to be
-    equal is found so."""
+    """Inside, `is_same` assumes of numbers what holds for the present lengths, as `==` does: what has to be equal is found so."""
     token = _by_value.set(True)
     try:
         yield
@@ -124,7 +123,7 @@ class Length(int):
     @staticmethod
     def named(name: str, value: int, usual: int | None = None) -> Length:
         """A length that calls say."""
-        return Length(Expression((((name,), 1),)), value, usual)
+        return Length(named(name), value, usual)
 
     def __add__(self, other: int) -> int:
         return _made(self, other, operator.add)
@@ -357,7 +356,7 @@ def greatest(values: Sequence[int]) -> int:
 def is_same(a: int, b: int) -> bool:
     """Whether two numbers are equal for all lengths."""
     if isinstance(a, Length) or isinstance(b, Length):
-        return expression_of(a) == expression_of(b) or (_by_value.get() and int(a) == int(b) and a == b)
+        return expression_of(a) == expression_of(b) or (_by_value.get() and a == b)
     return a == b
 
 

@@ -26,6 +26,7 @@ from ..programs.numbers_computed import Computed, changes_nothing, numbers_compu
 from ..programs.select_kernels import with_kernels
 from ..runtime.timing import Profile
 from ..support.diagnostics import Limit, UserError
+from ..support.expressions import Expression, named
 from ..support.length_text import identifier
 from ..support.lengths import LEAST, Length, NeedsLength, by_value, guarding
 from ..support.samples import unlike_sizes
@@ -178,32 +179,42 @@ class FedProgram(Generic[V]):
 
     def _for_all(self, stage: _Stage[V], key: Key, shapes: Shapes, sizes: Sequence[int]) -> V | None:
         """The callable from code for all lengths; None if there is none for these."""
-        for at in stage.fitting(key) or [stage.added(self._named(key, shapes, len(sizes)))]:
-            found = self._for_lengths(stage.programs, key, at, shapes, sizes)
+        for naming in stage.fitting(key) or [stage.added(self._named(key, shapes, len(sizes)))]:
+            found = self._for_lengths(stage.programs, key, naming, shapes, sizes)
             if found is not None:
                 return found
         return None
 
-    def _named(self, key: Key, shapes: Shapes, sizes: int) -> dict[int, str]:
-        """Names of the lengths of a key, by index, of those from LEAST on: one for lengths that the program needs to be equal. It is lowered
-        with a name for each, and numbers that are equal only where those of the key are."""
+    def _named(self, key: Key, shapes: Shapes, sizes: int) -> _Naming:
+        """Names of the lengths of a key, of those from LEAST on: one for lengths that the program needs to be equal, and none for those that
+        it needs to be computed of others. It is lowered with a name for each, and numbers that are equal only where those of the key are."""
         names = [identifier(p.name) for p in self.places] + [f"size{i}" for i in range(sizes)]
-        at = {i: name for i, name in enumerate(names) if key[i] >= LEAST}
-        unlike = unlike_sizes({str(key[i]): key[i] for i in at})
+        lengths = {name: key[i] for i, name in enumerate(names) if key[i] >= LEAST}
+        each: dict[str, Expression] = {name: named(name) for name in lengths}
+        unlike = unlike_sizes({str(n): n for n in lengths.values()})
+        present = {name: Length.named(name, unlike[str(n)]) for name, n in lengths.items()}
         while True:
-            known = [Length.named(at[i], unlike[str(n)]) if i in at else n for i, n in enumerate(key)]
-            ended, before = False, dict(at)
+            known = [
+                each[name].value(present) if name in each else n for name, n in zip(names, key, strict=False)
+            ]
+            ended, before = False, dict(each)
             with guarding() as guards, by_value(), suppress(NeedsLength, UserError, Limit):
                 self._lowered(shapes, known, sizes)
                 ended = True
-            for pair in (guard.expression.difference() for guard in guards):
-                places = [i for i in at if before[i] in pair]
-                if len({key[i] for i in places}) == 1:
-                    joined = {at[i] for i in places}
-                    at |= dict.fromkeys([i for i, name in at.items() if name in joined], at[places[0]])
+            for guard in guards:
+                solved = [
+                    (name, length)
+                    for name, length in guard.expression.replaced(each).solutions()
+                    if lengths[name] == length.value(lengths)
+                    and (guard.relation in ("==", "!=") or length.name)
+                ]
+                if solved:
+                    # The first one of equal lengths keeps its name.
+                    name, length = max(solved, key=lambda found: names.index(found[0]))
+                    each = {n: of.replaced({name: length}) for n, of in each.items()}
             # Where types are compared it ends at the first lengths that have to be equal, and goes on when these have one name.
-            if ended or at == before:
-                return at
+            if ended or each == before:
+                return _Naming({i: each[name] for i, name in enumerate(names) if name in each})
 
     def _lowered(self, shapes: Shapes, known: Sequence[int], sizes: int) -> _Parts:
         """The program for lengths of a key, which may be open, the last `sizes` of which it computes. Raises what `lower` raises."""
@@ -221,16 +232,18 @@ class FedProgram(Generic[V]):
         self,
         programs: Specialised[V],
         key: Key,
-        at: Mapping[int, str],
+        naming: _Naming,
         shapes: Shapes,
         sizes: Sequence[int],
     ) -> V | None:
-        """The callable from code for all lengths, whose names are given by `at`; None if there is no such code for
+        """The callable from code for all lengths, whose names are given by `naming`; None if there is no such code for
         these."""
         told: list[tuple[Sequence[Lookup], Sequence[Agreement], Computed, bool, Interface, bool]] = []
 
+        each = naming.lengths
+
         def make(lengths: Mapping[str, int]) -> Module:
-            known = [lengths[at[i]] if i in at else size for i, size in enumerate(key)]
+            known = [each[i].value(lengths) if i in each else size for i, size in enumerate(key)]
             program, computed, is_apart, lowered = self._lowered(shapes, known, len(sizes))
             if lowered.calls_python:
                 raise NeedsLength("what Python functions compute")
@@ -247,7 +260,7 @@ class FedProgram(Generic[V]):
                 bind = looking(fed, agreed, computed, interface, bind, guard)
             return self.use(Compiled(interface, bind, measures))
 
-        return programs.for_lengths(key, at, [Make(make)], use, first=True)
+        return programs.for_lengths(key, naming.at, [Make(make)], use, follows=naming.follows, first=True)
 
     def _shapes(self, shapes: Shapes, known: Sequence[int]) -> list[list[int]]:
         """The shapes with these lengths in the open dimensions."""
@@ -270,26 +283,44 @@ class FedProgram(Generic[V]):
         return self._finds
 
 
+class _Naming(NamedTuple):
+    """The lengths of a key that are no constants in the code for it, by index, as they follow from named ones."""
+
+    lengths: Mapping[int, Expression]
+
+    @property
+    def at(self) -> dict[int, str]:
+        """The names of lengths."""
+        return {i: length.name for i, length in self.lengths.items() if length.name}
+
+    @property
+    def follows(self) -> dict[int, Expression]:
+        """The lengths without names, which are computed of the others."""
+        return {i: length for i, length in self.lengths.items() if not length.name}
+
+    def fits(self, key: Key) -> bool:
+        """Whether lengths with the same name are equal, the others follow from these, and all constants are 0 or 1."""
+        said: dict[str, int] = {}
+        numbers = [i for i, n in enumerate(key) if isinstance(n, int)]
+        return (
+            all((key[i] >= LEAST) == (i in self.lengths) for i in numbers)
+            and all(said.setdefault(name, key[i]) == key[i] for i, name in self.at.items())
+            and all(length.value(said) == key[i] for i, length in self.follows.items())
+        )
+
+
 class _Stage(Generic[V]):
     """The programs for one number of known sizes."""
 
     def __init__(self, programs: Specialised[V]):
         self.programs = programs
-        self._namings: list[dict[int, str]] = []
+        self._namings: list[_Naming] = []
 
-    def fitting(self, key: Key) -> list[dict[int, str]]:
-        """The names of the lengths of a key, by index, under which code was made that may serve it."""
-        return [each for each in self._namings if _fits(each, key)]
+    def fitting(self, key: Key) -> list[_Naming]:
+        """The names of the lengths of a key under which code was made that may serve it."""
+        return [each for each in self._namings if each.fits(key)]
 
-    def added(self, naming: dict[int, str]) -> dict[int, str]:
+    def added(self, naming: _Naming) -> _Naming:
         """Keeps names under which code is made."""
         self._namings.append(naming)
         return naming
-
-
-def _fits(naming: Mapping[int, str], key: Key) -> bool:
-    """Whether lengths with the same name are equal, and all unnamed ones are 0 or 1."""
-    said: dict[str, int] = {}
-    numbers = [i for i, n in enumerate(key) if isinstance(n, int)]
-    same = all(said.setdefault(name, key[i]) == key[i] for i, name in naming.items())
-    return same and all((key[i] >= LEAST) == (i in naming) for i in numbers)

@@ -8,7 +8,7 @@ call with it. A program serves one key, or, on CPUs, all keys that differ in ope
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
@@ -22,6 +22,7 @@ from ..runtime.threads import checked_threads, using_threads
 from ..runtime.timing import Profile, listening
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Limit, UserError
+from ..support.expressions import Expression
 from ..support.lengths import LEAST, NeedsLength
 from ..support.lru import LruCache
 
@@ -48,12 +49,13 @@ class Make(NamedTuple):
 
 @dataclass(frozen=True)
 class _ForAll(Generic[V]):
-    """Code for all lengths: `key` has None at the indices in `at`, which are lengths of these names; `program` makes
-    the program for a key and the lengths of the code, or returns None if that is impossible. The lengths of keys are
-    `steps` times those of the code."""
+    """Code for all lengths: `key` has None at the indices in `at`, which are lengths of these names, and in `follows`, which
+    are computed of them; `program` makes the program for a key and the lengths of the code, or returns None if that is
+    impossible. The lengths of keys are `steps` times those of the code."""
 
     key: Key
     at: Mapping[int, str]
+    follows: Mapping[int, Expression]
     steps: Mapping[str, int]
     code: OpenCpu
     program: Callable[[Key, Mapping[str, int], OpenCpu], V | None]
@@ -73,14 +75,18 @@ class _ForAll(Generic[V]):
     def _lengths(self, key: Key) -> dict[str, int]:
         """The lengths of the code for a key; empty where it is a key of other code."""
         lengths = {name: key[i] for i, name in self.at.items() if i < len(key)}
-        if _without(key, self.at) != self.key or any(key[i] != lengths[name] for i, name in self.at.items()):
+        if _without(key, {**self.at, **self.follows}) != self.key:
+            return {}
+        if any(key[i] != lengths[name] for i, name in self.at.items()):
+            return {}
+        if any(key[i] != length.value(lengths) for i, length in self.follows.items()):
             return {}
         if any(lengths[name] % step for name, step in self.steps.items()):
             return {}
         return {name: length // self.steps.get(name, 1) for name, length in lengths.items()}
 
 
-def _without(key: Key, places: Mapping[int, str]) -> Key:
+def _without(key: Key, places: Container[int]) -> Key:
     return tuple([None if i in places else part for i, part in enumerate(key)])
 
 
@@ -161,9 +167,11 @@ class Specialised(Generic[V]):
         program: Callable[[Key, Mapping[str, int], OpenCpu], V | None],
         entry: str | None = None,
         *,
+        follows: Mapping[int, Expression] | None = None,
         first: bool = False,
     ) -> V | None:
-        """The program for a key from code for all lengths; `at` gives the names of the lengths at indices of a key.
+        """The program for a key from code for all lengths; `at` gives the names of the lengths at indices of a key, and
+        `follows` others, which are computed of these.
 
         Such code is made for the second set of lengths (for the `first` if set): a caller with only one set gets code
         for that, and does not wait for more. The first of `makes` whose code is valid for all lengths is used. `program`
@@ -178,10 +186,17 @@ class Specialised(Generic[V]):
             return None  # one name for two different lengths
         few = {name: length for name, length in lengths.items() if length < LEAST}
         at = {i: name for i, name in at.items() if name not in few}
-        pattern = _without(key, at)
+        follows = {} if few else follows or {}
+        places = {**at, **follows}
+        pattern = _without(key, places)
         keys = self.keys()
-        others = first or any(_without(k, at) == pattern for k in keys if len(k) == len(key))
-        if self.refuses(key, at) or not at or not others or len(self._for_any) >= self.most:
+        others = first or any(_without(k, places) == pattern for k in keys if len(k) == len(key))
+        if (
+            (pattern, tuple(at.values())) in self._refused
+            or not at
+            or not others
+            or len(self._for_any) >= self.most
+        ):
             return None
         if any(code.is_above(key) for code in self._for_any):
             return None
@@ -204,7 +219,7 @@ class Specialised(Generic[V]):
             remark(TOPIC, f"a program for each length: {why}", user_location())
             return None
         # If it does not serve these lengths, it may serve the next.
-        self._for_any.append(_ForAll(pattern, at, steps, code, program))
+        self._for_any.append(_ForAll(pattern, at, follows, steps, code, program))
         return self.find(key)
 
     def refuses(self, key: Key, at: Mapping[int, str]) -> bool:
