@@ -249,7 +249,7 @@ def compile_open(
     if (found := kept.find()) is not None:
         artifact, conditions = found
         guards = tuple({**assumed, **dict.fromkeys(conditions)})
-        if kept.is_of(make, _far(near, guards)):
+        if all(guard.holds(near) for guard in conditions) and kept.is_of(make, _far(near, guards)):
             return load_open(artifact, guards, spacing(target), entry)
     first = _openly(lambda _: module, lengths, target, checked)
     guards = tuple({**assumed, **dict.fromkeys(first.guards)})
@@ -288,8 +288,9 @@ def _far(near: Mapping[str, int], guards: Sequence[Guard]) -> Mapping[str, Lengt
 
 
 class _KeptOpen:
-    """A program for all lengths in the cache, found by the structure of its module, as in `compile_artifact`. The conditions under which
-    the module was made are not in the entry: others may make the same module under other ones."""
+    """A program for all lengths in the cache, found by the structure of its module, as in `compile_artifact`, and by about what the lengths
+    are: a process that begins with another batch finds it too. The conditions under which the module was made are not in the entry:
+    others may make the same module under other ones."""
 
     def __init__(self, module: Module, near: Mapping[str, int], target: Target, checked: bool):
         self.module = module
@@ -297,7 +298,8 @@ class _KeptOpen:
         structure, constants = self.made = fingerprint(module) if self.cache is not None else ("", ())
         self.given = [constant.data for constant in constants]
         steps = _steps_for(target, False)
-        self.key = key_of("open", structure, repr(near), target.key, str(target), steps, version())
+        powers = {name: (length.bit_length() - 1) // 2 for name, length in near.items()}  # of 4
+        self.key = key_of("open", structure, repr(powers), target.key, str(target), steps, version())
 
     def find(self) -> tuple[Artifact, tuple[Guard, ...]] | None:
         found = self.cache.read(self.key) if self.cache is not None else None

@@ -82,6 +82,34 @@ def test_what_is_decided_holds_for_all_lengths(seed: int) -> None:
         assert all(p % greatest_divisor(a) == 0 for p, _ in values if greatest_divisor(a))
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_solution_makes_an_expression_zero(seed: int) -> None:
+    found = 0
+    for number in numbers(seed):
+        expression = expression_of(number)
+        for name, length in expression.solutions():
+            found += 1
+            assert name not in length.names() and expression.replaced({name: length}).constant == 0
+            for other in (2, 5, 12):
+                lengths = {"N": other, "M": 3}
+                assert expression.value({**lengths, name: length.value(lengths)}) == 0
+    assert found
+
+
+def test_what_has_solutions() -> None:
+    n, m, k = N, M, Length.named("K", 7)
+    for number, wanted in (
+        (k - n * m, {"K": "M*N"}),
+        (3 * n - 3 * m, {"M": "N", "N": "M"}),
+        (2 * k - n, {"N": "2*K"}),
+        (k + 1 - n // 2, {"K": "(N floordiv 2) - 1"}),
+        (k * n - m * n, {}),
+        (k - 5, {}),
+        (k * k - k, {}),
+    ):
+        assert {name: str(of) for name, of in expression_of(number).solutions()} == wanted
+
+
 def test_comparisons_that_depend_on_a_length_are_guards() -> None:
     with guarding() as found:
         assert N > 1 and N % 16 < 16 and not N == 0 and N * M >= N

@@ -32,6 +32,12 @@ def digest(text: str) -> str:
     return fingerprint(from_text(text))[0]
 
 
+def test_names_of_axes_are_not_in_a_digest() -> None:
+    named = PROGRAM.replace("4x3xf32>", "4x3xf32, #ng.axes<N, C>>").replace("<3xf32>", "<3xf32, #ng.axes<C>>")
+    assert digest(named) == digest(named.replace("C>", "Axis_17>"))
+    assert digest(named) != digest(PROGRAM)
+
+
 @pytest.mark.parametrize(
     "old, new",
     [("%x", "%left"), ("%0", "%difference"), ("\n", "\n// a comment\n"), ("%y: tensor<4x3xf32>", '%y: tensor<4x3xf32> {ng.name = "b"}')],

@@ -7,12 +7,15 @@ that of the op itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterator
 from hashlib import sha256
 
 from .attributes import ArrayAttr, Attribute, DictAttr, dictionary_text
 from .core import Block, Op, Value, described, op_name
 from .elements import ElementsAttr
+
+_AXIS_NAMES = re.compile(r"#ng\.axes<[^<>]*>")
 
 
 def structure(op: Op) -> Hashable:
@@ -21,7 +24,8 @@ def structure(op: Op) -> Hashable:
 
 
 def fingerprint(op: Op) -> tuple[str, tuple[ElementsAttr, ...]]:
-    """A digest of the structure (the same in every process), and the opaque constants of the program.
+    """A digest of the structure (the same in every process), and the opaque constants of the program. The names of axes are not part of it:
+    code does not depend on them, and many count the axes of a process.
 
     The digest has the type of an opaque constant and its index in this tuple, where equal constants occur once.
     """
@@ -46,7 +50,7 @@ def fingerprint(op: Op) -> tuple[str, tuple[ElementsAttr, ...]]:
 
     digest = sha256()
     for item in _items(op, describe):
-        digest.update(f"{item}\n".encode())
+        digest.update(_AXIS_NAMES.sub("#ng.axes", f"{item}\n").encode())
     return digest.hexdigest(), tuple(numbers)
 
 
