@@ -560,6 +560,12 @@ OPEN: dict[str, str] = {
       return %r : tensor<[16*N]xi32>
     }
     """,
+    "argsort_select": """
+    func.func @main(%x: tensor<3x[80*N]xi32>) -> tensor<3x40xi32> {
+      %r = ng.argsort %x axis 1 : (tensor<3x[80*N]xi32>) -> tensor<3x40xi32>
+      return %r : tensor<3x40xi32>
+    }
+    """,
     "argsort_first": """
     func.func @main(%x: tensor<[N]x5xi64>) -> tensor<2x5xi32> {
       %r = ng.argsort %x axis 0 : (tensor<[N]x5xi64>) -> tensor<2x5xi32>

@@ -14,7 +14,7 @@ from ....ir.core import Op, Value
 from ....ir.literals import item_bytes
 from ....ir.types import IntegerType, MemRefType, VectorType, element_type, i32, i64, index, shape_of
 from ....ops.fields import get_i64
-from ....support.lengths import at_least, below
+from ....support.lengths import at_least, below, is_same
 from ....support.target import Target
 from ...analysis.reduction import merged
 from ...analysis.sorting import INSERTED, check_plain_order, comes_before
@@ -216,7 +216,8 @@ class _Row:
         """Keeps the keys that may be among the first in scratch, in the order of their positions, which are next to them. If there are more
         than `most`, only the first ones are kept; a tile without a key less than the last of these is skipped."""
         b, size, width = self.b, self.size, self.builder.width
-        begin = size if at_least(most, size) else most
+        # Of an open length it is known that twice as many are there as are kept.
+        begin = size if at_least(most, size) else most if at_least(size, most) else 2 * self.kept
         number = i32 if self.packed else i64
         self.wide = VectorType((width,), number)
         self.keys, self.places = (
@@ -248,7 +249,7 @@ class _Row:
             less = b.less(key, b.splat(bound, key.type))
             return list(b.branch(b.any(less, axes=[0]), enter, lambda: [count, bound]))
 
-        if begin < size:
+        if not is_same(begin, size):
             count, bound = self.builder.tiles(size - begin, width, [count, bound], some, masks=False)
             self.shortened(count)
         lanes = self.builder.target.lanes(item_bytes(i64))
