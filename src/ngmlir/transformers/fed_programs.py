@@ -190,7 +190,7 @@ class FedProgram(Generic[V]):
         it needs to be computed of others. It is lowered with a name for each, and numbers that are equal only where those of the key are."""
         names = [identifier(p.name) for p in self.places] + [f"size{i}" for i in range(sizes)]
         lengths = {name: key[i] for i, name in enumerate(names) if key[i] >= LEAST}
-        each: dict[str, Expression] = {name: named(name) for name in lengths}
+        each: Mapping[str, Expression] = {name: named(name) for name in lengths}
         unlike = unlike_sizes({str(n): n for n in lengths.values()})
         present = {name: Length.named(name, unlike[str(n)]) for name, n in lengths.items()}
         while True:
@@ -201,18 +201,13 @@ class FedProgram(Generic[V]):
             with guarding() as guards, by_value(), suppress(NeedsLength, UserError, Limit):
                 self._lowered(shapes, known, sizes)
                 ended = True
-            for guard in guards:
-                solved = [
-                    (name, length)
-                    for name, length in guard.expression.replaced(each).solutions()
-                    if lengths[name] == length.value(lengths)
-                    and (guard.relation in ("==", "!=") or length.name)
-                ]
-                if solved:
-                    # The first one of equal lengths keeps its name.
-                    name, length = max(solved, key=lambda found: names.index(found[0]))
-                    each = {n: of.replaced({name: length}) for n, of in each.items()}
-            # Where types are compared it ends at the first lengths that have to be equal, and goes on when these have one name.
+            # Where types are compared it ends at the first lengths that have to be equal, and goes on when these have one name. Only if that
+            # is not enough, lengths are computed of others: what is compared may be equal by chance.
+            for are_named in (True, False):
+                for guard in guards:
+                    each = _solved(guard.expression.replaced(each), each, lengths, are_named)
+                if ended or each != before:
+                    break
             if ended or each == before:
                 return _Naming({i: each[name] for i, name in enumerate(names) if name in each})
 
@@ -281,6 +276,22 @@ class FedProgram(Generic[V]):
 
             self._finds = FedProgram(make, alone, lambda made: made, self.places, self.target, self._most)
         return self._finds
+
+
+def _solved(
+    zero: Expression, each: Mapping[str, Expression], lengths: Mapping[str, int], are_named: bool
+) -> Mapping[str, Expression]:
+    """What the lengths are where an expression is 0, if it is for these ones; `are_named`: where one length is another."""
+    found = [
+        (name, length)
+        for name, length in zero.solutions()
+        if lengths[name] == length.value(lengths) and bool(length.name) == are_named
+    ]
+    if not found:
+        return each
+    order = list(lengths)
+    name, length = max(found, key=lambda solution: order.index(solution[0]))  # the first one keeps its name
+    return {n: of.replaced({name: length}) for n, of in each.items()}
 
 
 class _Naming(NamedTuple):
