@@ -81,9 +81,9 @@ def looking(
     bind: Bind,
     guard: Callable[[Sequence[int]], tuple[Compiled, Sequence[int]]] | None = None,
 ) -> Bind:
-    """The functions of a program, with the checks that `lookups`, `agreements` and `numbers_computed` found. With a
-    `guard`, which gives it with the lengths it is for, its program, for the value-dependent lengths that are known, computes the numbers before each run; without
-    one, they are the last results of the run."""
+    """The functions of a program, with the checks that `lookups`, `agreements` and `numbers_computed` found. `guard` gives, for the
+    value-dependent lengths that are known, a program that computes the numbers before each run, and the lengths that it is for; without it
+    the numbers are the last results of the run."""
     if not fed and not computed.names and not agreed:
         return bind
     at = {name: i for i, name in enumerate(interface.feeds)}

@@ -55,8 +55,9 @@ class Executor:
     """Runs programs at a place: `Executor(fluid.CPUPlace()).run(program, feed={...}, fetch_list=[...])`.
 
     With `memory_limit` the temporaries of a run take at most so many bytes at once, in addition to fed arrays, variables and results: where
-    they would take more, values are recomputed instead of kept. A program is compiled for each set of lengths then; a run has the bits of a
-    program for these lengths alone. One for which that is not enough raises UserError, at the line of the operator that does not fit. Runs operator by operator have no limit.
+    they would take more, values are recomputed instead of kept. A program is compiled for each set of lengths then, and a run has the bits of
+    a program for these lengths alone. A run of a program for which that is not enough raises UserError, at the line of the operator that
+    does not fit. Runs operator by operator have no limit.
     """
 
     def __init__(self, place: Place | None = None, memory_limit: int | None = None):
