@@ -114,7 +114,8 @@ def test_lanes_give_what_sequences_give(step: Step, place: Any, monkeypatch: pyt
 
     monkeypatch.setattr(recurrent, "_in_lanes", watched)
     found = results(step, place, LENGTHS, used)
-    assert used == [step in APART] * len(used)
+    # The program that runs is the last one that was built; those before find out which lengths are one.
+    assert used[-1] if step in APART else not any(used)
     monkeypatch.setattr(recurrent, "_in_lanes", lambda *given: None)  # pyright: ignore[reportUnknownLambdaType]
     for one, other in zip(found, results(step, place, LENGTHS, used), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
