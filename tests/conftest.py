@@ -7,6 +7,7 @@ import gc
 import os
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -44,6 +45,22 @@ def programs() -> Iterator[None]:
         fluid.scope_guard(fluid.Scope()),
     ):
         yield
+
+
+@pytest.fixture
+def open_compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Has an element for each program for all lengths that a test compiles."""
+    from ngmlir import compiler
+
+    seen: list[str] = []
+    every = compiler.compile_open
+
+    def noting(*given: Any, **named: Any) -> Any:
+        seen.append("all")
+        return every(*given, **named)
+
+    monkeypatch.setattr(compiler, "compile_open", noting)
+    return seen
 
 
 def pytest_collection_finish() -> None:

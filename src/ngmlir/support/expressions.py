@@ -139,7 +139,7 @@ class Expression:
         return found
 
     def solutions(self) -> list[tuple[str, Expression]]:
-        """Lengths, with what each is where this is 0: of those that stand in one term alone, if that is of a whole number of others."""
+        """Lengths, with what each is where this is 0: of those that occur in one term, alone, and whose factor divides all others."""
         found: list[tuple[str, Expression]] = []
         for term in self.terms:
             monomial, factor = term

@@ -64,13 +64,14 @@ def with_checked_numbers(
     computes those that are not fed."""
     computed = numbers_computed(program) if computed is None else computed
     agreed = agreements(program, interface.agreed)
-    alone = computed.alone() if computed.names else None
+    if not computed.names:
+        return looking(lookups(program), agreed, computed, interface, bind)
+    alone = computed.alone()
 
     def guard(sizes: Sequence[int]) -> tuple[Compiled, Sequence[int]]:
-        assert alone is not None
         return _compiled(alone, target, sizes), sizes
 
-    return looking(lookups(program), agreed, computed, interface, bind, guard if alone is not None else None)
+    return looking(lookups(program), agreed, computed, interface, bind, guard)
 
 
 def looking(

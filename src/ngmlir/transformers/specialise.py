@@ -8,7 +8,7 @@ call with it. A program serves one key, or, on CPUs, all keys that differ in ope
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Container, Generator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
@@ -191,12 +191,7 @@ class Specialised(Generic[V]):
         pattern = _without(key, places)
         keys = self.keys()
         others = first or any(_without(k, places) == pattern for k in keys if len(k) == len(key))
-        if (
-            (pattern, tuple(at.values())) in self._refused
-            or not at
-            or not others
-            or len(self._for_any) >= self.most
-        ):
+        if self.refuses(key, at, follows) or not at or not others or len(self._for_any) >= self.most:
             return None
         if any(code.is_above(key) for code in self._for_any):
             return None
@@ -222,10 +217,10 @@ class Specialised(Generic[V]):
         self._for_any.append(_ForAll(pattern, at, follows, steps, code, program))
         return self.find(key)
 
-    def refuses(self, key: Key, at: Mapping[int, str]) -> bool:
-        """Whether no code is valid for all lengths of these names."""
+    def refuses(self, key: Key, at: Mapping[int, str], follows: Iterable[int] = ()) -> bool:
+        """Whether no code is valid for all lengths of these names, and for those that `follows` has the indices of."""
         at = {i: name for i, name in at.items() if key[i] >= LEAST}
-        return (_without(key, at), tuple(at.values())) in self._refused
+        return (_without(key, {*at, *follows}), tuple(at.values())) in self._refused
 
     def count(self, what: Callable[[int], str]) -> None:
         """Counts a program that serves only one key. Warns once if more are made than are cached; `what` returns the

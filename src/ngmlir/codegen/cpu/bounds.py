@@ -74,11 +74,10 @@ def _integers(value: Value) -> Range:
     """The range of integers, by the ops that computed them."""
     kind, op = element_type(value.type), _source(value)
     assert isinstance(kind, IntegerType)
-    ends = (
-        Range(0, 1)
-        if kind is i1
-        else Range(int(np.iinfo(dtype_of(kind)).min), int(np.iinfo(dtype_of(kind)).max))
-    )
+    ends = Range(0, 1)
+    if kind is not i1:
+        info = np.iinfo(dtype_of(kind))
+        ends = Range(int(info.min), int(info.max))
     if op is None:
         return ends
     found = ends
@@ -101,8 +100,8 @@ def _source(value: Value) -> Op | None:
 
 
 def _constant(op: Op) -> float | None:
-    """The number that all elements of a constant equal."""
-    literal = op.attributes.get("value")
+    """The number that all elements of a constant equal; None for any other op."""
+    literal = op.attributes["value"] if op.name == "ng.constant" else None
     if isinstance(literal, ElementsAttr) and literal.splat:
         return literal.array().flat[0].item()
     return literal.value if isinstance(literal, FloatAttr | IntegerAttr) else None
