@@ -14,7 +14,7 @@ from ...support.diagnostics import Limit
 from ...support.lengths import at_least
 from ..ranges import RULES, UNKNOWN, either
 from . import formats, rules
-from .bounds import bound_of, is_within
+from .bounds import bound_of, codes_of, is_within
 from .emitter import Emitter
 
 #: Ops that work on the bits of f16 and bf16 directly: op -> integer instruction and mask.
@@ -96,7 +96,9 @@ def select(e: Emitter, op: Op) -> None:
 def cast(e: Emitter, op: Op) -> None:
     """ng.cast"""
     source, target = element_type(op.operands[0].type), element_type(op.result.type)
-    if source is f32 and is_within(op.operands[0], target):
+    if e.machine.nearest and (codes := codes_of(op)) is not None:
+        found = [rules.nearest(e.b, x, codes) for x in e.registers(codes.x)]
+    elif source is f32 and is_within(op.operands[0], target):
         found = [rules.whole(e.b, x) for x in e.registers(op.operands[0])]
     else:
         found = [formats.cast(e.b, e.machine, x, source, target) for x in e.registers(op.operands[0])]

@@ -13,7 +13,7 @@ from ...ir.attributes import FloatAttr, IntegerAttr
 from ...ir.core import Op, Value
 from ...ir.elements import ElementsAttr
 from ...ir.literals import dtype_of
-from ...ir.types import IntegerType, Type, element_type, i1, i32
+from ...ir.types import IntegerType, Type, element_type, f32, i1, i32
 from .. import ranges
 from ..ranges import Range
 
@@ -42,6 +42,52 @@ def bound_of(op: Op) -> Bound | None:
             negative_zero = low == 0 and copysign(1, low) < 0
             return None if op.name == "ng.minimum" and negative_zero else Bound(value, x, low, high)
     return None
+
+
+class Codes(NamedTuple):
+    """Floats `x` as integers of a type: rounded to the nearest, limited to `low` to `high`, among which is 0, plus `zero`. NaN gives
+    `zero`."""
+
+    x: Value
+    low: int
+    high: int
+    zero: int
+    type: IntegerType
+
+
+def codes_of(op: Op) -> Codes | None:
+    """What a cast computes, if it gives codes: of f32 that are rounded and limited by constants. They may be cast to i32, plus a
+    constant or not, before the cast to a type that has all of them. None if it computes anything else."""
+    target, zero = element_type(op.result.type), 0
+    if not isinstance(target, IntegerType) or not (target is i32 or 8 <= target.width < 32):
+        return None
+    if element_type(op.operands[0].type) is i32 and isinstance(op.operands[0].owner, Op):
+        op, zero = _without_sum(op.operands[0].owner)
+    if op.name != "ng.cast" or element_type(op.operands[0].type) is not f32:
+        return None
+    value, limits = op.operands[0], dict[str, float]()
+    while isinstance(value.owner, Op) and (bound := bound_of(value.owner)) is not None:
+        if bound.low < bound.high or not bound.low.is_integer() or value.owner.name in limits:
+            return None
+        limits[value.owner.name], value = bound.low, bound.x
+    rounding = value.owner
+    if len(limits) < 2 or not isinstance(rounding, Op) or rounding.name != "ng.round":
+        return None
+    low, high = int(limits["ng.maximum"]), int(limits["ng.minimum"])
+    ends, words = _ends(target), _ends(i32)
+    has_all = (
+        words.low <= low <= 0 <= high <= words.high and ends.low <= low + zero <= high + zero <= ends.high
+    )
+    return Codes(rounding.operands[0], low, high, zero, target) if has_all else None
+
+
+def _without_sum(op: Op) -> tuple[Op, int]:
+    """The op whose result plus a constant is that of `op`, and the constant."""
+    for x, y in (op.operands, op.operands[::-1]) if op.name == "ng.add" else ():
+        added = _source(y)
+        if isinstance(x.owner, Op) and added is not None and (number := _constant(added)) is not None:
+            return x.owner, int(number)
+    return op, 0
 
 
 def is_within(value: Value, target: Type) -> bool:
@@ -74,10 +120,7 @@ def _integers(value: Value) -> Range:
     """The range of integers, by the ops that computed them."""
     kind, op = element_type(value.type), _source(value)
     assert isinstance(kind, IntegerType)
-    ends = Range(0, 1)
-    if kind is not i1:
-        info = np.iinfo(dtype_of(kind))
-        ends = Range(int(info.min), int(info.max))
+    ends = _ends(kind)
     if op is None:
         return ends
     found = ends
@@ -90,6 +133,14 @@ def _integers(value: Value) -> Range:
     elif op.name in ("ng.add", "ng.subtract"):
         found = ranges.RULES[op.name](*map(_integers, op.operands))
     return found if ends.low <= found.low <= found.high <= ends.high else ends
+
+
+def _ends(kind: IntegerType) -> Range:
+    """All numbers of an integer type."""
+    if kind is i1:
+        return Range(0, 1)
+    info = np.iinfo(dtype_of(kind))
+    return Range(int(info.min), int(info.max))
 
 
 def _source(value: Value) -> Op | None:

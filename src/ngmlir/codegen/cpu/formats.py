@@ -28,6 +28,7 @@ class Machine(NamedTuple):
     longs: bool  # vectors of floats to 64-bit integers
     fma: bool  # products with a sum, rounded once
     minps: bool  # x86's MINPS and MAXPS, which return the second operand if both are equal or one is NaN
+    nearest: bool  # x86's CVTPS2DQ: f32 to the nearest i32, and to the least one if that is beyond the range or NaN
 
 
 def machine_of(target: Target) -> Machine:

@@ -12,7 +12,7 @@ from ...llvm.types import Value, bits_of, constant, element_of, lanes_of, with_e
 from ...support.machines import WORD_BITS
 from ...support.target import Target
 from .. import elementwise
-from .bounds import Bound
+from .bounds import Bound, Codes
 from .formats import Machine
 from .tiles import half, resize
 
@@ -59,6 +59,35 @@ def whole(b: Instructions, x: Value) -> Value:
     """Converts f32 that are NaN or in the range of i32 to i32, rounding towards zero; NaN gives 0."""
     to = with_element(x.type, llvm.i32)
     return b.select(b.fcmp("ord", x, x), b.fptosi(x, to), constant(to, 0))
+
+
+def nearest(b: Instructions, x: Value, codes: Codes) -> Value:
+    """The codes of floats. The instruction rounds to the nearest integer; integers below the range become the least
+    i32, as NaN does, so that only the upper limit precedes it. LLVM selects instructions that pack with saturation where the
+    limits are those of the type."""
+    most = constant(x.type, float(codes.high))
+    found = _converted(b, b.select(b.fcmp("olt", most, x), most, x))
+    if codes.low != 0:
+        found = b.select(b.fcmp("ord", x, x), found, constant(found.type, 0))
+    if codes.zero < 0:  # so that the sum does not wrap around
+        found = b.smax(found, codes.low)
+    if codes.zero != 0:
+        found = b.add(found, codes.zero)
+    found = b.smax(found, codes.low + codes.zero)
+    if codes.type.width == WORD_BITS:
+        return found
+    return b.trunc(b.smin(found, codes.high + codes.zero), with_element(x.type, f"i{codes.type.width}"))
+
+
+def _converted(b: Instructions, x: Value) -> Value:
+    """f32 as the nearest i32; the least i32 if that is beyond the range or NaN."""
+    width = max(4, lanes_of(x.type))
+    kind, wide = llvm.vector(width, llvm.i32), resize(b, x, width)
+    if width == 16:
+        whole, all_lanes, rounding = constant(kind, 0), constant("i16", -1), constant(llvm.i32, 4)
+        return b.call(kind, "llvm.x86.avx512.mask.cvtps2dq.512", wide, whole, all_lanes, rounding)
+    name = "llvm.x86.avx.cvt.ps2dq.256" if width == 8 else "llvm.x86.sse2.cvtps2dq"
+    return resize(b, b.call(kind, name, wide), lanes_of(x.type))
 
 
 def multiply_words(b: Instructions, target: Target, words: str, x: Value, y: Value, total: Value) -> Value:
