@@ -3,29 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 from math import inf
 from typing import Any
 
-from ...ir.core import Block, Module, Op, Region, Value
+from ...ir.attributes import SymbolRefAttr
+from ...ir.core import Block, Module, Op, Region, Value, callee
+from ...ops import tile
 from ...ops.memory_limit import limit_of
 from ...rewrite.contracts import contract
 from ...support.arena import padded_bytes, spacing
 from ...support.diagnostics import UserError
 from ...support.lengths import usual
 from ...support.target import Target
-from ..graph.dead_code import without
+from ..graph.dead_code import dead_code, without
 from ..graph.inline import copied
 from ..graph.invariants import reads
 from .memory.live_ranges import LiveRanges
 from .memory.schedule import Schedule, planned_functions
 from .memory.steps import Buffer, buffer_of
 from .rematerialization.blocks import scans_in_blocks, with_blocks
-from .rematerialization.keeping import LimitExceeded, sequence
+from .rematerialization.keeping import Execution, LimitExceeded, sequence
 from .rematerialization.loops import Stack, stacks_of, without_stacks
 from .rematerialization.notes import dropped
 from .rematerialization.order import orders
+from .rematerialization.outputs import Kernels
 from .rematerialization.refusals import refusal
 from .rematerialization.steps import Step, Steps, StoredValue, is_view, steps_of
 
@@ -41,11 +44,11 @@ def rematerialize(module: Module, target: Target, *, limit: int = 0) -> Module:
     """Recomputes values where they are needed, instead of keeping them: those between the sources and values of an `ng.recompute`, and
     as many as necessary for temporaries of at most `limit` bytes (0: the function's attribute `ng.memory_limit`).
 
-    Whole kernels run again, so the bits are the same. The values are chosen step by step: when something does not fit, the value is
-    dropped that costs least to recompute, per byte and per time until its next use (Kirisame et al., "Dynamic Tensor Rematerialization",
-    2021). Steps that free memory run as early as they can. Where that is not enough, loops hold less of each step for the loops of their
-    gradients, which compute it again from the carried values with which a step, or a block of steps, begins. Raises UserError, with the line, if the limit
-    cannot be held.
+    Kernels run again, so the bits are the same; of several results only those are computed for which there is memory. The values are
+    chosen step by step: when something does not fit, the value is dropped that costs least to recompute, per byte and per time until its
+    next use (Kirisame et al., "Dynamic Tensor Rematerialization", 2021). Steps that free memory run as early as they can. Where that is
+    not enough, loops hold less of each step for the loops of their gradients, which compute it again from the carried values with which a
+    step, or a block of steps, begins. Raises UserError, with the line, if the limit cannot be held.
 
     Before:
         func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
@@ -75,14 +78,14 @@ def rematerialize(module: Module, target: Target, *, limit: int = 0) -> Module:
         }
         ...
     """
-    kernels = {op.symbol: op for op in module.ops if op.name == "tile.kernel"}
+    kernels = Kernels(module)
     known, once = planned_functions(module)
-    return module.with_ops(
-        [
-            _Function(op, kernels, once, target).within(limit or limit_of(op)) if op in known else op
-            for op in module.ops
-        ]
-    )
+    ops = [
+        _Function(op, kernels, once, target).within(limit or limit_of(op)) if op in known else op
+        for op in module.ops
+    ]
+    made = kernels.made.values()
+    return dead_code(module.with_ops([*ops, *made]), target) if made else module.with_ops(ops)
 
 
 class _Function:
@@ -91,7 +94,7 @@ class _Function:
     def __init__(
         self,
         function: Op,
-        kernels: Mapping[str, Op],
+        kernels: Kernels,
         once: Collection[str],
         target: Target,
         has_blocks: bool = False,
@@ -156,7 +159,7 @@ class _Function:
         """The error where a limit cannot be held, but `least` can."""
         stuck = self.fitting(limit)
         if isinstance(stuck, LimitExceeded):
-            return refusal(stuck, self.found.steps, limit, least)
+            return refusal(stuck, self.found.steps, limit, size, least)
         message = (
             f"the values that @{self.function.symbol} hands on need {size:,} bytes; the limit is {limit:,}"
         )
@@ -202,7 +205,7 @@ class _Function:
                     made = self.of(steps)
                     over = self.arena(made) - limit
                     if over <= 0:
-                        found.append((sum(step.cost for step in steps), made))
+                        found.append((sum(each.step.cost for each in steps), made))
                         break
                     budget -= max(over, int(limit * _STEP), 1)
             except LimitExceeded as there:
@@ -233,11 +236,21 @@ class _Function:
     def arena(self, function: Op) -> int:
         return LiveRanges(Schedule(function, self.once), self.kernels).arena(self.target)
 
-    def of(self, steps: Sequence[Step]) -> Op:
-        return self.function.with_blocks(lambda block: _written(block, steps))
+    def of(self, steps: Sequence[Execution]) -> Op:
+        return self.function.with_blocks(lambda block: _written(block, steps, self.partial))
+
+    def partial(self, executed: Execution) -> Op:
+        """The op of a step with only the results that it computes this time."""
+        op, numbers = executed.step.op, [held.value.index for held in executed.given]
+        if len(numbers) == len(op.results):
+            return op
+        symbol = self.kernels.with_outputs(callee(op), numbers)
+        types, names = zip(*[(held.value.type, held.value.name) for held in executed.given], strict=True)
+        attributes = {**op.attributes, "callee": SymbolRefAttr(symbol)}
+        return tile.CallOp(op.operands, types, attributes, (), op.location, names=names)
 
 
-def _written(block: Block, steps: Sequence[Step]) -> Block:
+def _written(block: Block, steps: Sequence[Execution], op_of: Callable[[Execution], Op]) -> Block:
     """The block with these steps in this order, some of them several times."""
     out = block.emptied()
     now: dict[Value, Value] = {}  # for each value, the result of the step that computed it last
@@ -254,9 +267,10 @@ def _written(block: Block, steps: Sequence[Step]) -> Block:
             views[key] = out.ops[-1].results[0]
         return views[key]
 
-    for step in steps:
-        out.ops.append(copied(step.op, {value: current(value) for value in reads(step.op)}))
-        now.update(zip(step.op.results, out.ops[-1].results, strict=True))
+    for executed in steps:
+        op = op_of(executed)
+        out.ops.append(copied(op, {value: current(value) for value in reads(op)}))
+        now.update(zip((held.value for held in executed.given), out.ops[-1].results, strict=True))
     end = block.ops[-1]
     out.ops.append(end.rebuilt([current(value) for value in end.operands]))
     return out

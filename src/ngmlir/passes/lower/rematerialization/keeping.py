@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
+from typing import NamedTuple
 
 from .steps import Step, StoredValue
 
@@ -28,11 +29,18 @@ class LimitExceeded(Exception):
         self.step, self.needed, self.there, self.limit = step, needed, there, limit
 
 
+class Execution(NamedTuple):
+    """A step that is executed, and those of its results that it computes."""
+
+    step: Step
+    given: Collection[StoredValue]
+
+
 def sequence(
     steps: Sequence[Step], dropped: Mapping[Step, Iterable[StoredValue]], limit: float
-) -> list[Step]:
+) -> list[Execution]:
     """The steps to be executed, some of them several times, such that memory never exceeds `limit` bytes. `dropped` are values that
-    are not kept after a step. Raises Stuck."""
+    are not kept after a step. Raises LimitExceeded."""
     run = _Run(steps, limit)
     for step in steps:
         run.reach(step)
@@ -48,7 +56,7 @@ class _Run:
         self.now = 0
         self.used = 0
         self.there: dict[StoredValue, None] = {}
-        self.done: list[Step] = []
+        self.done: list[Execution] = []
         self.uses: dict[StoredValue, list[int]] = {}  # the steps that have yet to read it, the last first
         for step in reversed(steps):
             for read in step.reads:
@@ -100,7 +108,7 @@ class _Run:
             if gone:
                 stack.append(min(gone, key=lambda held: self.place[held.maker]).maker)
                 continue
-            locked = {read for each in stack for read in each.reads if read in self.there}
+            locked = {read for each in stack for read in each.reads}
             self.do(top, locked, top is step)
             stack.pop()
 
@@ -108,25 +116,38 @@ class _Run:
         if is_first:
             for read in step.reads:
                 self.uses[read].pop()
-        ending = {read for read in step.reads if self.next_use(read) is inf}
-        needed = step.scratch + sum(given.bytes for given in step.gives) - step.saved(ending)
-        while self.used + needed > self.limit:
-            best = self.cheapest(locked)
+        given = dict.fromkeys(step.gives)
+        while self.used + (needed := self.added(step, given)) > self.limit:
+            own = [held for held in step.optional if held in given] if len(given) > 1 else []
+            spare = [held for held in own if held in self.there or self.next_use(held) is inf]
+            for held in spare[: len(given) - 1]:
+                del given[held]
+            if spare:
+                continue
+            best = self.cheapest([*self.there, *own], locked)
             if best is None:
                 raise self.exceeded(step, needed)
-            self.drop(best)
-        self.done.append(step)
+            if best in own:
+                del given[best]
+                self.want(best)
+            else:
+                self.drop(best)
+        self.done.append(Execution(step, given))
         if len(self.done) > self.most:
             raise self.exceeded(step, needed)
-        for given in step.gives:
-            if given.bytes and given not in self.there:
-                self.there[given] = None
-                self.used += given.bytes
+        for held in given:
+            if held.bytes and held not in self.there:
+                self.there[held] = None
+                self.used += held.bytes
         if not is_first:
             for read in step.reads:
-                for given in step.gives:
-                    self.wanted.get(read, {}).pop(given, None)
+                for held in given:
+                    self.wanted.get(read, {}).pop(held, None)
         self.release([*step.reads, *step.gives])
+
+    def added(self, step: Step, given: Collection[StoredValue]) -> int:
+        """The bytes that a step adds to those in memory."""
+        return step.added(given, {read for read in step.reads if self.next_use(read) is inf})
 
     def exceeded(self, step: Step, needed: int) -> LimitExceeded:
         """The error at a step that needs `needed` more bytes."""
@@ -140,10 +161,10 @@ class _Run:
                 del self.there[held]
                 self.used -= held.bytes
 
-    def cheapest(self, locked: Collection[StoredValue]) -> StoredValue | None:
+    def cheapest(self, values: Iterable[StoredValue], locked: Collection[StoredValue]) -> StoredValue | None:
         """The value that costs least to recompute, per byte and per time until its next use; None if none can be dropped."""
         best, least = None, inf
-        for held in self.there:
+        for held in values:
             if held in locked:
                 continue
             steps = self.missing(held)
@@ -156,11 +177,15 @@ class _Run:
         return best
 
     def drop(self, held: StoredValue) -> None:
-        """Drops a value that is needed later, if it can be recomputed; what it is computed from is then needed at that time."""
+        """Drops a value that is needed later, if it can be recomputed."""
         if held not in self.there or self.missing(held) is None:
             return
         del self.there[held]
         self.used -= held.bytes
+        self.want(held)
+
+    def want(self, held: StoredValue) -> None:
+        """Notes when a value that is not in memory is needed: what it is computed from is then needed too."""
         waiting = [held]
         while waiting:
             gone = waiting.pop()

@@ -89,10 +89,10 @@ class _Scheduling:
         live, peak = self.live, self.peak
         used: Counter[StoredValue] = Counter()
         for step in chain:
-            live += sum(given.bytes for given in step.gives)
             used.update(step.reads)
             ended = {read for read in step.reads if used[read] == self.left[read]}
-            peak = max(peak, live + step.scratch - step.saved(ended))
+            peak = max(peak, live + step.added(step.gives, ended))
+            live += sum(given.bytes for given in step.gives)
             ended.update(given for given in step.gives if not self.left[given])
             live -= sum(held.bytes for held in ended)
         return live, peak

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ....ir.core import Op, callee, op_name
@@ -14,8 +15,8 @@ from .steps import Step, StoredValue
 _NAMED = 3
 
 
-def refusal(stuck: LimitExceeded, steps: Sequence[Step], limit: int, least: int) -> UserError:
-    """The error: at the op that alone needs more than the limit, or at the step where nothing more can be recomputed."""
+def refusal(stuck: LimitExceeded, steps: Sequence[Step], limit: int, size: int, least: int) -> UserError:
+    """The error, where `size` is needed without a limit and `least` can be held: at the op that alone needs more than the limit, or at the step where nothing more can be recomputed."""
     largest = max(steps, key=lambda step: step.needed)
     alone = largest.needed > limit
     step = largest if alone else stuck.step
@@ -31,7 +32,8 @@ def refusal(stuck: LimitExceeded, steps: Sequence[Step], limit: int, least: int)
         for held in sorted(there, key=lambda held: -held.bytes)[:_NAMED]
         if held.bytes
     ]
-    hint = f"a limit of {least:,} bytes can be held; smaller batches need less"
+    share = f"{math.ceil(100 * least / size)} % of what is needed without a limit"
+    hint = f"a limit of {least:,} bytes can be held, {share}; smaller batches need less"
     return UserError(Diagnostic(message, step.op.location, hint=hint, notes=tuple(notes)))
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ....ir.core import Op, Value, callee
@@ -15,6 +15,7 @@ from ....ops.work import operations
 from ...analysis.views import before
 from ...graph.dead_code import removable
 from ...graph.invariants import reads
+from .outputs import removable_outputs
 
 #: Ops whose result is a view of their operand.
 _VIEWS = frozenset({"ng.reshape", "ng.slice"})
@@ -38,7 +39,8 @@ class StoredValue:
 class Step:
     """An op that computes something. `scratch` is the memory of its regions, `reused` are pairs of a value that it reads and one that it
     may compute in place of it. `changes` are the steps that overwrite a variable that this one reads, with its bytes: they
-    come after this one where they can. `repeatable` says whether it can be executed again."""
+    come after this one where they can. `repeatable` says whether it can be executed again, `optional` are the results that it can be
+    executed without."""
 
     op: Op
     number: int
@@ -51,20 +53,23 @@ class Step:
     )
     changes: dict[Step, int] = field(default_factory=dict["Step", int])
     repeatable: bool = True
+    optional: Collection[StoredValue] = ()
 
-    def saved(self, ending: Container[StoredValue]) -> int:
-        """The bytes of results that take the place of values that the step reads, of those in `ending`, which no later step needs."""
+    def added(self, given: Collection[StoredValue], ending: Container[StoredValue]) -> int:
+        """The bytes that the step needs in addition to what it reads, to compute the results `given`: these, and its scratch memory. They
+        can take the place of values that it reads, of those in `ending`, which no later step needs."""
         taken: set[StoredValue] = set()
-        for read, given in self.reused:
-            if read in ending and read not in taken and given not in taken:
-                taken.update((read, given))
-        return sum(held.bytes for held in taken) // 2
+        for read, result in self.reused:
+            if result in given and read in ending and read not in taken and result not in taken:
+                taken.update((read, result))
+        return self.scratch + sum(held.bytes for held in given) - sum(held.bytes for held in taken) // 2
 
     @property
     def needed(self) -> int:
-        """The bytes that the step alone needs: what it reads and writes, and its scratch memory."""
-        held = sum(each.bytes for each in (*self.reads, *self.gives))
-        return held + self.scratch - self.saved(self.reads)
+        """The bytes that the step alone needs: what it reads and writes, of optional results one at a time, and its scratch memory."""
+        always = [held for held in self.gives if held not in self.optional]
+        ways = [[*always, held] for held in self.optional] or [always]
+        return sum(read.bytes for read in self.reads) + max(self.added(way, self.reads) for way in ways)
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,7 @@ def steps_of(
             held[value] = step.gives[-1]
         step.repeatable = kept or op.name == "tile.call" or removable(op)
         step.reused = [*_reused(step, kernels)]
+        step.optional = _optional(step, kernels)
         steps.append(step)
     for result, argument in updates:
         if result not in held:
@@ -176,6 +182,16 @@ def _reused(step: Step, kernels: Mapping[str, Op]) -> Iterator[tuple[StoredValue
             found = next((r for r in step.reads if r.value is root_of(value)), None)
             if found is not None and found.bytes == given.bytes and given.bytes:
                 yield found, given
+
+
+def _optional(step: Step, kernels: Mapping[str, Op]) -> list[StoredValue]:
+    """Those of several stored results of a kernel that it can be executed without."""
+    if step.op.name != "tile.call" or len(step.gives) < 2:
+        return []
+    kernel = kernels[callee(step.op)]
+    assert isinstance(kernel, tile.KernelOp)
+    able = removable_outputs(kernel)
+    return [held for number, held in enumerate(step.gives) if held.bytes and number in able]
 
 
 def cost_of(op: Op, kernels: Mapping[str, Op], known: dict[str, float]) -> float:
