@@ -15,7 +15,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ..decl.operator_text import OperatorEntry
-from ..ir.attributes import DenseArrayAttr, DictAttr, StringAttr
+from ..ir.attributes import DenseArrayAttr, DictAttr, IntegerAttr, StringAttr
 from ..ir.types import DYNAMIC, TensorType, i32, i64, ui64
 from ..op_graph.node import Op, closure
 from ..op_graph.positions import Positions
@@ -168,10 +168,15 @@ def outputs(type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness =
         found, computes_lengths = _applied(type, inputs, attributes, ragged, _LENGTHS[0])
         if not is_open and not computes_lengths:
             return found
+        return _for_all(found, _applied(type, inputs, attributes, ragged, _LENGTHS[1])[0])
     except UserError as error:
         if not is_open:
             raise
-        # A length that is not known may be one that is, or one that a shape among the attributes asks for.
+        # A length that is not known may be a multiple of a number among the attributes, one that is known, or one that a shape asks for.
+        for factor in _factors(attributes):
+            with suppress(UserError):
+                one, other = (_applied(type, inputs, attributes, ragged, n * factor)[0] for n in _LENGTHS)
+                return _for_all(one, other)
         shapes = [_shape(t) for _, types in inputs for t in types if t is not None]
         known = {n for shape in shapes for n in shape if n > 1}
         for length in (*sorted(known), *sorted(_asked_for(shapes, attributes) - known)):
@@ -185,12 +190,25 @@ def outputs(type: str, inputs: Types, attributes: DictAttr, ragged: Raggedness =
             raise
         hint = f"{first.hint}; {said}" if first.hint else said
         raise UserError([replace(first, hint=hint), *rest]) from None
-    again, _ = _applied(type, inputs, attributes, ragged, _LENGTHS[1])
+
+
+def _for_all(found: Given, again: Given) -> Given:
+    """What an operator gives for all lengths, of what it gives for two: what differs is not known."""
     types = {
         slot: [_common(a, b) for a, b in zip(types, again.types[slot], strict=True)]
         for slot, types in found.types.items()
     }
     return Given(types, found.ragged)
+
+
+def _factors(attributes: DictAttr) -> list[int]:
+    """The numbers above 1 of the attributes and the products of their arrays, of which a length may have to be a multiple."""
+    arrays = [
+        value.values if isinstance(value, DenseArrayAttr) else (value.value,)
+        for _, value in attributes.items
+        if isinstance(value, DenseArrayAttr | IntegerAttr)
+    ]
+    return sorted({prod(n for n in array if n > 0) for array in arrays} - {1})
 
 
 def _asked_for(shapes: Sequence[Sequence[int]], attributes: DictAttr) -> set[int]:

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from ..ir.core import Module
 from ..ir.literals import dtype_of
 from ..ir.types import shape_of
+from ..support.lengths import value_at
 
 
 def random_state(seed: int) -> np.ndarray[Any, Any]:
@@ -62,6 +63,13 @@ class Interface:
             for name, a in zip(states, arguments, strict=True)
         ]
         return Interface(tuple(feeds), tuple(held), tuple(tied), tuple(agreed))
+
+    def at(self, lengths: Mapping[str, int]) -> Interface:
+        """It for these lengths, of which shapes of states may be computed."""
+        states = [
+            replace(each, shape=tuple([value_at(n, lengths) for n in each.shape])) for each in self.states
+        ]
+        return replace(self, states=tuple(states))
 
     @property
     def changed(self) -> list[str]:

@@ -247,8 +247,8 @@ class FedProgram(Generic[V]):
             return lowered.module
 
         def use(key: Key, lengths: Mapping[str, int], code: OpenCpu) -> V:
-            ((fed, agreed, computed, is_apart, interface, measures),) = told
-            bind = in_memory(code.at(lengths))
+            ((fed, agreed, computed, is_apart, made, measures),) = told
+            interface, bind = made.at(lengths), in_memory(code.at(lengths))
             if not measures:
                 of = self._shapes(shapes, key)
                 guard = partial(self._finding().get, of) if is_apart else None
