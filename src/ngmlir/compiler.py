@@ -30,7 +30,7 @@ from .runtime.targets import resolve as resolve
 from .support.artifact import Artifact, Constant
 from .support.collector import collecting_rarely
 from .support.diagnostics import Diagnostic, Limit, UserError
-from .support.lengths import Guard, Length, NeedsLength, guarding
+from .support.lengths import Guard, Length, NeedsLength, guarding, unlike_one
 from .support.progress import Progress
 from .support.samples import other_lengths, unlike_sizes
 from .support.spelling import did_you_mean
@@ -373,8 +373,10 @@ def _openly(
     from .codegen import cpu
 
     with guarding() as guards:
-        found = cpu.parts(lower(make(lengths), target, checked=checked), target)
-        texts = [piece.text() for piece in found.pieces]
+        module = make(lengths)
+        with unlike_one():
+            found = cpu.parts(lower(module, target, checked=checked), target)
+            texts = [piece.text() for piece in found.pieces]
     return _Openly(found, texts, tuple(guards))
 
 

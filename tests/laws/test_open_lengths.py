@@ -21,8 +21,8 @@ from ngmlir.runtime.open_cpu import OpenCpu
 from ngmlir.support.length_text import parse
 from ngmlir.support.lengths import Length, guarding
 
-#: Few, as many as lanes and one more or less, primes, and more than any block.
-LENGTHS = (2, 3, 5, 8, 15, 16, 17, 31, 64, 97, 257, 1030)
+#: One, few, as many as lanes and one more or less, primes, and more than any block.
+LENGTHS = (1, 2, 3, 5, 8, 15, 16, 17, 31, 64, 97, 257, 1030)
 _SIZE = re.compile(r"\[([^\]\[]*[A-Z][^\]\[]*)\]")
 
 
@@ -65,6 +65,8 @@ def served_lengths(run: OpenCpu) -> Iterator[tuple[int, dict[str, int]]]:
         }
         if run.serves(lengths):
             yield seed, lengths
+    if run.serves(ones := dict.fromkeys(run.names, 1)):
+        yield len(LENGTHS), ones
 
 
 @pytest.mark.parametrize("name", OPEN)
@@ -114,7 +116,7 @@ def test_arrays_of_other_lengths_use_the_same_memory() -> None:
 def test_lengths_that_it_is_not_for_are_told() -> None:
     def make(lengths: Any) -> Module:
         assert lengths["N"] > 5
-        return from_text(OPEN["slice"], lengths=lengths)
+        return from_text(OPEN["dots"], lengths=lengths)
 
     run = compile_open(make, {"N": 60})
     assert not run.serves({"N": 5}) and not run.serves({"N": 1}) and run.serves({"N": 6})

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ..support.diagnostics import Diagnostic, UserError
+from ..support.lengths import may_be_several
 from .attributes import (
     ArrayAttr,
     Attribute,
@@ -310,7 +311,7 @@ class AttributeParser(NumberParser):
             raise self.error_at(f"{len(data) // size} elements given for {type}", start)
         if shape not in ((), type.shape) and type.size and shape != (type.size, -1):
             raise self.error_at(f"elements of shape {list(shape)} given for {type}", start)
-        if type.size > 1 and len(data) > size and bytes(data) == bytes(data[:size]) * type.size:
+        if may_be_several(type.size) and len(data) > size and bytes(data) == bytes(data[:size]) * type.size:
             data = data[:size]
         return ElementsAttr(bytes(data), type)
 

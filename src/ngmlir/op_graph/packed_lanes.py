@@ -13,8 +13,8 @@ Array = np.ndarray[Any, Any]
 
 #: How many steps are tried, in quarters of the longest sequence.
 QUARTERS = (4, 5, 6, 8)
-#: There are as many lanes at least: with one, a program would be compiled separately (docs/ragged.md).
-LEAST_LANES = 2
+#: There are as many lanes at least: without any, a program would be compiled separately (docs/ragged.md).
+LEAST_LANES = 1
 #: A step takes as long as so many rows, whatever its own are.
 _ROWS_OF_A_STEP = 4
 

@@ -10,7 +10,7 @@ from ..ir.attributes import numeric_literal
 from ..ir.core import Op
 from ..ir.elements import filled
 from ..ir.types import FloatType, IntegerType, ShapedType, Type, element_type, shape_of, with_element
-from ..support.lengths import is_same
+from ..support.lengths import is_same, may_be_several
 from .fields import get_bool, get_i64
 from .ng import NgVerbs
 from .rules import reshaped, without_axes
@@ -25,7 +25,7 @@ def argsort(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | N
     if not (isinstance(source, ShapedType) and source.static) or source.element.text == "index":
         return None
     axis = get_i64(op, "axis")
-    if shape_of(source)[axis] < 2 or not shape_of(op.result.type)[axis]:
+    if not may_be_several(shape_of(source)[axis]) or not shape_of(op.result.type)[axis]:
         return [verbs.iota(type=op.result.type, dimension=axis)]
     floats = isinstance(source.element, FloatType)
     if is_same(shape_of(op.result.type)[axis], 1):

@@ -116,7 +116,7 @@ class Lanes:
     @property
     def are_shared(self) -> bool:
         """Whether a lane may hold several sequences."""
-        return not self.context.is_trial and BUILDING.region is None and self.count > 1
+        return not self.context.is_trial and BUILDING.region is None and self.count > 0
 
     @cached_property
     def packing(self) -> Packing:

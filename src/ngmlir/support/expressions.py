@@ -10,8 +10,10 @@ from functools import cache, lru_cache
 from math import floor, gcd, prod
 from typing import NamedTuple, TypeAlias
 
-#: The least value of a named length. Programs for lengths of 0 and 1, where arrays are empty or are broadcast, are compiled by themselves.
-LEAST = 2
+#: The least value of a named length. Programs for lengths of 0, where arrays are empty, are compiled by themselves.
+LEAST = 1
+#: From here on a length differs from that of what is broadcast.
+SEVERAL = 2
 
 
 #: How many results of each operation on expressions are kept: what a large program asks for, again and again, of few different ones.
@@ -176,9 +178,14 @@ class Expression:
             total += factor
         return total
 
-    def least(self) -> Fraction | None:
-        """A bound from below, for all lengths from LEAST on; None where there is none."""
-        return _lower_bound(self)
+    def least(self, of: int = LEAST) -> Fraction | None:
+        """A bound from below, for all lengths from `of` on; None where there is none."""
+        return _lower_bound(self, of)
+
+    @property
+    def has_quotients(self) -> bool:
+        """Whether it is no polynomial of lengths alone."""
+        return any(isinstance(atom, Floor) for monomial, _ in self.terms for atom in monomial)
 
     def __str__(self) -> str:
         parts: list[str] = []
@@ -247,12 +254,12 @@ def _floor(of: Expression, by: int) -> Expression:
 
 
 @cache
-def _lower_bound(expression: Expression) -> Fraction | None:
-    found = [_bound(expression, whole) for whole in (False, True)]
+def _lower_bound(expression: Expression, of: int) -> Fraction | None:
+    found = [_bound(expression, of, whole) for whole in (False, True)]
     return max((bound for bound in found if bound is not None), default=None)
 
 
-def _bound(expression: Expression, whole: bool) -> Fraction | None:
+def _bound(expression: Expression, least: int, whole: bool) -> Fraction | None:
     """Quotients are replaced by their bounds, which follow from lengths, or, of quotients that are added (`whole`), by the least numbers
     that they are; then each length by the least, and what is subtracted must be below what is added."""
     terms: dict[Monomial, Fraction] = {}
@@ -262,7 +269,7 @@ def _bound(expression: Expression, whole: bool) -> Fraction | None:
             return None
         if len(floors) > 1 or (whole and floors and factor > 0):
             # Bounds are multiplied where nothing is negative.
-            lowest = [_least_quotient(atom) if isinstance(atom, Floor) else LEAST for atom in monomial]
+            lowest = [_least_quotient(atom, least) if isinstance(atom, Floor) else least for atom in monomial]
             if any(low is None or low < 0 for low in lowest):
                 return None
             if factor > 0:
@@ -270,19 +277,19 @@ def _bound(expression: Expression, whole: bool) -> Fraction | None:
                 continue
         for m, f in _without_floors(monomial, Fraction(factor)):
             terms[m] = terms.get(m, Fraction(0)) + f
-    # With N = LEAST + n: a polynomial without negative factors of products of n is least at n = 0.
+    # With N = least + n: a polynomial without negative factors of products of n is least at n = 0.
     shifted: dict[Monomial, Fraction] = {}
     for monomial, factor in terms.items():
-        for m, f in _shifted(monomial, factor):
+        for m, f in _shifted(monomial, factor, least):
             shifted[m] = shifted.get(m, Fraction(0)) + f
     if any(f < 0 for m, f in shifted.items() if m):
         return None
     return shifted.get((), Fraction(0))
 
 
-def _least_quotient(atom: Floor) -> int | None:
+def _least_quotient(atom: Floor, of: int) -> int | None:
     """A bound from below of a quotient, which is whole."""
-    least = atom.of.least()
+    least = atom.of.least(of)
     return None if least is None else floor(least / atom.by)
 
 
@@ -312,8 +319,8 @@ def _without_floors(monomial: Monomial, factor: Fraction) -> list[tuple[Monomial
     return [(tuple(sorted(m, key=_atom_text)), f) for m, f in made]
 
 
-def _shifted(monomial: Monomial, factor: Fraction) -> list[tuple[Monomial, Fraction]]:
+def _shifted(monomial: Monomial, factor: Fraction, least: int) -> list[tuple[Monomial, Fraction]]:
     made: list[tuple[Monomial, Fraction]] = [((), factor)]
     for atom in monomial:
-        made = [part for m, f in made for part in (((*m, atom), f), (m, f * LEAST))]
+        made = [part for m, f in made for part in (((*m, atom), f), (m, f * least))]
     return made

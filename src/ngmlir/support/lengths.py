@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, TypeVar, cast, overload
 from .expressions import KEPT, Expression, named, number
 from .expressions import LEAST as LEAST
 from .expressions import NeedsLength as NeedsLength
+from .expressions import SEVERAL as SEVERAL
 
 #: What the lengths are called that say where parts of an arena begin, and where it ends.
 ARENA, ARENA_PART = "arena", "arena."
@@ -93,6 +94,20 @@ def by_value() -> Generator[None]:
 
 
 _by_value: ContextVar[bool] = ContextVar("by_value", default=False)
+
+
+@contextmanager
+def unlike_one() -> Generator[None]:
+    """Inside, what equals a number only where a length is 1 does not equal it, and nothing is assumed. So where the types of a program say
+    what is broadcast, and code for any length is right for 1."""
+    token = _unlike_one.set(True)
+    try:
+        yield
+    finally:
+        _unlike_one.reset(token)
+
+
+_unlike_one: ContextVar[bool] = ContextVar("unlike_one", default=False)
 
 
 def _assume(expression: Expression, relation: str) -> None:
@@ -260,8 +275,18 @@ def _is_zero(difference: Expression, value: int) -> bool:
         return difference.constant == 0
     if _positive(difference) or _positive(-difference) or not difference.may_be_zero:
         return False
+    if _unlike_one.get() and _differs_for_several(difference):
+        return False
     _assume(difference, "==" if value == 0 else "!=")
     return value == 0
+
+
+@lru_cache(KEPT)
+def _differs_for_several(difference: Expression) -> bool:
+    """Whether no lengths of 2 or more make it 0. Quotients may be 0 for lengths of 1 alone, so nothing is said of these."""
+    if difference.has_quotients:
+        return False
+    return any((least := each.least(SEVERAL)) is not None and least > 0 for each in (difference, -difference))
 
 
 def _is_not_negative(difference: Expression, value: int) -> bool:
@@ -356,7 +381,7 @@ def greatest(values: Sequence[int]) -> int:
 def is_same(a: int, b: int) -> bool:
     """Whether two numbers are equal for all lengths."""
     if isinstance(a, Length) or isinstance(b, Length):
-        return expression_of(a) == expression_of(b) or (_by_value.get() and a == b)
+        return expression_of(a) == expression_of(b) or (_by_value.get() and int(a) == int(b) and a == b)
     return a == b
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice, product
 from math import gcd
 
-from .expressions import LEAST, NeedsLength
+from .expressions import SEVERAL, NeedsLength
 from .lengths import Guard
 
 #: How far other lengths are from given ones: in this order, the same for all lengths at first.
@@ -32,7 +32,7 @@ def other_lengths(lengths: Mapping[str, int], guards: Sequence[Guard]) -> dict[s
         found: dict[str, int] = {}
         for (name, length), factor in zip(lengths.items(), factors, strict=True):
             taken = {*found.values(), *lengths.values()}
-            found[name] = _near(max(LEAST, int(length * factor)), power_of_two_in(length), taken)
+            found[name] = _near(max(SEVERAL, int(length * factor)), power_of_two_in(length), taken)
         broken = [guard for guard in guards if not guard.holds(found)]
         if not broken:
             return found

@@ -13,7 +13,7 @@ from contextlib import suppress
 from ..ir.core import Module
 from ..ir.structure import fingerprint
 from ..support.diagnostics import Limit, UserError
-from ..support.expressions import LEAST, NeedsLength
+from ..support.expressions import SEVERAL, NeedsLength
 from ..support.lengths import Length, guarding
 from ..support.samples import power_of_two_in, unlike_sizes
 from .fitted import Ambiguous, Fitted
@@ -23,7 +23,7 @@ _MOST_MORE = 12
 _SAMPLES = (23, 37, 29, 41, 31, 43)
 #: The least lengths that are tried, in this order, and the greatest: models may accept only lengths above or below a
 #: bound.
-_NEAR = (LEAST, 8, 16)
+_NEAR = (SEVERAL, 8, 16)
 _LARGE = (32, 64, 128, 256, 512, 1024)
 _FAR = (4093, 1021, 509, 251, 127)
 
@@ -150,7 +150,7 @@ def _fit(
                     read, found, [{**base, name: base[name] + n} for n in {1, step // 2, step - 1}]
                 )
                 steps[name] = 1
-        least = LEAST * steps[name]
+        least = SEVERAL * steps[name]
         if min(sample[name] for sample in samples) > least:
             with suppress(NeedsLength, UserError, Limit):
                 found = _with_more(read, found, [{**base, name: least}])

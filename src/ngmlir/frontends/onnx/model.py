@@ -19,7 +19,7 @@ from ...ir.literals import dtype_of
 from ...runtime.threads import checked_threads
 from ...runtime.timing import Profile
 from ...support.diagnostics import UserError
-from ...support.lengths import LEAST, NeedsLength, is_open
+from ...support.lengths import SEVERAL, NeedsLength, is_open
 from ...transformers.fitted import Fitted
 from ...transformers.fitting import fitted, multiples, reaching
 from ...transformers.kept import KeptPrograms
@@ -315,14 +315,14 @@ class CompiledModel:
         at = open_places(self.model.inputs, leaves, begins, self.model.deciding)
         if any(port.shape is None for port in self.model.inputs):
             at = changing(key, self._programs.keys(), at)
-        if refused := self._programs.refuses(key, at):
+        if refused := self._programs.refuses(key, at, least=SEVERAL):
             at = changing(key, self._programs.keys(), at)
-        seen = self._seen.setdefault(tuple([i for i in at if key[i] >= LEAST]), {})
+        seen = self._seen.setdefault(tuple([i for i in at if key[i] >= SEVERAL]), {})
 
         def beyond(key: Key) -> bool:
             """Whether it is unknown if the code is right for these lengths; 0 and 1 are in none."""
             known = {i: seen[name] for i, name in at.items() if name in seen}
-            return any(key[i] >= LEAST and key[i] not in each for i, each in known.items())
+            return any(key[i] >= SEVERAL and key[i] not in each for i, each in known.items())
 
         if beyond(key):
             return None
@@ -380,8 +380,8 @@ class CompiledModel:
         makes = [Make(from_samples)]
         if not self.model.contents.tells_lengths:
             makes = [Make(directly), Make(directly, partial(multiples, read)), *makes]
-        made_for_all = self._programs.for_lengths(key, at, makes, program)
-        again = made_for_all is None and not refused and self._programs.refuses(key, at)
+        made_for_all = self._programs.for_lengths(key, at, makes, program, least=SEVERAL)
+        again = made_for_all is None and not refused and self._programs.refuses(key, at, least=SEVERAL)
         return self._for_lengths(key, given) if again else made_for_all
 
     def _on_disk(self, key: Key) -> _Made | None:

@@ -15,7 +15,7 @@ from ...ir.core import Op, Value
 from ...ir.nest import AffineExpr, Map
 from ...ir.types import shape_of
 from ...ops.fields import get_i64s
-from ...support.lengths import greatest_divisor, usual
+from ...support.lengths import greatest_divisor, may_be_several, usual
 from ...support.machines import COPIED_BYTES
 from .access import MATRIX_MOVES, Access, access_in, access_of
 
@@ -271,7 +271,7 @@ def _cut(access: Access, shape: Sequence[int], whole: bool = False) -> tuple[Acc
     left = list(enumerate(access.sizes))
     for size in shape:
         own: list[int] = []
-        while size > 1:
+        while may_be_several(size):
             run, length = left.pop(0)
             if size % length == 0:
                 taken = length

@@ -11,6 +11,7 @@ from ...ir.literals import dtype_of
 from ...ir.types import FloatType
 from ...op_graph.tensor import Tensor
 from ...support.diagnostics import UserError
+from ...support.lengths import is_same
 from ..definition import GradientOp
 from ..descriptions import Operator
 from ..names import gradient_name
@@ -28,7 +29,7 @@ def along(x: Tensor, y: Tensor, axis: int) -> Tensor:
     if (
         start < 0
         or len(wanted) != len(shape)
-        or any(n not in (1, m) for n, m in zip(shape, wanted, strict=True))
+        or not all(is_same(n, 1) or is_same(n, m) for n, m in zip(shape, wanted, strict=True))
     ):
         raise UserError(
             f"a tensor of shape {list(y.type.shape)} does not lie along one of shape {list(x.type.shape)} from dimension {start} on",
