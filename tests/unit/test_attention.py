@@ -15,6 +15,7 @@ import ngmlir as ng
 from ngmlir.compiler import compile_module, compile_open, pipeline_for, resolve
 from ngmlir.decl.pipeline_text import named_pipelines
 from ngmlir.ir.core import Module
+from ngmlir.ops.interpreter import run as interpret
 from ngmlir.ops.words import from_text, to_text
 from ngmlir.passes.lower.kernels.fusion_kernel import kind
 from ngmlir.passes.registry import PASSES
@@ -344,3 +345,29 @@ def test_a_fusion_of_other_ops_is_refused() -> None:
     }"""
     with pytest.raises(UserError, match="an attention is, on a CPU, a product, a softmax"):
         compile_module(from_text(text), "cpu")
+
+
+OF_A_REDUCTION = """
+func.func @main(%q: tensor<2x64x16xf32>, %k: tensor<2x48x16xf32>, %v: tensor<2x48x16xf32>) -> tensor<2x64x16xf32> {
+  %s = ng.dot %q, %k contract [2] x [2] {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>} : (tensor<2x64x16xf32>, tensor<2x48x16xf32>) -> tensor<2x64x48xf32>
+  %r = ng.REDUCED %s axes [2] : (tensor<2x64x48xf32>) -> tensor<2x64xf32>
+  %b = ng.broadcast %r dims [0, 1] : (tensor<2x64xf32>) -> tensor<2x64x48xf32>
+  %d = ng.subtract %s, %b : tensor<2x64x48xf32>
+  %c = ng.constant dense<-0.5> : tensor<2x64x48xf32>
+  %m = ng.maximum %d, %c : tensor<2x64x48xf32>
+  %p = ng.softmax %m axes [2] : tensor<2x64x48xf32>
+  %o = ng.dot %p, %v contract [2] x [1] {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>} : (tensor<2x64x48xf32>, tensor<2x48x16xf32>) -> tensor<2x64x16xf32>
+  func.return %o : tensor<2x64x16xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["max", "min", "sum", "mean"])
+def test_scores_that_depend_on_a_reduction_of_them_are_whole(name: str) -> None:
+    module = from_text(OF_A_REDUCTION.replace("REDUCED", name))
+    assert "attention" not in kernels(module)
+    random = np.random.default_rng(3)
+    arrays = [random.standard_normal((2, n, 16)).astype("f") for n in (64, 48, 48)]
+    np.testing.assert_allclose(
+        compile_module(module)(*arrays)[0], interpret(module, *arrays)[0], rtol=1e-4, atol=1e-4
+    )

@@ -28,7 +28,7 @@ from ..runtime.timing import Profile
 from ..support.diagnostics import Limit, UserError
 from ..support.expressions import Expression, named
 from ..support.length_text import identifier
-from ..support.lengths import LEAST, SEVERAL, Length, NeedsLength, by_value, guarding
+from ..support.lengths import LEAST, Length, NeedsLength, by_value, guarding
 from ..support.samples import unlike_sizes
 from .backends import in_memory
 from .compiled_programs import Compiled, compiled, looking
@@ -186,19 +186,10 @@ class FedProgram(Generic[V]):
         return None
 
     def _named(self, key: Key, shapes: Shapes, sizes: int) -> _Naming:
-        """Names of the lengths of a key: one for lengths that the program needs to be equal, and none for those that
-        it needs to be computed of others. Lengths of 0 have none, and those of 1 where the program needs that: it may broadcast them."""
-        return (
-            self._named_from(LEAST, key, shapes, sizes)
-            or self._named_from(SEVERAL, key, shapes, sizes)
-            or _Naming(key, {})
-        )
-
-    def _named_from(self, least: int, key: Key, shapes: Shapes, sizes: int) -> _Naming | None:
-        """Names of the lengths of a key from `least` on. It is lowered with a name for each, and numbers that are equal only where those of
-        the key are. None if a program that needs other lengths refuses these."""
+        """Names of the lengths of a key, of those from LEAST on: one for lengths that the program needs to be equal, and none for those that
+        it needs to be computed of others. It is lowered with a name for each, and numbers that are equal only where those of the key are."""
         names = [identifier(p.name) for p in self.places] + [f"size{i}" for i in range(sizes)]
-        lengths = {name: key[i] for i, name in enumerate(names) if key[i] >= least}
+        lengths = {name: key[i] for i, name in enumerate(names) if key[i] >= LEAST}
         each: Mapping[str, Expression] = {name: named(name) for name in lengths}
         unlike = unlike_sizes({str(n): n for n in lengths.values()})
         present = {name: Length.named(name, unlike[str(n)]) for name, n in lengths.items()}
@@ -217,10 +208,8 @@ class FedProgram(Generic[V]):
                     each = _solved(guard.expression.replaced(each), each, lengths, are_named)
                 if ended or each != before:
                     break
-            if not ended and each == before:
-                return None
-            if ended:
-                return _Naming(key, {i: each[name] for i, name in enumerate(names) if name in each})
+            if ended or each == before:
+                return _Naming({i: each[name] for i, name in enumerate(names) if name in each})
 
     def _lowered(self, shapes: Shapes, known: Sequence[int], sizes: int) -> _Parts:
         """The program for lengths of a key, which may be open, the last `sizes` of which it computes. Raises what `lower` raises."""
@@ -258,8 +247,8 @@ class FedProgram(Generic[V]):
             return lowered.module
 
         def use(key: Key, lengths: Mapping[str, int], code: OpenCpu) -> V:
-            ((fed, agreed, computed, is_apart, made, measures),) = told
-            interface, bind = made.at(lengths), in_memory(code.at(lengths))
+            ((fed, agreed, computed, is_apart, interface, measures),) = told
+            bind = in_memory(code.at(lengths))
             if not measures:
                 of = self._shapes(shapes, key)
                 guard = partial(self._finding().get, of) if is_apart else None
@@ -308,7 +297,6 @@ def _solved(
 class _Naming(NamedTuple):
     """The lengths of a key that are no constants in the code for it, by index, as they follow from named ones."""
 
-    key: Key
     lengths: Mapping[int, Expression]
 
     @property
@@ -322,11 +310,11 @@ class _Naming(NamedTuple):
         return {i: length for i, length in self.lengths.items() if not length.name}
 
     def fits(self, key: Key) -> bool:
-        """Whether lengths with the same name are equal, the others follow from these, and all constants are those of this key."""
+        """Whether lengths with the same name are equal, the others follow from these, and all constants are 0 or 1."""
         said: dict[str, int] = {}
         numbers = [i for i, n in enumerate(key) if isinstance(n, int)]
         return (
-            all(key[i] >= LEAST if i in self.lengths else key[i] == self.key[i] for i in numbers)
+            all((key[i] >= LEAST) == (i in self.lengths) for i in numbers)
             and all(said.setdefault(name, key[i]) == key[i] for i, name in self.at.items())
             and all(length.value(said) == key[i] for i, length in self.follows.items())
         )

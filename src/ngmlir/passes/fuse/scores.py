@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from math import prod
 
@@ -104,8 +104,10 @@ def is_number(value: Value, number: float) -> bool:
 
 
 def scores_of(masked: Value) -> Op | None:
-    """The product that masked scores are computed from elementwise, if there is exactly one; else None."""
+    """The product that masked scores are computed from elementwise, if there is exactly one, and they depend on it in no other way: on
+    the largest of its scores, for example; else None."""
     found: set[Op] = set()
+    others: list[Op] = []
     stack, seen = [masked], {masked}
     while stack:
         op = stack.pop().owner
@@ -118,7 +120,24 @@ def scores_of(masked: Value) -> Op | None:
                 if value not in seen:
                     seen.add(value)
                     stack.append(value)
-    return found.pop() if len(found) == 1 else None
+        else:
+            others.append(op)
+    return found.pop() if len(found) == 1 and not _depend(others, found) else None
+
+
+def _depend(ops: Iterable[Op], on: Collection[Op]) -> bool:
+    """Whether any of some ops depends on others."""
+    stack, seen = [*ops], set[Op](ops)
+    while stack:
+        op = stack.pop()
+        if op in on:
+            return True
+        for inner in op.walk():
+            for value in inner.operands:
+                if isinstance(value.owner, Op) and value.owner not in seen:
+                    seen.add(value.owner)
+                    stack.append(value.owner)
+    return False
 
 
 def _through(end: Value, starts: Collection[Op]) -> set[Op]:
