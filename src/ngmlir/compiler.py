@@ -30,7 +30,7 @@ from .runtime.targets import resolve as resolve
 from .support.artifact import Artifact, Constant
 from .support.collector import collecting_rarely
 from .support.diagnostics import Diagnostic, Limit, UserError
-from .support.lengths import Guard, Length, NeedsLength, guarding, unlike_one
+from .support.lengths import SEVERAL, Guard, Length, NeedsLength, guarding, lengths_from, unlike_one
 from .support.progress import Progress
 from .support.samples import other_lengths, unlike_sizes
 from .support.spelling import did_you_mean
@@ -222,6 +222,7 @@ def compile_open(
     steps: Mapping[str, int] | None = None,
     entry: str | None = None,
     checked: bool | None = None,
+    least: int = SEVERAL,
 ) -> OpenCpu:
     """A function of arrays of any lengths, ready to call on this CPU: one code for all.
 
@@ -230,27 +231,42 @@ def compile_open(
         usual: by name, about what the lengths are: what schedules are chosen for.
         steps: by name, numbers that divide `usual`: `make` gets that multiple of a length, and the code's length of that name is the quotient.
         entry: the function, as for `compile_module`; `checked` too.
+        least: what lengths are at least: 1 is served too, if wanted; code for that length alone may be twice as fast.
 
     What was decided by comparing lengths with numbers becomes its `signature.guards`: it `serves` lengths for which these hold. Raises
     NeedsLength where code cannot be made without a length, and what `lower` raises.
     """
-    from .codegen.objects import in_background
     from .runtime.open_cpu import load_open
     from .support.arena import spacing
 
     target, checked = resolve("cpu"), checks_wanted(checked)
     steps = {name: (steps or {}).get(name, 1) for name in usual}
     near = {n: v // steps[n] for n, v in unlike_sizes(usual).items()}
-    lengths = {n: Length.named(n, v) for n, v in near.items()}
     make = partial(_of_multiples, make, steps)
+    with lengths_from(least):
+        code, guards = _open_code(make, near, target, checked, least)
+    return load_open(code, guards, spacing(target), entry, least)
+
+
+def _open_code(
+    make: Callable[[Mapping[str, int]], Module],
+    near: Mapping[str, int],
+    target: Target,
+    checked: bool,
+    least: int,
+) -> tuple[Artifact, tuple[Guard, ...]]:
+    """The code for all lengths, and what it assumes of them."""
+    from .codegen.objects import in_background
+
+    lengths = {n: Length.named(n, v) for n, v in near.items()}
     with guarding() as assumed:
         module = make(lengths)
-    kept = _KeptOpen(module, near, target, checked)
+    kept = _KeptOpen(module, near, target, checked, least)
     if (found := kept.find()) is not None:
         artifact, conditions = found
         guards = tuple({**assumed, **dict.fromkeys(conditions)})
         if all(guard.holds(near) for guard in conditions) and kept.is_of(make, _far(near, guards)):
-            return load_open(artifact, guards, spacing(target), entry)
+            return artifact, guards
     first = _openly(lambda _: module, lengths, target, checked)
     guards = tuple({**assumed, **dict.fromkeys(first.guards)})
     with in_background(first.pieces(), target) as codes:
@@ -263,7 +279,7 @@ def compile_open(
         *kernels, code = codes()
     artifact = first.parts.artifact("object", code, target, kernels)
     kept.keep(artifact, first.guards)
-    return load_open(kept.named(artifact), guards, spacing(target), entry)
+    return kept.named(artifact), guards
 
 
 def _of_multiples(
@@ -292,14 +308,16 @@ class _KeptOpen:
     are: a process that begins with another batch finds it too. The conditions under which the module was made are not in the entry:
     others may make the same module under other ones."""
 
-    def __init__(self, module: Module, near: Mapping[str, int], target: Target, checked: bool):
+    def __init__(self, module: Module, near: Mapping[str, int], target: Target, checked: bool, least: int):
         self.module = module
         self.cache = None if target.debug or target.timed or checked else default_cache()
         structure, constants = self.made = fingerprint(module) if self.cache is not None else ("", ())
         self.given = [constant.data for constant in constants]
         steps = _steps_for(target, False)
         powers = {name: (length.bit_length() - 1) // 2 for name, length in near.items()}  # of 4
-        self.key = key_of("open", structure, repr(powers), target.key, str(target), steps, version())
+        self.key = key_of(
+            "open", structure, repr(powers), str(least), target.key, str(target), steps, version()
+        )
 
     def find(self) -> tuple[Artifact, tuple[Guard, ...]] | None:
         found = self.cache.read(self.key) if self.cache is not None else None

@@ -38,7 +38,7 @@ def opened(text: str, checked: bool | None = None) -> OpenCpu:
     def make(lengths: Any) -> Module:
         return from_text(text, lengths=lengths)
 
-    return compile_open(make, dict.fromkeys(names, 60), checked=checked)
+    return compile_open(make, dict.fromkeys(names, 60), checked=checked, least=1)
 
 
 def arrays(of: Module, seed: int) -> list[np.ndarray[Any, Any]]:
@@ -116,7 +116,7 @@ def test_arrays_of_other_lengths_use_the_same_memory() -> None:
 def test_lengths_that_it_is_not_for_are_told() -> None:
     def make(lengths: Any) -> Module:
         assert lengths["N"] > 5
-        return from_text(OPEN["dots"], lengths=lengths)
+        return from_text(OPEN["slice"], lengths=lengths)
 
     run = compile_open(make, {"N": 60})
     assert not run.serves({"N": 5}) and not run.serves({"N": 1}) and run.serves({"N": 6})

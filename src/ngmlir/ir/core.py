@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 from ..support.diagnostics import UNKNOWN, Diagnostic, Location, UserError
+from ..support.lengths import Guard
 from .attributes import NO_ATTRIBUTES, Attribute, DictAttr, StringAttr, SymbolRefAttr, sorted_attributes
 from .context import CONTEXT
 from .definition import OpDefinition
@@ -45,8 +46,8 @@ class Kind:
 
     def __init__(self, name: str, operands: tuple[Type, ...], results: tuple[Type, ...]):
         self.name, self.operands, self.results = name, operands, results
-        #: The verifier's errors for this kind (without locations); None until it was verified.
-        self.complaints: tuple[Diagnostic, ...] | None = None
+        #: The verifier's errors for this kind (without locations), and what they assume of lengths; None until it was verified.
+        self.complaints: tuple[tuple[Diagnostic, ...], tuple[Guard, ...]] | None = None
 
 
 class Op:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..support.diagnostics import Diagnostic, UserError
+from ..support.lengths import LEAST, assume, guarding, lengths_from
 from ..support.spelling import did_you_mean
 from .attributes import (
     ArrayAttr,
@@ -44,8 +45,11 @@ def complaints(op: Op) -> Sequence[Diagnostic]:
         return _violations(op, definition, tuple([_yielded(r) for r in op.regions]))
     kind = op.kind
     if kind.complaints is None:
-        kind.complaints = tuple(_violations(op, definition, ()))
-    return kind.complaints
+        with lengths_from(LEAST), guarding(for_later=True) as found:
+            kind.complaints = tuple(_violations(op, definition, ())), tuple(found)
+    found, assumed = kind.complaints
+    assume(assumed)
+    return found
 
 
 def _yielded(region: Region) -> tuple[tuple[Type, ...], tuple[Type, ...]]:

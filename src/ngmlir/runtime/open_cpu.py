@@ -23,7 +23,7 @@ from ..support.length_places import length_places
 from ..support.lengths import (
     ARENA,
     ARENA_PART,
-    LEAST,
+    SEVERAL,
     Guard,
     Length,
     expression_of,
@@ -78,8 +78,8 @@ class _Chain:
         for name, dimension in of.where.items():
             sizes.read(name, *dimension)
         for name in of.names:
-            length, most = Length.named(name, LEAST), Length.named(_MOST + name, LEAST)
-            sizes.require(Guard(expression_of(length - LEAST), ">="))
+            length, most = Length.named(name, of.least), Length.named(_MOST + name, of.least)
+            sizes.require(Guard(expression_of(length - of.least), ">="))
             sizes.require(Guard(expression_of(most - length), ">="))
         for guard in (*signature.guards, *guards):
             sizes.require(guard)
@@ -115,9 +115,10 @@ class _Chain:
 
 
 class OpenCpu:
-    """A function of arrays with any lengths for which its guards hold."""
+    """A function of arrays with any lengths, of `least` and more, for which its guards hold."""
 
-    def __init__(self, code: Code, entry: Entry, spacing: tuple[int, int]):
+    def __init__(self, code: Code, entry: Entry, spacing: tuple[int, int], least: int = SEVERAL):
+        self.least = least
         self.code, self._entry, self._spacing = code, entry, spacing
         self.signature: Signature = entry.signature
         #: The lengths that the arguments of a call have, and the dimension from which each is read, if there is one.
@@ -138,7 +139,9 @@ class OpenCpu:
     def serves(self, lengths: Mapping[str, int]) -> bool:
         """Whether the code is right for these lengths."""
         given = [lengths[name] for name in self.names]
-        return min(given, default=LEAST) >= LEAST and all(g.holds(lengths) for g in self.signature.guards)
+        return min(given, default=self.least) >= self.least and all(
+            g.holds(lengths) for g in self.signature.guards
+        )
 
     def find(self, lengths: Mapping[str, int]) -> CpuExecutable | None:
         """The executable for arrays of these lengths; None if the guards do not hold."""
@@ -215,7 +218,7 @@ class OpenCpu:
     def _otherwise(self, lengths: Mapping[str, int]) -> CpuExecutable:
         if self.otherwise is None:
             told = ", ".join(f"{name} = {length}" for name, length in lengths.items())
-            guards = " and ".join(map(str, self.signature.guards)) or f"lengths of {LEAST} and more"
+            guards = " and ".join(map(str, self.signature.guards)) or f"lengths of {self.least} and more"
             raise UserError(f"{self.signature.name} is compiled for {guards}, not for {told}")
         return self.otherwise(lengths)
 
@@ -276,12 +279,16 @@ class OpenCpu:
 
 
 def load_open(
-    artifact: Artifact, guards: Sequence[Guard], spacing: tuple[int, int], entry: str | None = None
+    artifact: Artifact,
+    guards: Sequence[Guard],
+    spacing: tuple[int, int],
+    entry: str | None = None,
+    least: int = SEVERAL,
 ) -> OpenCpu:
-    """Links the code of a program for all lengths for which the `guards` hold; `spacing` as for `support.arena.place`."""
+    """Links the code of a program for all lengths, from `least` on, for which the `guards` hold; `spacing` as for `support.arena.place`."""
     found = artifact.entry(entry)
     found = replace(found, signature=replace(found.signature, guards=tuple(guards)))
-    return OpenCpu(Code(artifact), found, spacing)
+    return OpenCpu(Code(artifact), found, spacing, least)
 
 
 def _closed(signature: Signature, lengths: Mapping[str, int], arena_bytes: int) -> Signature:

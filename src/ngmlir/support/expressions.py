@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache, lru_cache
@@ -12,8 +14,20 @@ from typing import NamedTuple, TypeAlias
 
 #: The least value of a named length. Programs for lengths of 0, where arrays are empty, are compiled by themselves.
 LEAST = 1
-#: From here on a length differs from that of what is broadcast.
+#: From here on a length differs from that of what is broadcast: what lengths are at least, unless `lengths_from` says otherwise.
 SEVERAL = 2
+
+_least: ContextVar[int] = ContextVar("least", default=SEVERAL)
+
+
+@contextmanager
+def lengths_from(least: int) -> Generator[None]:
+    """Inside, what is decided holds for all lengths from that one on."""
+    token = _least.set(least)
+    try:
+        yield
+    finally:
+        _least.reset(token)
 
 
 #: How many results of each operation on expressions are kept: what a large program asks for, again and again, of few different ones.
@@ -83,22 +97,9 @@ class Expression:
             [(tuple(sorted((*m, *n), key=_atom_text)), f * g) for m, f in self.terms for n, g in other.terms]
         )
 
-    @lru_cache(KEPT)  # noqa: B019
     def __floordiv__(self, other: Expression) -> Expression:
         """The quotient rounded down. NeedsLength where it is not by a number, and no polynomial for all lengths."""
-        by = other.constant
-        if by is None:
-            return self._by_lengths(other)
-        if by < 0:
-            return -self // -other
-        if by == 0:
-            raise ZeroDivisionError
-        whole = [(m, f // by) for m, f in self.terms if f % by == 0]
-        rest = [(m, f) for m, f in self.terms if f % by]
-        # What a constant has of whole divisors goes in front.
-        whole += [(m, f // by) for m, f in rest if not m]
-        rest = [(m, f if m else f % by) for m, f in rest]
-        return _collected([*whole, *_floor(Expression(tuple(rest)), by).terms])
+        return _quotient(self, other, _least.get())
 
     def _by_lengths(self, other: Expression) -> Expression:
         """Division of polynomials: the greatest term by the greatest of the divisor, as long as that divides it."""
@@ -178,9 +179,9 @@ class Expression:
             total += factor
         return total
 
-    def least(self, of: int = LEAST) -> Fraction | None:
-        """A bound from below, for all lengths from `of` on; None where there is none."""
-        return _lower_bound(self, of)
+    def least(self, of: int | None = None) -> Fraction | None:
+        """A bound from below, for all lengths from `of` on, or from those that `lengths_from` says; None where there is none."""
+        return _lower_bound(self, _least.get() if of is None else of)
 
     @property
     def has_quotients(self) -> bool:
@@ -196,6 +197,24 @@ class Expression:
                 texts.insert(0, str(abs(factor)))
             parts.append(sign + "*".join(texts))
         return "".join(parts) or "0"
+
+
+@lru_cache(KEPT)
+def _quotient(of: Expression, other: Expression, least: int) -> Expression:
+    """`of // other`, which may depend on the `least` length."""
+    by = other.constant
+    if by is None:
+        return of._by_lengths(other)  # pyright: ignore[reportPrivateUsage]
+    if by < 0:
+        return -of // -other
+    if by == 0:
+        raise ZeroDivisionError
+    whole = [(m, f // by) for m, f in of.terms if f % by == 0]
+    rest = [(m, f) for m, f in of.terms if f % by]
+    # What a constant has of whole divisors goes in front.
+    whole += [(m, f // by) for m, f in rest if not m]
+    rest = [(m, f if m else f % by) for m, f in rest]
+    return _collected([*whole, *_floor(Expression(tuple(rest)), by).terms])
 
 
 @lru_cache(KEPT)

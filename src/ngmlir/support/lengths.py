@@ -24,8 +24,9 @@ from typing import Any, NamedTuple, TypeVar, cast, overload
 
 from .expressions import KEPT, Expression, named, number
 from .expressions import LEAST as LEAST
-from .expressions import NeedsLength as NeedsLength
 from .expressions import SEVERAL as SEVERAL
+from .expressions import NeedsLength as NeedsLength
+from .expressions import lengths_from as lengths_from
 
 #: What the lengths are called that say where parts of an arena begin, and where it ends.
 ARENA, ARENA_PART = "arena", "arena."
@@ -58,6 +59,19 @@ class Guard(NamedTuple):
             case _:
                 return value < 0
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether it is so for all lengths."""
+        match self.relation:
+            case "!=":
+                return _positive(self.expression) or _positive(-self.expression)
+            case ">=":
+                return _never_negative(self.expression) is True
+            case "<":
+                return _never_negative(self.expression) is False
+            case _:
+                return False
+
     def __str__(self) -> str:
         expression, relation = self.expression, self.relation
         if expression.terms and expression.terms[0][1] < 0:
@@ -70,8 +84,8 @@ _guards: ContextVar[dict[Guard, None] | None] = ContextVar("guards", default=Non
 
 
 @contextmanager
-def guarding() -> Generator[dict[Guard, None]]:
-    """Collects what is assumed of lengths inside; who collects around it gets that too."""
+def guarding(*, for_later: bool = False) -> Generator[dict[Guard, None]]:
+    """Collects what is assumed of lengths inside; who collects around it gets that too, unless it is kept `for_later`: for `assume`."""
     found: dict[Guard, None] = {}
     outer = _guards.get()
     token = _guards.set(found)
@@ -79,7 +93,7 @@ def guarding() -> Generator[dict[Guard, None]]:
         yield found
     finally:
         _guards.reset(token)
-        if outer is not None:
+        if outer is not None and not for_later:
             outer.update(found)
 
 
@@ -117,6 +131,13 @@ def _assume(expression: Expression, relation: str) -> None:
     if found is None:
         raise NeedsLength(f"whether {Guard(expression, relation)}")
     found[Guard(expression, relation)] = None
+
+
+def assume(guards: Iterable[Guard]) -> None:
+    """Assumes what was assumed where something was computed that is used again. NeedsLength where that is not collected."""
+    for guard in guards:
+        if not guard.is_certain:
+            _assume(guard.expression, guard.relation)
 
 
 # Integers
@@ -297,7 +318,6 @@ def _is_not_negative(difference: Expression, value: int) -> bool:
     return decided
 
 
-@lru_cache(KEPT)
 def _never_negative(expression: Expression) -> bool | None:
     """Whether it is at least 0 for all lengths (True) or for none (False); None where that depends on them."""
     least = expression.least()
@@ -306,7 +326,6 @@ def _never_negative(expression: Expression) -> bool | None:
     return False if _positive(-expression) else None
 
 
-@lru_cache(KEPT)
 def _positive(expression: Expression) -> bool:
     least = expression.least()
     return least is not None and least > 0

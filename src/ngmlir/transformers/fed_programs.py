@@ -28,7 +28,7 @@ from ..runtime.timing import Profile
 from ..support.diagnostics import Limit, UserError
 from ..support.expressions import Expression, named
 from ..support.length_text import identifier
-from ..support.lengths import LEAST, Length, NeedsLength, by_value, guarding
+from ..support.lengths import LEAST, SEVERAL, Length, NeedsLength, by_value, guarding
 from ..support.samples import unlike_sizes
 from .backends import in_memory
 from .compiled_programs import Compiled, compiled, looking
@@ -186,10 +186,10 @@ class FedProgram(Generic[V]):
         return None
 
     def _named(self, key: Key, shapes: Shapes, sizes: int) -> _Naming:
-        """Names of the lengths of a key, of those from LEAST on: one for lengths that the program needs to be equal, and none for those that
+        """Names of the lengths of a key, of those from SEVERAL on: one for lengths that the program needs to be equal, and none for those that
         it needs to be computed of others. It is lowered with a name for each, and numbers that are equal only where those of the key are."""
         names = [identifier(p.name) for p in self.places] + [f"size{i}" for i in range(sizes)]
-        lengths = {name: key[i] for i, name in enumerate(names) if key[i] >= LEAST}
+        lengths = {name: key[i] for i, name in enumerate(names) if key[i] >= SEVERAL}
         each: Mapping[str, Expression] = {name: named(name) for name in lengths}
         unlike = unlike_sizes({str(n): n for n in lengths.values()})
         present = {name: Length.named(name, unlike[str(n)]) for name, n in lengths.items()}
@@ -247,15 +247,19 @@ class FedProgram(Generic[V]):
             return lowered.module
 
         def use(key: Key, lengths: Mapping[str, int], code: OpenCpu) -> V:
-            ((fed, agreed, computed, is_apart, interface, measures),) = told
-            bind = in_memory(code.at(lengths))
+            ((fed, agreed, computed, is_apart, made, measures),) = told
+            interface, bind = made.at(lengths), in_memory(code.at(lengths))
             if not measures:
                 of = self._shapes(shapes, key)
                 guard = partial(self._finding().get, of) if is_apart else None
                 bind = looking(fed, agreed, computed, interface, bind, guard)
             return self.use(Compiled(interface, bind, measures))
 
-        return programs.for_lengths(key, naming.at, [Make(make)], use, follows=naming.follows, first=True)
+        # Lengths of sequences are of all kinds; a dense batch of one row is worth a program, which is faster.
+        least = LEAST if self._opens_at_once else SEVERAL
+        return programs.for_lengths(
+            key, naming.at, [Make(make)], use, follows=naming.follows, first=True, least=least
+        )
 
     def _shapes(self, shapes: Shapes, known: Sequence[int]) -> list[list[int]]:
         """The shapes with these lengths in the open dimensions."""
@@ -314,7 +318,7 @@ class _Naming(NamedTuple):
         said: dict[str, int] = {}
         numbers = [i for i, n in enumerate(key) if isinstance(n, int)]
         return (
-            all((key[i] >= LEAST) == (i in self.lengths) for i in numbers)
+            all((key[i] >= SEVERAL) == (i in self.lengths) for i in numbers)
             and all(said.setdefault(name, key[i]) == key[i] for i, name in self.at.items())
             and all(length.value(said) == key[i] for i, length in self.follows.items())
         )

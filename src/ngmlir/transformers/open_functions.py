@@ -16,7 +16,7 @@ from ..passes.graph.known_lengths import Opened
 from ..runtime.timing import Profile
 from ..support.diagnostics import Diagnostic, UserError
 from ..support.length_places import LengthPlace
-from ..support.lengths import LEAST
+from ..support.lengths import SEVERAL
 from ..support.spelling import counted
 from .backends import backend_for
 from .host_steps import Run
@@ -85,7 +85,7 @@ class CompiledFunction:
         found = self._programs.for_lengths(key, at, [Make(self.of.module)], program, symbol, first=True)
         if found is not None:
             return found
-        if min(key, default=LEAST) >= LEAST:
+        if min(key, default=SEVERAL) >= SEVERAL:
             called = ", ".join(length.name for length in self.of.lengths)
             self._programs.count(lambda made: f"@{symbol} was compiled for {made} lengths of {called}")
         return backend_for(self.target)(self.of.at(known))(symbol, {}, (), tuple)

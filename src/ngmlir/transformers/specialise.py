@@ -12,7 +12,6 @@ from collections.abc import Callable, Container, Generator, Iterable, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ..ir.core import Module
@@ -24,7 +23,7 @@ from ..runtime.timing import Profile, listening
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Limit, UserError
 from ..support.expressions import Expression
-from ..support.lengths import LEAST, SEVERAL, NeedsLength
+from ..support.lengths import SEVERAL, NeedsLength
 from ..support.lru import LruCache
 
 if TYPE_CHECKING:
@@ -67,9 +66,11 @@ class _ForAll(Generic[V]):
         return self.program(key, lengths, self.code) if lengths and self.code.serves(lengths) else None
 
     def is_above(self, key: Key) -> bool:
-        """Whether the code is for greater multiples than a length of a key, which other code is not for either; 0 is no length of code."""
+        """Whether the code is for greater multiples than a length of a key, which other code is not for either; 0 and 1 are no lengths of
+        code."""
         return any(
-            length < LEAST <= length * self.steps.get(name, 1) for name, length in self._lengths(key).items()
+            length < SEVERAL <= length * self.steps.get(name, 1)
+            for name, length in self._lengths(key).items()
         )
 
     def _lengths(self, key: Key) -> dict[str, int]:
@@ -169,48 +170,26 @@ class Specialised(Generic[V]):
         *,
         follows: Mapping[int, Expression] | None = None,
         first: bool = False,
-        least: int = LEAST,
+        least: int = SEVERAL,
     ) -> V | None:
         """The program for a key from code for all lengths; `at` gives the names of the lengths at indices of a key, and
         `follows` others, which are computed of these.
 
         Such code is made for the second set of lengths (for the `first` if set): a caller with only one set gets code
         for that, and does not wait for more. The first of `makes` whose code is valid for all lengths is used. `program`
-        makes the program for a key from that code, or returns None if it does not serve the key. Lengths of 0, for
-        which different facts hold than for others, are constants in the code; those of 1 where other code does not serve them.
-        Returns None if the device does not support it, if all lengths are constants, or if no code is valid for all: `refused` says why.
+        makes the program for a key from that code, or returns None if it does not serve the key. Lengths of 0 and 1, for
+        which different facts hold than for others, are constants in the code; it serves lengths from `least` on, so that of what was made for
+        several there may be one. Returns None if the device does not support it, if all lengths are 0 or 1, or if no code is valid for all:
+        `refused` says why.
         """
         if not self.has_code_for_all or not at:
             return None
         lengths = {name: key[i] for i, name in at.items()}
         if any(key[i] != lengths[name] for i, name in at.items()):
             return None  # one name for two different lengths
-
-        def limited(make: Make, few: Mapping[str, int], opened: Mapping[str, int]) -> Module:
-            if any(length < least for length in opened.values()):  # the guards of the code say so
-                raise NeedsLength(f"a length below {least}")
-            return make.module({**few, **opened})
-
-        for bound in sorted({least, SEVERAL}) if LEAST in lengths.values() else [least]:
-            few = {name: length for name, length in lengths.items() if length < bound}
-            open = {i: name for i, name in at.items() if name not in few}
-            each = [Make(partial(limited, make, few), make.steps) for make in makes]
-            found = self._from_code(key, open, {} if few else follows or {}, each, program, entry, first)
-            if found is not None:
-                return found
-        return None
-
-    def _from_code(
-        self,
-        key: Key,
-        at: Mapping[int, str],
-        follows: Mapping[int, Expression],
-        makes: Sequence[Make],
-        program: Callable[[Key, Mapping[str, int], OpenCpu], V | None],
-        entry: str | None,
-        first: bool,
-    ) -> V | None:
-        """`for_lengths`, where all other lengths are constants."""
+        few = {name: length for name, length in lengths.items() if length < SEVERAL}
+        at = {i: name for i, name in at.items() if name not in few}
+        follows = {} if few else follows or {}
         places = {**at, **follows}
         pattern = _without(key, places)
         keys = self.keys()
@@ -219,16 +198,20 @@ class Specialised(Generic[V]):
             return None
         if any(code.is_above(key) for code in self._for_any):
             return None
-        usual = {name: key[i] for i, name in at.items()}
-        if LEAST in usual.values() and any(code.key == pattern and code.at == at for code in self._for_any):
-            return None  # what holds for several does not hold for one
         from ..compiler import compile_open
 
+        usual = {name: length for name, length in lengths.items() if name not in few}
         why = ""
         for make in makes:
             try:
                 steps = make.steps(usual)
-                code = compile_open(make.module, usual, steps=steps, entry=entry)
+                code = compile_open(
+                    lambda opened, make=make: make.module({**few, **opened}),
+                    usual,
+                    steps=steps,
+                    entry=entry,
+                    least=least,
+                )
                 break
             except (NeedsLength, UserError, Limit) as error:  # programs for each length are correct too
                 why = f"{type(error).__name__}: {error}"
@@ -241,11 +224,9 @@ class Specialised(Generic[V]):
         self._for_any.append(_ForAll(pattern, at, follows, steps, code, program))
         return self.find(key)
 
-    def refuses(
-        self, key: Key, at: Mapping[int, str], follows: Iterable[int] = (), *, least: int = LEAST
-    ) -> bool:
-        """Whether no code is valid for all lengths of these names from `least` on, and for those that `follows` has the indices of."""
-        at = {i: name for i, name in at.items() if key[i] >= least}
+    def refuses(self, key: Key, at: Mapping[int, str], follows: Iterable[int] = ()) -> bool:
+        """Whether no code is valid for all lengths of these names, and for those that `follows` has the indices of."""
+        at = {i: name for i, name in at.items() if key[i] >= SEVERAL}
         return (_without(key, {*at, *follows}), tuple(at.values())) in self._refused
 
     def count(self, what: Callable[[int], str]) -> None:

@@ -315,7 +315,7 @@ class CompiledModel:
         at = open_places(self.model.inputs, leaves, begins, self.model.deciding)
         if any(port.shape is None for port in self.model.inputs):
             at = changing(key, self._programs.keys(), at)
-        if refused := self._programs.refuses(key, at, least=SEVERAL):
+        if refused := self._programs.refuses(key, at):
             at = changing(key, self._programs.keys(), at)
         seen = self._seen.setdefault(tuple([i for i in at if key[i] >= SEVERAL]), {})
 
@@ -380,8 +380,8 @@ class CompiledModel:
         makes = [Make(from_samples)]
         if not self.model.contents.tells_lengths:
             makes = [Make(directly), Make(directly, partial(multiples, read)), *makes]
-        made_for_all = self._programs.for_lengths(key, at, makes, program, least=SEVERAL)
-        again = made_for_all is None and not refused and self._programs.refuses(key, at, least=SEVERAL)
+        made_for_all = self._programs.for_lengths(key, at, makes, program)
+        again = made_for_all is None and not refused and self._programs.refuses(key, at)
         return self._for_lengths(key, given) if again else made_for_all
 
     def _on_disk(self, key: Key) -> _Made | None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from ...support.length_text import identifier
-from ...support.lengths import LEAST, Guard, Length, expression_of
+from ...support.lengths import SEVERAL, Guard, Length, expression_of
 from .calls import Program
 from .ports import Port
 
@@ -72,7 +72,7 @@ def limits(
     """Guards for calls of a program for all lengths that are `steps` times those of its code, by name: its code is known to be right for
     the lengths that were `seen`, and no other of the `programs`, by keys that have lengths in the places `at`, is for exactly the lengths
     of the call, which has those without a step in common with the key `like`."""
-    lengths = {name: step * Length.named(name, LEAST) for name, step in steps.items()}
+    lengths = {name: step * Length.named(name, SEVERAL) for name, step in steps.items()}
     found: list[Guard] = []
     for name, each in seen.items():
         if name in lengths:
@@ -85,6 +85,6 @@ def limits(
         if any(key[i] != like[i] for i, n in at.items() if n not in lengths):
             continue
         own = {lengths[n]: key[i] for i, n in at.items() if n in lengths and isinstance(key[i], int)}
-        if min(own.values(), default=0) >= LEAST:
+        if min(own.values(), default=0) >= SEVERAL:
             found.append(Guard(expression_of(sum((n - size) ** 2 for n, size in own.items())), "!="))
     return tuple(found)
