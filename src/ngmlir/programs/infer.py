@@ -34,6 +34,8 @@ from .vartypes import element_of
 
 #: Substitutes for unknown lengths: both have many divisors, as lengths of batches do.
 _LENGTHS = (240, 480)
+#: The greatest number that such a length is tried to be a multiple of.
+_MOST_FACTOR = 1 << 20
 
 #: Of each slot the types of its variables; None for one that holds no tensor.
 Types = tuple[tuple[str, tuple[TensorType | RowsType | None, ...]], ...]
@@ -208,7 +210,8 @@ def _factors(attributes: DictAttr) -> list[int]:
         for _, value in attributes.items
         if isinstance(value, DenseArrayAttr | IntegerAttr)
     ]
-    return sorted({prod(n for n in array if n > 0) for array in arrays} - {1})
+    found = {prod(n for n in array if n > 0) for array in arrays}
+    return sorted(n for n in found if 1 < n <= _MOST_FACTOR)
 
 
 def _asked_for(shapes: Sequence[Sequence[int]], attributes: DictAttr) -> set[int]:
