@@ -20,6 +20,7 @@ from ngmlir.numpy import (  # isort: skip
 )
 
 import ngmlir as ng
+from ngmlir import compiler
 
 TARGETS = ["numpy", "cpu", "cuda-sim"]
 N, C = ng.make_axis(name="N"), ng.make_axis(3, name="C")
@@ -96,6 +97,25 @@ def test_other_lengths_are_other_calls() -> None:
     for lengths in ([1, 2], [3], [2, 0, 4], [1, 2]):
         assert run([np.ones((n, 3)) for n in lengths])[:, 0].tolist() == lengths
     assert run(feed_dict={x: [np.ones((2, 3))]}).tolist() == [[2, 2, 2]]
+
+
+def test_one_sequence_and_one_row_share_code(
+    open_compilations: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, v = ng.ragged([T, C]), ng.placeholder([N, C])
+    run, reference = (
+        ng.compile([f(x, v, T) for f in FUNCTIONS.values()], [x, v], target=each) for each in ("cpu", "numpy")
+    )
+    alone: list[str] = []
+    every = compiler.assemble
+    monkeypatch.setattr(compiler, "assemble", lambda *a: alone.append("alone") or every(*a))
+    draw = np.random.default_rng(4)
+    for lengths in ([3, 4], [2, 5, 1], [1], [5], [1, 1], [1, 0, 1], [7, 2]):
+        given = [draw.normal(size=(n, 3)) for n in lengths], draw.normal(size=(len(lengths), 3))
+        for found, wanted in zip(run(*given), reference(*given), strict=True):
+            for one, other in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    assert (alone, open_compilations) == (["alone"], ["all"])
 
 
 @pytest.mark.parametrize(
