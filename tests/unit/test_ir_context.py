@@ -36,7 +36,7 @@ def test_ops_of_a_kind_share_what_was_found_out() -> None:
           return %named : tensor<4xf32>
         }""")
     first, second, _ = module.ops[0].block.ops
-    assert first.kind is second.kind and first.kind.complaints == ()
+    assert first.kind is second.kind and first.kind.complaints == ((), ())
 
 
 def test_what_nobody_holds_is_gone() -> None:
