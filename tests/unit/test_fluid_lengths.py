@@ -338,10 +338,6 @@ def test_a_first_batch_of_one_sequence_has_a_program_of_its_own(compilations: li
     assert compilations == ["alone"] * 2 + ["all"] * 4
 
 
-#: Where each row of a table is compared with the one before it, one row has a program of its own: it has none before it.
-WITH_SPARSE_ROWS = {"convolution with sparse rows", "large table, accuracy"}
-
-
 @pytest.mark.parametrize("name", sorted({*CASES} - {"rows"}))
 def test_batches_of_one_sequence(name: str, monkeypatch: pytest.MonkeyPatch, compilations: list[str]) -> None:
     runs, draw = Runs(CASES[name]), np.random.default_rng(7)
@@ -353,7 +349,7 @@ def test_batches_of_one_sequence(name: str, monkeypatch: pytest.MonkeyPatch, com
         batch = CASES[name].batch(draw)
         for found, wanted in zip(runs.run(0, batch), runs.run(1, batch), strict=True):
             np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-5)
-    assert name in WITH_SPARSE_ROWS or not compilations
+    assert not compilations
 
 
 def test_lengths_that_were_the_same_by_chance_may_differ(compilations: list[str]) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ..ir.types import TensorType, i1, i32
+from ..ir.types import TensorType, i32
 from .ng import NgVerbs
 
 V = TypeVar("V")
@@ -23,10 +23,11 @@ def merged(
     line = TensorType((count,), i32)
     order = verbs.argsort(ids, type=line, axis=0)
     found = verbs.gather(ids, order, axis=0)
-    later = verbs.slice(found, starts=(1,), limits=(count,), steps=(1,))
-    earlier = verbs.slice(found, starts=(0,), limits=(count - 1,), steps=(1,))
-    first = number(True, TensorType((1,), i1))
-    is_new = verbs.concatenate([first, verbs.not_equal(later, earlier)], axis=0)
+    # Each id beside the one before it; before the first there is any.
+    before = verbs.concatenate([number(0, TensorType((1,), type.element)), found], axis=0)
+    earlier = verbs.slice(before, starts=(0,), limits=(count,), steps=(1,))
+    is_first = verbs.equal(verbs.iota(type=line, dimension=0), number(0, line))
+    is_new = verbs.bitwise_or(is_first, verbs.not_equal(found, earlier))
     counted = verbs.cumulative_sum(verbs.cast(is_new, type=line), axis=0)
     group = verbs.subtract(counted, number(1, line))
     place = verbs.scatter(number(0, line), order, group, axis=0)

@@ -17,6 +17,7 @@ from ..ir.types import TensorType
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
 from ..ops.merging import merged
+from ..support.lengths import may_be_several
 from .masks import where_rows
 
 
@@ -83,7 +84,7 @@ class SparseRows:
         """The same matrix with each id once: rows of equal ids are added in their order. As many rows are given as before; those
         that are left over have the id `height`, which is no row."""
         count = self.ids.type.shape[0]
-        if self.is_merged or count <= 1:
+        if self.is_merged or not may_be_several(count):
             return replace(self, is_merged=True)
         ids, place = merged(VERBS, self.ids, self.ids.type, self.height, _number)
         rows = VERBS.scatter(np.zeros_like(self.rows), place, self.rows, axis=0, combine="add")

@@ -7,8 +7,8 @@ A `Length` is an `int`: the value it has for the lengths that a program is compi
     n = Length.named("N", 1009)
     str((n + 15) // 16 * 4)        # "[4*((N + 15) floordiv 16)]"
 
-What is decided by comparing a `Length` holds either for all lengths from `LEAST` on, or it becomes a `Guard`: the program is for
-those lengths for which it is decided in the same way. `usual(n)` is a plain number, for choices that change how fast a program is and
+What is decided by comparing a `Length` holds either for all lengths, from 2 on or from what `lengths_from` says, or it becomes a `Guard`: the
+program is for those lengths for which it is decided in the same way. `usual(n)` is a plain number, for choices that change how fast a program is and
 nothing else. There are no floats of a `Length`: `ng.extent` computes them when the program is called. The way of PyTorch's `SymInt`.
 """
 

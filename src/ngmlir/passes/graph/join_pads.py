@@ -18,6 +18,7 @@ from ...ops.fields import get_i64s
 from ...ops.schedules import SCHEDULE
 from ...rewrite.contracts import contract
 from ...rewrite.sweep import sweep_found
+from ...support.lengths import usual
 from ...support.target import Target
 from .dead_code import without_dead
 
@@ -149,7 +150,7 @@ def _part(value: Value) -> _Part | None:
 def _keeps_most(op: Op) -> bool:
     """Whether a slice keeps more than half of its operand, so that it may be taken of the whole sum."""
     source, type = (as_tensor(value.type) for value in (op.operands[0], op.result))
-    return type.static and source.static and 2 * prod(type.shape) > prod(source.shape)
+    return type.static and source.static and 2 * usual(prod(type.shape)) > usual(prod(source.shape))
 
 
 def _joins(run: _Run, first: bool) -> bool:
