@@ -59,10 +59,16 @@ def _is_box(access: Access, outer: Sequence[int], sizes: Sequence[int]) -> bool:
 def staged_windows(
     nest: LoopNest, target: Target, given: Given, outer: Sequence[int]
 ) -> Candidate[Columns] | None:
-    """The schedule of such windows, if adjacent rows read the same elements and no given setting conflicts; otherwise None."""
+    """The schedule of such windows, if adjacent rows read the same elements, their tiles can be read and written, and no given setting
+    conflicts; otherwise None."""
     found = staged(nest, target, outer)
     own = given.keys() & {"unroll", "stage"}
     if (given and not own) or not any(_overlap(access, nest, outer) for access in found.values()):
+        return None
+    # A tile has rows and columns, and each runs along a dimension of a buffer of its own.
+    both = {outer[-1], len(nest.sizes) - 1}
+    others = [*nest.accesses.values(), *nest.written.values()]
+    if any(both <= place.terms.keys() for access in others for place in access.places):
         return None
     last, along, lanes = len(nest.sizes) - 1, outer[-1], target.lanes(widest_item(nest))
     sizes = usual(nest.sizes)
