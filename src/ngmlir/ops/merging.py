@@ -23,7 +23,7 @@ def merged(
     line = TensorType((count,), i32)
     order = verbs.argsort(ids, type=line, axis=0)
     found = verbs.gather(ids, order, axis=0)
-    # Each id beside the one before it; before the first there is any.
+    # Each id next to the one before it; before the first there is any.
     before = verbs.concatenate([number(0, TensorType((1,), type.element)), found], axis=0)
     earlier = verbs.slice(before, starts=(0,), limits=(count,), steps=(1,))
     is_first = verbs.equal(verbs.iota(type=line, dimension=0), number(0, line))
