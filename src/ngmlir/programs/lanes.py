@@ -19,6 +19,7 @@ from ..op_graph.regions import ControlOp, build_region
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
 from ..ops import ng
+from ..support.lengths import is_same
 from . import segments
 from .definition import Context
 from .masks import where_rows
@@ -52,6 +53,10 @@ def packed(offsets: Tensor, numbers: Callable[[Sequence[Tensor]], Sequence[int]]
     """
     count = segments.sequences(offsets)
     lengths = segments.lengths(offsets)
+    if is_same(count, 1):  # there is nothing to try; the numbers are those of the code for any count
+        none = np.zeros([1], np.int32)
+        steps, lanes = numbers([np.max(lengths), np.ones([1], np.int32)])
+        return Packing(none, none, lanes, steps)
     order = np.astype(np.argsort(np.negative(lengths), stable=True), np.int32)
     groups = (count + _GROUP - 1) // _GROUP
     # One group more, without sequences, so that there are several whatever the count is.
