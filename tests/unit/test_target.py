@@ -13,58 +13,16 @@ from ngmlir.support.machines import machines
 from ngmlir.support.target import Target
 
 X86 = "x86_64-unknown-linux-gnu"
+SSE = {"minps", "nearest", "byte_lookups"}
+AVX2 = {*SSE, "fma", "half", "word_masks"}
+AVX512 = {*AVX2, "masks", "ranges", "longs", "lookups"}
 #: Name -> bytes and number of vector registers, and what it can do.
 NAMED = {
-    "x86-64-v2": (16, 16, {"minps", "nearest", "byte_lookups"}),
-    "x86-64-v3": (32, 16, {"minps", "nearest", "byte_lookups", "fma", "half", "word_masks"}),
-    "x86-64-v4": (
-        64,
-        32,
-        {
-            "minps",
-            "nearest",
-            "byte_lookups",
-            "fma",
-            "half",
-            "word_masks",
-            "masks",
-            "ranges",
-            "longs",
-            "lookups",
-        },
-    ),
-    "cascadelake": (
-        64,
-        32,
-        {
-            "minps",
-            "nearest",
-            "byte_lookups",
-            "fma",
-            "half",
-            "word_masks",
-            "masks",
-            "ranges",
-            "longs",
-            "lookups",
-        },
-    ),
-    "cooperlake": (
-        64,
-        32,
-        {
-            "minps",
-            "nearest",
-            "byte_lookups",
-            "fma",
-            "half",
-            "word_masks",
-            "masks",
-            "ranges",
-            "longs",
-            "lookups",
-        },
-    ),
+    "x86-64-v2": (16, 16, SSE),
+    "x86-64-v3": (32, 16, AVX2),
+    "x86-64-v4": (64, 32, AVX512),
+    "cascadelake": (64, 32, AVX512),
+    "cooperlake": (64, 32, AVX512),
     "aarch64": (16, 32, {"fma", "half", "longs"}),
     "riscv64": (16, 32, {"fma", "longs"}),
 }
