@@ -4,30 +4,36 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache, lru_cache
 from math import floor, gcd, prod
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 #: The least value of a named length. Programs for lengths of 0, where arrays are empty, are compiled by themselves.
 LEAST = 1
 #: From here on a length differs from that of what is broadcast: what lengths are at least, unless `lengths_from` says otherwise.
 SEVERAL = 2
 
+V = TypeVar("V")
 _least: ContextVar[int] = ContextVar("least", default=SEVERAL)
 
 
 @contextmanager
-def lengths_from(least: int) -> Generator[None]:
-    """Inside, what is decided holds for all lengths from that one on."""
-    token = _least.set(least)
+def setting(variable: ContextVar[V], value: V) -> Generator[None]:
+    """Inside, a context variable has a value."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        _least.reset(token)
+        variable.reset(token)
+
+
+def lengths_from(least: int) -> AbstractContextManager[None]:
+    """Inside, what is decided holds for all lengths from that one on."""
+    return setting(_least, least)
 
 
 #: How many results of each operation on expressions are kept: what a large program asks for, again and again, of few different ones.
@@ -100,28 +106,6 @@ class Expression:
     def __floordiv__(self, other: Expression) -> Expression:
         """The quotient rounded down. NeedsLength where it is not by a number, and no polynomial for all lengths."""
         return _quotient(self, other, _least.get())
-
-    def _by_lengths(self, other: Expression) -> Expression:
-        """Division of polynomials: the greatest term by the greatest of the divisor, as long as that divides it."""
-        found, left = list[tuple[Monomial, int]](), list[tuple[Monomial, int]]()
-        (atoms, divisor), *_ = other.terms
-        rest = self
-        while rest.terms:
-            (monomial, factor), *others = rest.terms
-            over, times = list(monomial), factor // divisor
-            if times == 0 or any(atoms.count(a) > over.count(a) for a in atoms):
-                left.append((monomial, factor))
-                rest = Expression(tuple(others))
-                continue
-            for atom in atoms:
-                over.remove(atom)
-            found.append((tuple(over), times))
-            rest = rest - Expression((found[-1],)) * other
-        # What is left is of no whole divisor, whatever the lengths are.
-        remainder = _collected(left)
-        if not remainder.terms or (_at_least(remainder, 0) and _at_least(other - remainder, 1)):
-            return _collected(found)
-        raise NeedsLength(f"({self}) floordiv ({other})")
 
     def divisor(self) -> int:
         """The greatest number that divides all values."""
@@ -204,7 +188,7 @@ def _quotient(of: Expression, other: Expression, least: int) -> Expression:
     """`of // other`, which may depend on the `least` length."""
     by = other.constant
     if by is None:
-        return of._by_lengths(other)  # pyright: ignore[reportPrivateUsage]
+        return _by_lengths(of, other)
     if by < 0:
         return -of // -other
     if by == 0:
@@ -215,6 +199,29 @@ def _quotient(of: Expression, other: Expression, least: int) -> Expression:
     whole += [(m, f // by) for m, f in rest if not m]
     rest = [(m, f if m else f % by) for m, f in rest]
     return _collected([*whole, *_floor(Expression(tuple(rest)), by).terms])
+
+
+def _by_lengths(of: Expression, other: Expression) -> Expression:
+    """Division of polynomials: the greatest term by the greatest of the divisor, as long as that divides it."""
+    found, left = list[tuple[Monomial, int]](), list[tuple[Monomial, int]]()
+    (atoms, divisor), *_ = other.terms
+    rest = of
+    while rest.terms:
+        (monomial, factor), *others = rest.terms
+        over, times = list(monomial), factor // divisor
+        if times == 0 or any(atoms.count(a) > over.count(a) for a in atoms):
+            left.append((monomial, factor))
+            rest = Expression(tuple(others))
+            continue
+        for atom in atoms:
+            over.remove(atom)
+        found.append((tuple(over), times))
+        rest = rest - Expression((found[-1],)) * other
+    # What is left is of no whole divisor, whatever the lengths are.
+    remainder = _collected(left)
+    if not remainder.terms or (_at_least(remainder, 0) and _at_least(other - remainder, 1)):
+        return _collected(found)
+    raise NeedsLength(f"({of}) floordiv ({other})")
 
 
 @lru_cache(KEPT)

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from math import gcd
 from typing import Any, NamedTuple, TypeVar, cast, overload
 
-from .expressions import KEPT, Expression, named, number
+from .expressions import KEPT, Expression, named, number, setting
 from .expressions import LEAST as LEAST
 from .expressions import SEVERAL as SEVERAL
 from .expressions import NeedsLength as NeedsLength
@@ -97,28 +97,18 @@ def guarding(*, for_later: bool = False) -> Generator[dict[Guard, None]]:
             outer.update(found)
 
 
-@contextmanager
-def by_value() -> Generator[None]:
+def by_value() -> AbstractContextManager[None]:
     """Inside, `is_same` assumes of numbers what holds for the present lengths, as `==` does: what has to be equal is found so."""
-    token = _by_value.set(True)
-    try:
-        yield
-    finally:
-        _by_value.reset(token)
+    return setting(_by_value, True)
 
 
 _by_value: ContextVar[bool] = ContextVar("by_value", default=False)
 
 
-@contextmanager
-def unlike_one() -> Generator[None]:
+def unlike_one() -> AbstractContextManager[None]:
     """Inside, what equals a number only where a length is 1 does not equal it, and nothing is assumed. So where the types of a program say
     what is broadcast, and code for any length is right for 1."""
-    token = _unlike_one.set(True)
-    try:
-        yield
-    finally:
-        _unlike_one.reset(token)
+    return setting(_unlike_one, True)
 
 
 _unlike_one: ContextVar[bool] = ContextVar("unlike_one", default=False)

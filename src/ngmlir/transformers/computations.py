@@ -19,7 +19,7 @@ from ..op_graph.tensor import Tensor
 from ..ops.lengths import Changes
 from ..runtime.threads import using_threads
 from ..runtime.timing import Profile, listening
-from ..support.lengths import LEAST, SEVERAL, NeedsLength
+from ..support.lengths import NeedsLength
 from ..support.spelling import counted
 from .backends import BACKENDS
 from .checkpoints import State, load, saved
@@ -245,9 +245,8 @@ class DeviceComputation:
             return made[0].at(wanted, code.at(lengths))
 
         with self.programs.making(), using_threads(self.transformer.threads):
-            # Lengths of sequences are of all kinds; another batch of one row is worth a program, which is faster.
-            least = SEVERAL if self._feeding is None else LEAST
-            return self.programs.for_lengths(key, at, [Make(make)], program, least=least)
+            is_ragged = self._feeding is not None
+            return self.programs.for_lengths(key, at, [Make(make)], program, of_sequences=is_ragged)
 
     def _compile_for(self, program: Program, given: Mapping[int, int]) -> None:
         """Compiles a program for these lengths alone."""

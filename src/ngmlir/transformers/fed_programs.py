@@ -28,7 +28,7 @@ from ..runtime.timing import Profile
 from ..support.diagnostics import Limit, UserError
 from ..support.expressions import Expression, named
 from ..support.length_text import identifier
-from ..support.lengths import LEAST, SEVERAL, Length, NeedsLength, by_value, guarding
+from ..support.lengths import SEVERAL, Length, NeedsLength, by_value, guarding
 from ..support.samples import unlike_sizes
 from .backends import in_memory
 from .compiled_programs import Compiled, compiled, looking
@@ -255,10 +255,14 @@ class FedProgram(Generic[V]):
                 bind = looking(fed, agreed, computed, interface, bind, guard)
             return self.use(Compiled(interface, bind, measures))
 
-        # Lengths of sequences are of all kinds; a dense batch of one row is worth a program, which is faster.
-        least = LEAST if self._opens_at_once else SEVERAL
         return programs.for_lengths(
-            key, naming.at, [Make(make)], use, follows=naming.follows, first=True, least=least
+            key,
+            naming.at,
+            [Make(make)],
+            use,
+            follows=naming.follows,
+            first=True,
+            of_sequences=self._opens_at_once,
         )
 
     def _shapes(self, shapes: Shapes, known: Sequence[int]) -> list[list[int]]:

@@ -23,7 +23,7 @@ from ..runtime.timing import Profile, listening
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Limit, UserError
 from ..support.expressions import Expression
-from ..support.lengths import SEVERAL, NeedsLength
+from ..support.lengths import LEAST, SEVERAL, NeedsLength
 from ..support.lru import LruCache
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class Specialised(Generic[V]):
         *,
         follows: Mapping[int, Expression] | None = None,
         first: bool = False,
-        least: int = SEVERAL,
+        of_sequences: bool = False,
     ) -> V | None:
         """The program for a key from code for all lengths; `at` gives the names of the lengths at indices of a key, and
         `follows` others, which are computed of these.
@@ -178,9 +178,9 @@ class Specialised(Generic[V]):
         Such code is made for the second set of lengths (for the `first` if set): a caller with only one set gets code
         for that, and does not wait for more. The first of `makes` whose code is valid for all lengths is used. `program`
         makes the program for a key from that code, or returns None if it does not serve the key. Lengths of 0 and 1, for
-        which different facts hold than for others, are constants in the code; it serves lengths from `least` on, so that of what was made for
-        several there may be one. Returns None if the device does not support it, if all lengths are 0 or 1, or if no code is valid for all:
-        `refused` says why.
+        which different facts hold than for others, are constants in the code. That `of_sequences`, whose lengths are of all kinds, serves
+        lengths of 1 too; a dense batch of one row is worth a program, which is faster. Returns None if the device does not support
+        it, if all lengths are 0 or 1, or if no code is valid for all: `refused` says why.
         """
         if not self.has_code_for_all or not at:
             return None
@@ -210,7 +210,7 @@ class Specialised(Generic[V]):
                     usual,
                     steps=steps,
                     entry=entry,
-                    least=least,
+                    least=LEAST if of_sequences else SEVERAL,
                 )
                 break
             except (NeedsLength, UserError, Limit) as error:  # programs for each length are correct too

@@ -16,7 +16,8 @@ _NAMED = 3
 
 
 def refusal(stuck: LimitExceeded, steps: Sequence[Step], limit: int, size: int, least: int) -> UserError:
-    """The error, where `size` is needed without a limit and `least` can be held: at the op that alone needs more than the limit, or at the step where nothing more can be recomputed."""
+    """The error, where `size` is needed without a limit and `least` can be held: at the op that alone needs more than the limit, or at the
+    step where nothing more can be recomputed."""
     largest = max(steps, key=lambda step: step.needed)
     alone = largest.needed > limit
     step = largest if alone else stuck.step
